@@ -1,0 +1,68 @@
+"""The errors that fedbandits raises, by whose mistake they are."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class FedbanditsError(Exception):
+    """Any error that fedbandits raises on purpose."""
+
+
+class InputError(FedbanditsError, ValueError):
+    """A mistake in what the user gave: a file, an argument, a callable.
+
+    Parameters
+    ----------
+    where : str
+        The key or argument, as the user wrote it (``variants[1].pulls``).
+    problem : str
+        The rule, the value and the way out, in one line.
+
+    Examples
+    --------
+    >>> print(InputError("variants[1].pulls", "0.5 pulls in phase 3; a phase needs at least 1"))
+    variants[1].pulls: 0.5 pulls in phase 3; a phase needs at least 1
+    """
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(where, problem)
+        self.where = where
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.problem}" if self.where else self.problem
+
+    def within(self, prefix: str) -> InputError:
+        """Return the same error, seen from the table that holds the key.
+
+        Examples
+        --------
+        >>> str(InputError("pulls", "is empty").within("variants[0]"))
+        'variants[0].pulls: is empty'
+        """
+        if not self.where:
+            return type(self)(prefix, self.problem)
+        joint = "" if self.where.startswith("[") else "."
+        return type(self)(f"{prefix}{joint}{self.where}", self.problem)
+
+
+class ProtocolError(FedbanditsError):
+    """A message or a call that the protocol does not allow in this state."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return a hint that names the known words, the most similar one first.
+
+    Examples
+    --------
+    >>> nearest("fed-ucb2", ["fed2-ucb", "ucb1"])
+    'did you mean "fed2-ucb"? (known: fed2-ucb, ucb1)'
+    >>> nearest("x", ["fed2-ucb", "ucb1"])
+    'known: fed2-ucb, ucb1'
+    """
+    words = sorted(known)
+    listing = f"known: {', '.join(words)}"
+    close = difflib.get_close_matches(word, words, n=1)
+    return f'did you mean "{close[0]}"? ({listing})' if close else listing

@@ -1,0 +1,20 @@
+"""Problems: what is played, and what is true of it."""
+
+from fedbandits.problems.approximate import Approximate
+from fedbandits.problems.exact import Exact
+from fedbandits.problems.laws import Bernoulli, Beta, Empirical, Gaussian, Uniform
+from fedbandits.problems.problem import LocalModels, Problem, best_arm, gap
+
+__all__ = [
+    "Approximate",
+    "Bernoulli",
+    "Beta",
+    "Empirical",
+    "Exact",
+    "Gaussian",
+    "LocalModels",
+    "Problem",
+    "Uniform",
+    "best_arm",
+    "gap",
+]

@@ -1,0 +1,126 @@
+"""The approximate model: local means are drawn around hidden global means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedbandits.errors import InputError
+from fedbandits.problems.exact import Exact
+from fedbandits.problems.laws import Empirical, NoiseLaw, SpreadLaw
+from fedbandits.problems.problem import LocalModels, Sources, checked_means
+from fedbandits.rules.arrays import FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Approximate:
+    """The approximate model of the paper, with an unlimited or a finite population.
+
+    Parameters
+    ----------
+    means : sequence of float
+        Global means μ_k.
+    noise : NoiseLaw
+        How an observation scatters around a client's local mean.
+    spread : SpreadLaw
+        How local means scatter around the global mean, independently between arms.
+    offset : float
+        Standard deviation of a normal offset that a client adds to all its arms alike.
+    population : int, optional
+        N clients whose local means are drawn anew in every replication and recentred, so that they
+        average to the global means exactly. Unlimited by default.
+    name : str
+        What the random streams are keyed by.
+
+    Examples
+    --------
+    >>> from fedbandits.problems import Gaussian, gap
+    >>> game = Approximate(means=[0.7, 0.75, 0.79], noise=Gaussian(0.5), spread=Gaussian(0.02))
+    >>> round(gap(game), 3), game.spread_proxy
+    (0.04, 0.02)
+    """
+
+    model: ClassVar[str] = "approximate"
+
+    means: FloatArray | Sequence[float]
+    noise: NoiseLaw
+    spread: SpreadLaw
+    offset: float = 0.0
+    population: int | None = None
+    name: str = "problem"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "means", checked_means(self.means))
+        if isinstance(self.noise, Empirical):
+            raise InputError(
+                "noise.law", 'empirical noise needs given clients; use model = "exact"'
+            )
+        if not (math.isfinite(self.offset) and self.offset >= 0):
+            raise InputError("spread.offset", f"{self.offset} is not a finite number >= 0")
+        if self.population is not None and self.population < 1:
+            raise InputError("population", f"{self.population} clients; a game needs at least 1")
+        lows, highs = zip(*(self.spread.support(float(mean)) for mean in self.means), strict=True)
+        reach = math.inf if self.offset > 0 else 0.0
+        self.noise.check_means(min(lows) - reach, max(highs) + reach, "spread")
+
+    @property
+    def arms_are_independent(self) -> bool:
+        """Whether clients add no offset to all their arms."""
+        return self.offset == 0
+
+    @property
+    def noise_proxy(self) -> float:
+        """σ of the noise law."""
+        return self.noise.proxy(np.asarray(self.means))
+
+    @property
+    def spread_proxy(self) -> float:
+        """σ_c of the spread law and the offset together."""
+        return math.hypot(self.spread.proxy(np.asarray(self.means)), self.offset)
+
+    def sampler(self, sources: Sources) -> _Unlimited | _Recentred:
+        """Return a sampler of clients."""
+        unlimited = _Unlimited(self, sources)
+        return unlimited if self.population is None else _Recentred(unlimited, self.population)
+
+    def at_server(self) -> Exact:
+        """Return the game of one player whose local means are the global ones."""
+        return Exact(local_means=[np.asarray(self.means)], noise=self.noise, name=self.name)
+
+
+class _Unlimited:
+    """Draws clients independently of each other."""
+
+    def __init__(self, problem: Approximate, sources: Sources) -> None:
+        self.problem = problem
+        self.sources = sources
+
+    def draw(self, n_clients: int) -> LocalModels:
+        game = self.problem
+        means = np.empty((len(game.means), n_clients))
+        for arm, mean in enumerate(game.means):
+            means[arm] = game.spread.draw(self.sources(arm), float(mean), n_clients)
+        if game.offset > 0:
+            means += game.offset * self.sources(len(game.means)).standard_normal(n_clients)
+        return LocalModels(means)
+
+
+class _Recentred:
+    """Draws a whole population at once, recentres it, and hands it out in order."""
+
+    def __init__(self, unlimited: _Unlimited, population: int) -> None:
+        drawn = unlimited.draw(population).means
+        target = np.asarray(unlimited.problem.means)
+        self.means = drawn + (target - drawn.mean(axis=1))[:, np.newaxis]
+        # Recentring may carry a local mean out of the law's range, e.g. a probability above 1.
+        noise = unlimited.problem.noise
+        noise.check_means(float(self.means.min()), float(self.means.max()), "population")
+        self.given = 0
+
+    def draw(self, n_clients: int) -> LocalModels:
+        start, self.given = self.given, self.given + n_clients
+        return LocalModels(self.means[:, start : self.given])

@@ -1,0 +1,133 @@
+"""The exact model: the clients are given, and their average is the global model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedbandits.errors import InputError
+from fedbandits.problems.laws import Empirical, NoiseLaw
+from fedbandits.problems.problem import LocalModels, Sources, checked_means
+from fedbandits.rules.arrays import FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Exact:
+    """The exact model of the paper: M fixed clients, μ_k the mean of their local means.
+
+    An algorithm that admits only some of them takes them in a random order, new in every replication.
+
+    Parameters
+    ----------
+    local_means : sequence of rows
+        μ_{k,m}: a row a client, a column an arm.
+    noise : NoiseLaw
+        How an observation scatters around a client's local mean.
+    name : str
+        What the random streams are keyed by.
+
+    Examples
+    --------
+    >>> from fedbandits.problems import Gaussian, best_arm
+    >>> game = Exact(local_means=[[0.2, 0.9], [0.7, 0.2]], noise=Gaussian(0.5))
+    >>> game.means, best_arm(game)
+    (array([0.45, 0.55]), 1)
+    """
+
+    model: ClassVar[str] = "exact"
+    # The rows are given: nobody knows what law they came from.
+    arms_are_independent: ClassVar[bool] = False
+
+    local_means: FloatArray | Sequence[Sequence[float]] | Sequence[FloatArray]
+    noise: NoiseLaw
+    name: str = "problem"
+
+    def __post_init__(self) -> None:
+        rows = [np.asarray(row, dtype=np.float64) for row in self.local_means]
+        if not rows:
+            raise InputError("local_means", "is empty; give a row for every client")
+        for m, row in enumerate(rows):
+            if row.shape != rows[0].shape:
+                raise InputError(
+                    f"local_means[{m}]", f"{row.size} arms where local_means[0] has {rows[0].size}"
+                )
+            checked_means(row, f"local_means[{m}]")
+        table = np.array(rows)
+        table.setflags(write=False)
+        object.__setattr__(self, "local_means", table)
+        self.noise.check_means(float(table.min()), float(table.max()), "local_means")
+
+    @classmethod
+    def from_observations(
+        cls, observations: Sequence[Sequence[Sequence[float]]], *, name: str = "problem"
+    ) -> Exact:
+        """Return the game of clients who draw from their own lists of values.
+
+        Parameters
+        ----------
+        observations : nested sequences
+            Client, arm, values, e.g. a user's ratings of the movies in a group.
+        name : str
+            What the random streams are keyed by.
+        """
+        noise = Empirical.of(observations)
+        rows = noise.cell_means().reshape(len(observations), -1)
+        return cls(local_means=rows, noise=noise, name=name)
+
+    @property
+    def table(self) -> FloatArray:
+        """Local means, shape (clients, arms)."""
+        return np.asarray(self.local_means)
+
+    @property
+    def means(self) -> FloatArray:
+        """μ_k: the average over the clients."""
+        return np.asarray(self.table.mean(axis=0))
+
+    @property
+    def population(self) -> int:
+        """How many clients are given."""
+        return int(self.table.shape[0])
+
+    @property
+    def noise_proxy(self) -> float:
+        """σ of the noise law."""
+        return self.noise.proxy(self.means)
+
+    @property
+    def spread_proxy(self) -> float:
+        """Half of the widest range of local means of an arm."""
+        return float(np.ptp(self.table, axis=0).max()) / 2
+
+    def sampler(self, sources: Sources) -> _InRandomOrder:
+        """Return a sampler that hands the clients out in a random order."""
+        return _InRandomOrder(self, sources(0))
+
+    def at_server(self) -> Exact:
+        """Return the game of one player whose local means are the global ones."""
+        noise = self.noise
+        if isinstance(noise, Empirical):
+            noise = noise.pooled(self.table.shape[1])
+        return Exact(local_means=[self.means], noise=noise, name=self.name)
+
+
+class _InRandomOrder:
+    """Hands out the given clients in a random order."""
+
+    def __init__(self, problem: Exact, rng: np.random.Generator) -> None:
+        self.table = problem.table
+        self.empirical = isinstance(problem.noise, Empirical)
+        self.order = rng.permutation(problem.population)
+        self.given = 0
+
+    def draw(self, n_clients: int) -> LocalModels:
+        start, self.given = self.given, self.given + n_clients
+        rows = self.order[start : self.given]
+        means = np.ascontiguousarray(self.table[rows].T)
+        if not self.empirical:
+            return LocalModels(means)
+        n_arms = self.table.shape[1]
+        return LocalModels(means, rows * n_arms + np.arange(n_arms)[:, np.newaxis])

@@ -1,0 +1,120 @@
+"""What every problem knows: its true means, its best arm, its gap, and how to draw its clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from fedbandits.errors import InputError
+from fedbandits.problems.laws import NoiseLaw
+from fedbandits.rules.arrays import FloatArray, IntArray
+
+Sources: TypeAlias = Callable[[int], np.random.Generator]
+"""Independent random generators by number: one an arm, and the next numbers for what arms share.
+
+A source that is asked for twice goes on where it was.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalModels:
+    """Clients in their order of admission.
+
+    Parameters
+    ----------
+    means : array, shape (arms, clients)
+        Local means μ_{k,m}.
+    cells : array of int, shape (arms, clients), optional
+        Which cells of an empirical law they are.
+    """
+
+    means: FloatArray
+    cells: IntArray | None = None
+
+
+class ClientSampler(Protocol):
+    """Draws clients one after the other; how they are grouped makes no difference."""
+
+    def draw(self, n_clients: int) -> LocalModels:
+        """Return the next clients."""
+        ...
+
+
+class Problem(Protocol):
+    """A game: K arms with true global means, and a population of clients around them."""
+
+    @property
+    def model(self) -> str:
+        """The name in experiment files."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What its random streams are keyed by: problems of one name share their draws."""
+        ...
+
+    @property
+    def means(self) -> FloatArray:
+        """True global means μ_k."""
+        ...
+
+    @property
+    def noise(self) -> NoiseLaw:
+        """How an observation scatters around the local mean."""
+        ...
+
+    @property
+    def population(self) -> int | None:
+        """How many clients exist at all; None is unlimited."""
+        ...
+
+    @property
+    def arms_are_independent(self) -> bool:
+        """Whether the local means of one client are independent between arms."""
+        ...
+
+    @property
+    def noise_proxy(self) -> float:
+        """σ that a rule is told by default."""
+        ...
+
+    @property
+    def spread_proxy(self) -> float:
+        """σ_c that a rule is told by default."""
+        ...
+
+    def sampler(self, sources: Sources) -> ClientSampler:
+        """Return a sampler of clients, in a random order of admission."""
+        ...
+
+    def at_server(self) -> Problem:
+        """Return the game of one hypothetical player who observes the global model itself."""
+        ...
+
+
+def best_arm(problem: Problem) -> int:
+    """Return the arm with the highest global mean, the lowest index on ties."""
+    return int(problem.means.argmax())
+
+
+def gap(problem: Problem) -> float:
+    """Return Δ: how far the second best global mean lies below the best (0 on ties)."""
+    second, best = np.sort(problem.means)[-2:]
+    return float(best - second)
+
+
+def checked_means(values: Sequence[float] | FloatArray, where: str = "means") -> FloatArray:
+    """Return global means as an array that nobody can write to, or say what is wrong with them."""
+    means = np.array(values, dtype=np.float64)
+    if means.ndim != 1 or means.size == 0:
+        raise InputError(where, "is empty; give the mean of at least two arms")
+    if means.size == 1:
+        raise InputError(where, "has one arm; a game needs at least two")
+    if not np.isfinite(means).all():
+        bad = int(np.flatnonzero(~np.isfinite(means))[0])
+        raise InputError(f"{where}[{bad}]", f"{means[bad]} is not a finite number")
+    means.setflags(write=False)
+    return means

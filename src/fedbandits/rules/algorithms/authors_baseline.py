@@ -1,0 +1,45 @@
+"""The baseline of the paper's figures, as its authors ran it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from fedbandits.rules.algorithms.fed1_ucb import everyone_at_once
+from fedbandits.rules.phased import Beliefs, Charge, PhasedRule, Player
+from fedbandits.rules.radii import PaperRadius
+from fedbandits.rules.schedules import ScheduleLike, as_schedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorsBaseline:
+    """Fed1-UCB with one player who observes the global model, and free communication.
+
+    The paper words its baseline as improved UCB (`ImprovedUcb`), which is another algorithm.
+
+    Parameters
+    ----------
+    pulls : schedule
+        f(p).
+    radius : PaperRadius
+        As in Fed1-UCB.
+    """
+
+    name: ClassVar[str] = "authors-baseline"
+
+    pulls: ScheduleLike
+    radius: PaperRadius = field(default_factory=PaperRadius)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pulls", as_schedule(self.pulls, "pulls"))
+
+    def rule(self, beliefs: Beliefs) -> PhasedRule:
+        """Return the rule for a game of which this is believed."""
+        alone = everyone_at_once(
+            pulls=self.pulls,
+            clients=1,
+            radius=self.radius,
+            beliefs=beliefs,
+            charge=Charge.NOTHING,
+        )
+        return replace(alone, player=Player.SERVER)

@@ -1,0 +1,93 @@
+"""Fed1-UCB: Fed2-UCB where the clients admitted first are the whole population."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from fedbandits.errors import InputError
+from fedbandits.rules.phased import AllAtOnce, Beliefs, Charge, PhasedRule, ScheduledPulls
+from fedbandits.rules.radii import PaperRadius
+from fedbandits.rules.schedules import ScheduleLike, as_schedule
+
+
+def everyone_at_once(
+    *,
+    pulls: ScheduleLike,
+    clients: int | None,
+    radius: PaperRadius,
+    beliefs: Beliefs,
+    charge: Charge = Charge.PHASE,
+) -> PhasedRule:
+    """Return Fed2-UCB degenerated: M clients from the start, believed to be all there are.
+
+    With N = M the client-sampling term of the radius is zero, and :math:`B_{p,2}` is
+    :math:`B_{p,1}`.
+    """
+    admitted = clients_of(clients, beliefs)
+    return PhasedRule(
+        n_arms=beliefs.n_arms,
+        horizon=beliefs.horizon,
+        noise=beliefs.noise,
+        spread=beliefs.spread,
+        population=admitted,
+        pulls=ScheduledPulls(as_schedule(pulls), beliefs.horizon),
+        admissions=AllAtOnce(admitted),
+        radius=radius,
+        charge=charge,
+    )
+
+
+def check_clients(clients: int | None) -> None:
+    """Refuse a number of clients below one."""
+    if clients is not None and clients < 1:
+        raise InputError("clients", f"{clients} clients; a game needs at least 1")
+
+
+def clients_of(clients: int | None, beliefs: Beliefs) -> int:
+    """Return how many clients play: the number asked for, else the whole population."""
+    if clients is None:
+        if beliefs.population is None:
+            raise InputError(
+                "clients", "is missing; the population is unlimited, so say how many clients play"
+            )
+        return beliefs.population
+    if beliefs.population is not None and clients > beliefs.population:
+        raise InputError(
+            "clients", f"{clients} clients of a population of {beliefs.population}; lower it"
+        )
+    return clients
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fed1Ucb:
+    """Fed1-UCB, for the exact model: all clients from the start, no client-sampling term.
+
+    On clients that are only a sample (figure 6 of the paper) it takes them for the whole population,
+    and may settle on an arm that is best for them alone.
+
+    Parameters
+    ----------
+    pulls : schedule
+        f(p).
+    clients : int, optional
+        M; the whole population by default.
+    radius : PaperRadius
+        Constant 6 by default, for which Theorem 3 holds; its client constant has no effect.
+    """
+
+    name: ClassVar[str] = "fed1-ucb"
+
+    pulls: ScheduleLike
+    clients: int | None = None
+    radius: PaperRadius = field(default_factory=PaperRadius)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pulls", as_schedule(self.pulls, "pulls"))
+        check_clients(self.clients)
+
+    def rule(self, beliefs: Beliefs) -> PhasedRule:
+        """Return the rule for a game of which this is believed."""
+        return everyone_at_once(
+            pulls=self.pulls, clients=self.clients, radius=self.radius, beliefs=beliefs
+        )

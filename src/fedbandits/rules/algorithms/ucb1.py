@@ -1,0 +1,26 @@
+"""UCB1 by one hypothetical player who observes the global model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fedbandits.rules.indices import SlotRule
+from fedbandits.rules.phased import Beliefs, Player
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ucb1:
+    """UCB1 at the server: what a player could do who saw the global model in every slot."""
+
+    name: ClassVar[str] = "ucb1"
+
+    def rule(self, beliefs: Beliefs) -> SlotRule:
+        """Return the rule for a game of which this is believed."""
+        return SlotRule(
+            n_arms=beliefs.n_arms,
+            horizon=beliefs.horizon,
+            noise=beliefs.noise,
+            clients=1,
+            player=Player.SERVER,
+        )

@@ -1,0 +1,57 @@
+"""Rules that decide in every slot: an index for each arm, the highest one is pulled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedbandits.rules.arrays import FloatArray, IntArray
+from fedbandits.rules.phased import Player
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotRule:
+    r"""UCB1, for one player or for many who never talk to each other.
+
+    Every arm is pulled once, then the arm with the highest
+    :math:`\bar x_k + \sqrt{8 \sigma^2 \log t / n_k}` (the lowest index on ties), which for rewards in
+    [0, 1], i.e. σ = 1/2, is the :math:`\sqrt{2 \log t / n_k}` of the original.
+
+    Parameters
+    ----------
+    n_arms, horizon, noise
+        As in `fedbandits.rules.phased.Beliefs`.
+    clients : int
+        How many players there are.
+    player : Player
+        Whether they observe their own local models or the global one.
+
+    References
+    ----------
+    Auer, Cesa-Bianchi and Fischer (2002), "Finite-time analysis of the multiarmed bandit problem".
+    """
+
+    n_arms: int
+    horizon: int
+    noise: float
+    clients: int
+    player: Player
+
+    def index(self, reward_sums: FloatArray, counts: FloatArray, slot: int) -> FloatArray:
+        """Return the index of every arm, shape (..., arms), when slot ``slot`` (from 1) begins."""
+        log = np.log(max(slot, 1))
+        return np.asarray(reward_sums / counts + np.sqrt(8.0 * self.noise**2 * log / counts))
+
+    def choose(self, reward_sums: FloatArray, counts: FloatArray, slot: int) -> IntArray:
+        """Return the arm that slot ``slot`` (from 1) pulls, shape (...).
+
+        Examples
+        --------
+        >>> rule = SlotRule(n_arms=2, horizon=100, noise=0.5, clients=1, player=Player.SERVER)
+        >>> int(rule.choose(np.array([3.0, 1.0]), np.array([5.0, 1.0]), slot=7))
+        1
+        """
+        if slot <= self.n_arms:
+            return np.full(counts.shape[:-1], slot - 1)
+        return np.asarray(self.index(reward_sums, counts, slot).argmax(axis=-1))

@@ -1,0 +1,217 @@
+"""Rules that decide once a phase: what is played, who is admitted, what is dropped.
+
+One frozen value, `PhasedRule`, is all that a driver needs: the simulator asks it for hundreds of
+replications at once, the protocol's server for one. It reads no clock, file or random state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.eliminations import eliminate
+from fedbandits.rules.radii import Radius
+from fedbandits.rules.schedules import Schedule
+from fedbandits.rules.statistics import client_factor, clients_in, pull_factor
+
+
+class Player(Enum):
+    """Who makes the pulls."""
+
+    CLIENTS = "clients"
+    """Every admitted client, on its own local model."""
+    SERVER = "server"
+    """One hypothetical player who observes the global model itself."""
+
+
+class Charge(Enum):
+    """When communication is paid for."""
+
+    PHASE = "phase"
+    """C for every client at the end of every phase that decides."""
+    SLOT = "slot"
+    """C for every client in every slot until one arm is left."""
+    NOTHING = "nothing"
+    """Never: there is nobody to talk to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beliefs:
+    """What an algorithm is told of the game before it starts; it may differ from the truth.
+
+    Parameters
+    ----------
+    n_arms : int
+        K.
+    horizon : int
+        T.
+    noise, spread : float
+        σ and σ_c, as bounds: subgaussian variance proxies.
+    population : int, optional
+        How many clients exist at all, N; None is unlimited.
+    """
+
+    n_arms: int
+    horizon: int
+    noise: float
+    spread: float
+    population: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a phase decides, for every arm; leading axes as they came in."""
+
+    active: BoolArray
+    estimates: FloatArray
+    widths: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledPulls:
+    """f(p) of a schedule for a fixed horizon."""
+
+    schedule: Schedule
+    horizon: int
+
+    def __call__(self, phase: int) -> int:
+        """Return f(p)."""
+        return self.schedule.pulls(phase=phase, horizon=self.horizon)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledAdmissions:
+    """g(p) of a schedule for a fixed horizon."""
+
+    schedule: Schedule
+    horizon: int
+
+    def __call__(self, phase: int) -> int:
+        """Return g(p)."""
+        return self.schedule.admissions(phase=phase, horizon=self.horizon)
+
+
+@dataclass(frozen=True, slots=True)
+class AllAtOnce:
+    """g(1) = clients, then nobody: the admissions of the exact model.
+
+    Examples
+    --------
+    >>> [AllAtOnce(5)(phase) for phase in (1, 2, 3)]
+    [5, 0, 0]
+    """
+
+    clients: int
+
+    def __call__(self, phase: int) -> int:
+        """Return g(p)."""
+        return self.clients if phase == 1 else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhasedRule:
+    r"""Elimination in phases: Algorithm 2 of the paper, with exchangeable parts.
+
+    Fed2-UCB, Fed1-UCB, its centralised version, the authors' baseline and improved UCB are all this
+    rule with other schedules, radii and populations.
+
+    Parameters
+    ----------
+    n_arms, horizon, noise, spread, population
+        As in `Beliefs`.
+    pulls : callable
+        f: phase to pulls of each active arm by each client.
+    admissions : callable
+        g: phase to new clients.
+    radius : Radius
+        The width of the confidence interval around a global estimate.
+    player : Player
+        Who makes the pulls.
+    charge : Charge
+        When communication is paid for.
+    last_phase : int, optional
+        After this phase nothing more is decided: the arm with the best estimate is played on.
+    """
+
+    n_arms: int
+    horizon: int
+    noise: float
+    spread: float
+    population: int | None
+    pulls: Callable[[int], int]
+    admissions: Callable[[int], int]
+    radius: Radius
+    player: Player = Player.CLIENTS
+    charge: Charge = Charge.PHASE
+    last_phase: int | None = None
+
+    def plan(self, phase: int, active: BoolArray) -> IntArray:
+        """Return how often each client pulls each arm in this phase: f(p) if active, else 0.
+
+        More pulls than the horizon has slots never fit, so they are returned as the horizon.
+        """
+        return np.where(active, min(self.pulls(phase), self.horizon), 0).astype(np.int64)
+
+    def decide(
+        self,
+        *,
+        phase: int,
+        active: BoolArray,
+        estimates: FloatArray,
+        counts: npt.ArrayLike,
+        sizes: npt.ArrayLike = 1,
+    ) -> Verdict:
+        """Return which arms stay active after a phase.
+
+        Parameters
+        ----------
+        phase : int
+            The phase that has just been played.
+        active : array of bool, shape (..., arms)
+            The arms that it played.
+        estimates : array, shape (..., arms)
+            Global estimates, from `fedbandits.rules.statistics.aggregate`.
+        counts : array, shape (..., arms, groups)
+            Pulls so far of each arm by each client of a group; axes of length 1 are broadcast.
+        sizes : array, optional
+            Clients in each group.
+        """
+        widths = self.radius(
+            pull_variance=self.noise**2 * pull_factor(counts, sizes),
+            client_variance=self.spread**2
+            * client_factor(clients_in(counts, sizes), self.population),
+            horizon=self.horizon,
+            phase=phase,
+        )
+        return Verdict(
+            active=eliminate(estimates, widths, active),
+            estimates=estimates,
+            widths=np.broadcast_to(widths, estimates.shape),
+        )
+
+
+def cut_to_fit(pulls: IntArray, slots_left: npt.ArrayLike) -> IntArray:
+    """Return the pulls that a phase still makes when only so many slots are left.
+
+    Arms are played in index order, so the cut falls on the last ones.
+
+    Parameters
+    ----------
+    pulls : array of int, shape (..., arms)
+        The pulls of the whole phase.
+    slots_left : array of int, shape (...)
+        What is left of the horizon.
+
+    Examples
+    --------
+    >>> cut_to_fit(np.array([100, 0, 100, 100]), 150)
+    array([100,   0,  50,   0])
+    """
+    before = np.cumsum(pulls, axis=-1) - pulls
+    left = np.asarray(slots_left, dtype=np.int64)[..., np.newaxis]
+    return np.minimum(pulls, np.maximum(left - before, 0))

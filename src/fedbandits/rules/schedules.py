@@ -1,0 +1,342 @@
+"""Schedules f(p) and g(p): small expressions in the phase ``p`` and the horizon ``T``.
+
+The grammar, parsed here and never handed to ``eval``::
+
+    sum      = product (("+" | "-") product)*
+    product  = unary (("*" | "/") unary)*
+    unary    = "-" unary | power
+    power    = atom ["^" unary]
+    atom     = number | "p" | "T" | name "(" sum ("," sum)* ")" | "(" sum ")"
+    name     = "log" | "sqrt" | "ceil" | "floor" | "min" | "max"
+
+Whole numbers and fractions stay exact, so ``2^p`` is exact in phase 60 and beyond; ``log`` (natural)
+and ``sqrt`` give floating point.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TypeAlias
+
+from fedbandits.errors import InputError, nearest
+
+Number: TypeAlias = int | Fraction | float
+
+_LONGEST = 200
+_MOST_BITS = 16_384
+_TOKEN = re.compile(r"\s*(?:(\d[\d_]*(?:\.\d*)?(?:[eE][+-]?\d{1,3})?|\.\d+)|([A-Za-z_]\w*)|(.))")
+
+
+class _EvaluationError(Exception):
+    """Why an expression has no value in a phase."""
+
+
+def _simplify(value: Number) -> Number:
+    if isinstance(value, Fraction) and value.denominator == 1:
+        return value.numerator
+    return value
+
+
+def _divide(a: Number, b: Number) -> Number:
+    if b == 0:
+        raise _EvaluationError("divides by zero")
+    if isinstance(a, float) or isinstance(b, float):
+        return float(a) / float(b)
+    return Fraction(a) / Fraction(b)
+
+
+def _power(a: Number, b: Number) -> Number:
+    if not isinstance(a, float) and isinstance(b, int):
+        if a == 0 and b < 0:
+            raise _EvaluationError("divides by zero")
+        size = max(abs(Fraction(a).numerator), Fraction(a).denominator)
+        if abs(b) * size.bit_length() > _MOST_BITS:
+            raise _EvaluationError("is too large")
+        return Fraction(Fraction(a) ** b)
+    if a < 0 or (a == 0 and b < 0):
+        raise _EvaluationError(f"has no real value: {float(a):g} to the power {float(b):g}")
+    return math.pow(a, b)
+
+
+def _log(a: Number) -> Number:
+    if a <= 0:
+        raise _EvaluationError(f"takes the log of {float(a):g}")
+    return math.log(a)
+
+
+def _sqrt(a: Number) -> Number:
+    if a < 0:
+        raise _EvaluationError(f"takes the square root of {float(a):g}")
+    return math.sqrt(a)
+
+
+_OPERATORS: dict[str, Callable[[Number, Number], Number]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": _divide,
+    "^": _power,
+}
+_FUNCTIONS: dict[str, tuple[int, int | None, Callable[..., Number]]] = {
+    "log": (1, 1, _log),
+    "sqrt": (1, 1, _sqrt),
+    "ceil": (1, 1, math.ceil),
+    "floor": (1, 1, math.floor),
+    "min": (2, None, min),
+    "max": (2, None, max),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Constant:
+    value: Number
+
+    def evaluate(self, _: dict[str, int]) -> Number:
+        return self.value
+
+    def names(self) -> frozenset[str]:
+        return frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Variable:
+    name: str
+
+    def evaluate(self, variables: dict[str, int]) -> Number:
+        if self.name not in variables:
+            raise _EvaluationError(f"uses {self.name}, but this game has no horizon")
+        return variables[self.name]
+
+    def names(self) -> frozenset[str]:
+        return frozenset({self.name})
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    function: Callable[..., Number]
+    arguments: tuple[_Node, ...]
+
+    def evaluate(self, variables: dict[str, int]) -> Number:
+        return _simplify(self.function(*(a.evaluate(variables) for a in self.arguments)))
+
+    def names(self) -> frozenset[str]:
+        return frozenset().union(*(a.names() for a in self.arguments))
+
+
+_Node: TypeAlias = _Constant | _Variable | _Call
+
+
+class _Parser:
+    """Recursive descent over the grammar in the module's docstring."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.tokens = list(self._split())
+        self.at = 0
+
+    def _split(self) -> Iterator[tuple[str, str, int]]:
+        text = self.source.rstrip()
+        position = 0
+        while position < len(text):
+            match = _TOKEN.match(text, position)
+            if match is None:  # pragma: no cover - the last alternative takes any character
+                raise self.error("is not an expression", position)
+            number, name, sign = match.groups()
+            kind = "number" if number else "name" if name else "sign"
+            yield kind, number or name or sign, match.start(match.lastindex or 0)
+            position = match.end()
+
+    def error(self, problem: str, position: int | None = None) -> InputError:
+        place = "" if position is None else f" at character {position + 1}"
+        return InputError(
+            "",
+            f'"{self.source}" {problem}{place}; a schedule is made of numbers, p, T, + - * / ^, '
+            "log, sqrt, ceil, floor, min, max and parentheses",
+        )
+
+    def peek(self) -> str:
+        return self.tokens[self.at][1] if self.at < len(self.tokens) else ""
+
+    def take(self, *signs: str) -> str:
+        """Consume and return the next token if it is one of these signs, else return ''."""
+        token = self.peek()
+        if token in signs and token:
+            self.at += 1
+            return token
+        return ""
+
+    def expect(self, sign: str) -> None:
+        if not self.take(sign):
+            found = f'"{self.peek()}"' if self.peek() else "the end"
+            raise self.error(f'has {found} where "{sign}" is needed', self.position())
+
+    def position(self) -> int:
+        return self.tokens[self.at][2] if self.at < len(self.tokens) else len(self.source)
+
+    def parse(self) -> _Node:
+        if not self.tokens:
+            raise self.error("is empty")
+        tree = self.sum()
+        if self.at < len(self.tokens):
+            raise self.error(f'has an unexpected "{self.peek()}"', self.position())
+        return tree
+
+    def sum(self) -> _Node:
+        tree = self.product()
+        while sign := self.take("+", "-"):
+            tree = _Call(_OPERATORS[sign], (tree, self.product()))
+        return tree
+
+    def product(self) -> _Node:
+        tree = self.unary()
+        while sign := self.take("*", "/"):
+            tree = _Call(_OPERATORS[sign], (tree, self.unary()))
+        return tree
+
+    def unary(self) -> _Node:
+        if self.take("-"):
+            return _Call(_OPERATORS["-"], (_Constant(0), self.unary()))
+        return self.power()
+
+    def power(self) -> _Node:
+        tree = self.atom()
+        if self.take("^"):
+            return _Call(_OPERATORS["^"], (tree, self.unary()))
+        return tree
+
+    def atom(self) -> _Node:
+        if self.take("("):
+            tree = self.sum()
+            self.expect(")")
+            return tree
+        if self.at == len(self.tokens):
+            raise self.error("ends too early")
+        kind, token, position = self.tokens[self.at]
+        self.at += 1
+        if kind == "number":
+            return _Constant(_simplify(Fraction(token)))
+        if kind == "name":
+            return self.name(token, position)
+        raise self.error(f'has an unexpected "{token}"', position)
+
+    def name(self, token: str, position: int) -> _Node:
+        if token in ("p", "T"):
+            return _Variable(token)
+        if token not in _FUNCTIONS:
+            hint = nearest(token, [*_FUNCTIONS, "p", "T"])
+            raise self.error(f'uses the unknown name "{token}" ({hint})', position)
+        fewest, most, function = _FUNCTIONS[token]
+        self.expect("(")
+        arguments = [self.sum()]
+        while self.take(","):
+            arguments.append(self.sum())
+        self.expect(")")
+        if len(arguments) < fewest or (most is not None and len(arguments) > most):
+            takes = str(fewest) if most == fewest else f"at least {fewest}"
+            raise self.error(
+                f"gives {token} {len(arguments)} arguments, it takes {takes}", position
+            )
+        return _Call(function, tuple(arguments))
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A whole number for every phase, written as an expression in ``p`` and ``T``.
+
+    Parameters
+    ----------
+    source : str
+        The expression, e.g. ``"100"``, ``"2^p"`` or ``"ceil(10*log(T))"``.
+
+    Examples
+    --------
+    >>> Schedule("2^p").pulls(phase=60, horizon=10**6)
+    1152921504606846976
+    >>> Schedule("ceil(10*log(T))").pulls(phase=1, horizon=10**6)
+    139
+    >>> Schedule("100/p").pulls(phase=3, horizon=10**6)
+    Traceback (most recent call last):
+        ...
+    fedbandits.errors.InputError: "100/p" gives 33.3333 pulls in phase 3; it must be a whole number
+    (wrap it in ceil(...))
+    """
+
+    source: str
+    _tree: _Node = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if len(self.source) > _LONGEST:
+            raise InputError("", f"a schedule of {len(self.source)} characters; {_LONGEST} at most")
+        object.__setattr__(self, "_tree", _Parser(self.source).parse())
+
+    @property
+    def depends_on_horizon(self) -> bool:
+        """Whether the expression mentions ``T``."""
+        return "T" in self._tree.names()
+
+    @property
+    def depends_on_phase(self) -> bool:
+        """Whether the expression mentions ``p``."""
+        return "p" in self._tree.names()
+
+    def value(self, *, phase: int, horizon: int | None) -> Number:
+        """Return the value in a phase, exact where the expression allows it."""
+        variables = {"p": phase} if horizon is None else {"p": phase, "T": horizon}
+        try:
+            return self._tree.evaluate(variables)
+        except _EvaluationError as error:
+            raise InputError("", f'"{self.source}" {error} in phase {phase}') from None
+        except OverflowError:
+            raise InputError("", f'"{self.source}" is too large in phase {phase}') from None
+
+    def pulls(self, *, phase: int, horizon: int | None) -> int:
+        """Return f(p): how often each client pulls each active arm in phase ``p``."""
+        return self._whole(phase, horizon, at_least=1, unit="pulls")
+
+    def admissions(self, *, phase: int, horizon: int | None) -> int:
+        """Return g(p): how many new clients phase ``p`` admits (phase 1: at least one)."""
+        return self._whole(phase, horizon, at_least=1 if phase == 1 else 0, unit="clients")
+
+    def _whole(self, phase: int, horizon: int | None, *, at_least: int, unit: str) -> int:
+        value = self.value(phase=phase, horizon=horizon)
+        gives = f'"{self.source}" gives {_show(value)} {unit} in phase {phase}'
+        if value < at_least:
+            below_one = 0 < value < 1
+            hint = " (wrap it in ceil(...))" if below_one else f" (wrap it in max({at_least}, ...))"
+            raise InputError("", f"{gives}; a phase needs at least {at_least}{hint}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError("", f"{gives}; it must be a finite number")
+        if value != int(value):
+            raise InputError("", f"{gives}; it must be a whole number (wrap it in ceil(...))")
+        return int(value)
+
+
+def _show(value: Number) -> str:
+    return str(value) if isinstance(value, int) and abs(value) < 10**15 else f"{float(value):g}"
+
+
+ScheduleLike: TypeAlias = Schedule | str | int
+
+
+def as_schedule(value: ScheduleLike, where: str = "") -> Schedule:
+    """Return ``value`` as a schedule; an error names the key ``where`` it stood.
+
+    Examples
+    --------
+    >>> as_schedule(100)
+    Schedule(source='100')
+    """
+    if isinstance(value, Schedule):
+        return value
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise InputError(
+            where, f'{value!r} is not a schedule; write an expression such as "100" or "2^p"'
+        )
+    try:
+        return Schedule(str(value))
+    except InputError as error:
+        raise error.within(where) if where else error from None

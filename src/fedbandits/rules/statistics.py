@@ -1,0 +1,115 @@
+r"""What the server computes from its clients' statistics, before any decision.
+
+Arrays end in ``(arms, groups)``; every axis before that is free (replications, say). A *group* is
+a client, or a cohort of ``size`` clients that share their pull counts, whose mean is the average
+of its clients' means.
+
+In the paper's words, with cohort :math:`q` of :math:`g(q)` clients admitted in phase :math:`q`:
+:math:`M(p) = \sum_{q \le p} g(q)` clients are in, :math:`F(p) = \sum_{q \le p} f(q)` is how often
+the oldest have pulled an active arm, :math:`F(p) - F(q-1)` how often cohort :math:`q` has.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from fedbandits.rules.arrays import FloatArray
+
+
+def aggregate(means: FloatArray, weights: npt.ArrayLike | None = None) -> FloatArray:
+    r"""Return the global estimates: the weighted average of the groups' means.
+
+    Algorithm 2, line 5: :math:`\bar\mu_k(p) = \sum_m \bar\mu_{k,m}(p) / M(p)`. This is the only place
+    where means of clients are summed, always in the order of the groups along the last axis, so
+    that every driver gets the same last bit from the same means.
+
+    Parameters
+    ----------
+    means : array, shape (..., groups)
+        The mean of every group; where the weight is zero it must be finite and is not used.
+    weights : array, optional
+        Non-negative, broadcast against ``means``: the clients in a group. Equal by default.
+
+    Examples
+    --------
+    >>> aggregate(np.array([[0.2, 0.8], [0.5, 0.7]]))
+    array([0.5, 0.6])
+    >>> aggregate(np.array([0.2, 0.8]), weights=[3, 1]).round(3)
+    np.float64(0.35)
+    """
+    # Reducing a contiguous last axis: NumPy's order of summation then depends on its length alone.
+    if weights is None:
+        ordered = np.ascontiguousarray(means)
+        return np.asarray(np.add.reduce(ordered, axis=-1) / means.shape[-1])[()]
+    weights = np.asarray(weights, dtype=np.float64)
+    total = np.add.reduce(np.ascontiguousarray(np.broadcast_to(weights, means.shape)), axis=-1)
+    return np.asarray(np.add.reduce(np.ascontiguousarray(means * weights), axis=-1) / total)[()]
+
+
+def clients_in(counts: npt.ArrayLike, sizes: npt.ArrayLike = 1) -> FloatArray:
+    """Return how many clients have pulled an arm at all: M(p), in general form.
+
+    Parameters
+    ----------
+    counts : array, shape (..., groups)
+        Pulls of the arm by each client of the group; 0 for a group that never pulled it.
+    sizes : array, optional
+        Clients in each group.
+
+    Examples
+    --------
+    >>> clients_in([100, 100, 0], sizes=[2, 4, 8])
+    np.float64(6.0)
+    """
+    counts = np.asarray(counts, dtype=np.float64)
+    return np.asarray(((counts > 0) * np.asarray(sizes, dtype=np.float64)).sum(axis=-1))[()]
+
+
+def pull_factor(counts: npt.ArrayLike, sizes: npt.ArrayLike = 1) -> FloatArray:
+    r"""Return η: the variance of the average of client means, for observations of variance 1.
+
+    General form :math:`\eta = M^{-2} \sum_m 1 / n_m` over the clients that have pulled the arm; with
+    cohorts it is the paper's :math:`\eta_p = M(p)^{-2} \sum_{q \le p} g(q) / (F(p) - F(q-1))`, and
+    with one cohort :math:`1 / (M F(p))`, the factor in :math:`B_{p,1}`.
+
+    Parameters
+    ----------
+    counts, sizes
+        As in `clients_in`. Infinite where nobody has pulled the arm.
+
+    Examples
+    --------
+    Two cohorts of 2 and 4 clients after two phases of 100 pulls:
+
+    >>> float(pull_factor([200, 100], sizes=[2, 4]))
+    0.001388888888888889
+    """
+    counts = np.asarray(counts, dtype=np.float64)
+    sizes = np.asarray(sizes, dtype=np.float64)
+    pulled = counts > 0
+    inverse = np.divide(1.0, counts, out=np.zeros_like(counts), where=pulled)
+    numerator = np.asarray((inverse * sizes).sum(axis=-1))
+    clients = np.asarray((pulled * sizes).sum(axis=-1))
+    factor = np.full(clients.shape, np.inf)
+    np.divide(numerator, clients**2, out=factor, where=clients > 0)
+    return factor[()]
+
+
+def client_factor(clients: npt.ArrayLike, population: int | None = None) -> FloatArray:
+    r"""Return the variance of the average of M local means, for local means of variance 1.
+
+    :math:`1/M - 1/N` when M clients are drawn from a population of N without replacement; N
+    unlimited gives the paper's :math:`1/M(p)` of Fed2-UCB, N = M gives 0, which is Fed1-UCB.
+
+    Examples
+    --------
+    >>> float(client_factor(4)), float(client_factor(4, population=8))
+    (0.25, 0.125)
+    >>> float(client_factor(8, population=8))
+    0.0
+    """
+    inverse = 1.0 / np.asarray(clients, dtype=np.float64)
+    if population is None:
+        return inverse[()]
+    return np.maximum(inverse - 1.0 / population, 0.0)[()]
