@@ -1,6 +1,7 @@
 """Problems: what is played, and what is true of it."""
 
 from fedbandits.problems.approximate import Approximate
+from fedbandits.problems.cognitive_radio import Channel, CognitiveRadio, Transmitter
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.laws import Bernoulli, Beta, Empirical, Gaussian, Uniform
 from fedbandits.problems.problem import LocalModels, Problem, best_arm, gap
@@ -9,11 +10,14 @@ __all__ = [
     "Approximate",
     "Bernoulli",
     "Beta",
+    "Channel",
+    "CognitiveRadio",
     "Empirical",
     "Exact",
     "Gaussian",
     "LocalModels",
     "Problem",
+    "Transmitter",
     "Uniform",
     "best_arm",
     "gap",

@@ -12,11 +12,12 @@ import numpy as np
 from fedbandits.errors import InputError
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.laws import Empirical, NoiseLaw, SpreadLaw
+from fedbandits.problems.population import Recentred
 from fedbandits.problems.problem import LocalModels, Sources, checked_means
 from fedbandits.rules.arrays import FloatArray
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, init=False)
 class Approximate:
     """The approximate model of the paper, with an unlimited or a finite population.
 
@@ -46,15 +47,33 @@ class Approximate:
 
     model: ClassVar[str] = "approximate"
 
-    means: FloatArray | Sequence[float]
+    means: FloatArray
     noise: NoiseLaw
     spread: SpreadLaw
-    offset: float = 0.0
-    population: int | None = None
-    name: str = "problem"
+    offset: float
+    population: int | None
+    name: str
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "means", checked_means(self.means))
+    # Written out because it takes any sequence of means, while whoever reads them gets an array.
+    def __init__(
+        self,
+        *,
+        means: FloatArray | Sequence[float],
+        noise: NoiseLaw,
+        spread: SpreadLaw,
+        offset: float = 0.0,
+        population: int | None = None,
+        name: str = "problem",
+    ) -> None:
+        object.__setattr__(self, "means", checked_means(means))
+        object.__setattr__(self, "noise", noise)
+        object.__setattr__(self, "spread", spread)
+        object.__setattr__(self, "offset", offset)
+        object.__setattr__(self, "population", population)
+        object.__setattr__(self, "name", name)
+        self._check()
+
+    def _check(self) -> None:
         if isinstance(self.noise, Empirical):
             raise InputError(
                 "noise.law", 'empirical noise needs given clients; use model = "exact"'
@@ -75,21 +94,26 @@ class Approximate:
     @property
     def noise_proxy(self) -> float:
         """σ of the noise law."""
-        return self.noise.proxy(np.asarray(self.means))
+        return self.noise.proxy(self.means)
 
     @property
     def spread_proxy(self) -> float:
         """σ_c of the spread law and the offset together."""
-        return math.hypot(self.spread.proxy(np.asarray(self.means)), self.offset)
+        return math.hypot(self.spread.proxy(self.means), self.offset)
 
-    def sampler(self, sources: Sources) -> _Unlimited | _Recentred:
+    def sampler(self, sources: Sources) -> _Unlimited | Recentred:
         """Return a sampler of clients."""
         unlimited = _Unlimited(self, sources)
-        return unlimited if self.population is None else _Recentred(unlimited, self.population)
+        if self.population is None:
+            return unlimited
+        everyone = Recentred(unlimited, self.means, self.population)
+        lowest, highest = float(everyone.means.min()), float(everyone.means.max())
+        self.noise.check_means(lowest, highest, "population")
+        return everyone
 
     def at_server(self) -> Exact:
         """Return the game of one player whose local means are the global ones."""
-        return Exact(local_means=[np.asarray(self.means)], noise=self.noise, name=self.name)
+        return Exact(local_means=[self.means], noise=self.noise, name=self.name)
 
 
 class _Unlimited:
@@ -107,20 +131,3 @@ class _Unlimited:
         if game.offset > 0:
             means += game.offset * self.sources(len(game.means)).standard_normal(n_clients)
         return LocalModels(means)
-
-
-class _Recentred:
-    """Draws a whole population at once, recentres it, and hands it out in order."""
-
-    def __init__(self, unlimited: _Unlimited, population: int) -> None:
-        drawn = unlimited.draw(population).means
-        target = np.asarray(unlimited.problem.means)
-        self.means = drawn + (target - drawn.mean(axis=1))[:, np.newaxis]
-        # Recentring may carry a local mean out of the law's range, e.g. a probability above 1.
-        noise = unlimited.problem.noise
-        noise.check_means(float(self.means.min()), float(self.means.max()), "population")
-        self.given = 0
-
-    def draw(self, n_clients: int) -> LocalModels:
-        start, self.given = self.given, self.given + n_clients
-        return LocalModels(self.means[:, start : self.given])

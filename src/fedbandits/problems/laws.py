@@ -100,7 +100,7 @@ class Gaussian:
     def __post_init__(self) -> None:
         _check_sigma(self.sigma)
 
-    def proxy(self, means: FloatArray) -> float:  # noqa: ARG002 - the same around every mean
+    def proxy(self, means: FloatArray) -> float:
         """Return the standard deviation, which is a normal law's own proxy."""
         return self.sigma
 
@@ -155,7 +155,7 @@ class Uniform:
     def __post_init__(self) -> None:
         _check_sigma(self.sigma)
 
-    def proxy(self, means: FloatArray) -> float:  # noqa: ARG002 - the same around every mean
+    def proxy(self, means: FloatArray) -> float:
         """Return the standard deviation, which is a valid proxy for a uniform law."""
         return self.sigma
 
@@ -201,7 +201,7 @@ class Bernoulli:
     law: ClassVar[str] = "bernoulli"
     sums_in_closed_form: ClassVar[bool] = True
 
-    def proxy(self, means: FloatArray) -> float:  # noqa: ARG002 - the same around every mean
+    def proxy(self, means: FloatArray) -> float:
         """Return 1/2, the proxy of any law on [0, 1]."""
         return 0.5
 
@@ -304,7 +304,7 @@ class Empirical:
             self.support, self.probabilities.reshape(-1, n_arms, self.support.size).mean(axis=0)
         )
 
-    def proxy(self, means: FloatArray) -> float:  # noqa: ARG002 - the same around every mean
+    def proxy(self, means: FloatArray) -> float:
         """Return half of the range of the values."""
         return float(self.support[-1] - self.support[0]) / 2
 
@@ -318,7 +318,7 @@ class Empirical:
     def observe(
         self,
         variates: FloatArray,
-        means: FloatArray | float,  # noqa: ARG002 - the cells say it all
+        means: FloatArray | float,
         cells: IntArray | int | None,
     ) -> FloatArray:
         """Return values from the lists, by inversion."""
@@ -334,7 +334,7 @@ class Empirical:
         self,
         rng: np.random.Generator,
         pulls: int,
-        means: FloatArray,  # noqa: ARG002 - the cells say it all
+        means: FloatArray,
         cells: IntArray | None,
     ) -> FloatArray:
         """Return sums of multinomial draws."""

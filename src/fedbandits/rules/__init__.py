@@ -1,0 +1,1 @@
+"""Rules: schedules, statistics, radii, eliminations and the algorithms made of them."""

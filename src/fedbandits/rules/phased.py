@@ -135,7 +135,11 @@ class PhasedRule:
     charge : Charge
         When communication is paid for.
     last_phase : int, optional
-        After this phase nothing more is decided: the arm with the best estimate is played on.
+        The algorithm's own last phase: if arms are still open after it, the one with the best
+        estimate is played on, undecided.
+    max_clients, max_phases : int, optional
+        Caps for games that do not get decided, in which 2^p would run away. At the first admissions
+        stop; after the second the game goes on as after ``last_phase``.
     """
 
     n_arms: int
@@ -149,6 +153,33 @@ class PhasedRule:
     player: Player = Player.CLIENTS
     charge: Charge = Charge.PHASE
     last_phase: int | None = None
+    max_clients: int | None = None
+    max_phases: int | None = None
+
+    def admit(self, phase: int, clients: int, capped: bool) -> tuple[int, bool]:
+        """Return how many clients join in this phase, and whether the cap has ever cut them short.
+
+        Parameters
+        ----------
+        phase : int
+            The phase that begins.
+        clients : int
+            How many are in already.
+        capped : bool
+            What the last call returned; False at first.
+        """
+        if capped or clients == self.population:
+            return 0, capped
+        wanted = self.admissions(phase)
+        if self.population is not None:
+            wanted = min(wanted, self.population - clients)
+        if self.max_clients is None or wanted <= self.max_clients - clients:
+            return wanted, False
+        return self.max_clients - clients, True
+
+    def ends_after(self, phase: int) -> bool:
+        """Return whether no phase follows this one, decided or not."""
+        return phase in (self.last_phase, self.max_phases)
 
     def plan(self, phase: int, active: BoolArray) -> IntArray:
         """Return how often each client pulls each arm in this phase: f(p) if active, else 0.

@@ -1,0 +1,54 @@
+"""One piece of code that joins a server machine and client machines in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from fedbandits.errors import ProtocolError
+from fedbandits.protocol import Client, Decision, Server
+
+
+def play(server: Server, admit: Callable[[int], Sequence[Client]]) -> Decision | None:
+    """Play a game to its end and return its last decision.
+
+    A phase that the horizon cuts short is not played here: nobody would read its observations.
+
+    Parameters
+    ----------
+    server : Server
+        Ready for its next phase.
+    admit : callable
+        Takes how many new clients the server wants and returns them; fewer when there are no more.
+
+    Returns
+    -------
+    Decision or None
+        None when the horizon ended before the first decision.
+
+    Examples
+    --------
+    >>> from fedbandits.rules.algorithms import Fed1Ucb
+    >>> from fedbandits.rules.phased import Beliefs
+    >>> rule = Fed1Ucb(pulls="10", clients=3).rule(
+    ...     Beliefs(n_arms=2, horizon=1000, noise=0.01, spread=0.0)
+    ... )
+    >>> clients = [Client(name, lambda arm, n: [0.3 + 0.2 * arm] * n) for name in "abc"]
+    >>> play(Server(rule), lambda wanted: clients[:wanted]).winner
+    1
+    """
+    clients: list[Client] = []
+    while not server.finished:
+        newcomers = admit(server.wanted())
+        clients.extend(newcomers)
+        assignment = server.open([client.name for client in newcomers])
+        if server.finished:
+            break
+        for client in clients:
+            rejection = server.receive(client.play(assignment))
+            if rejection is not None:
+                raise ProtocolError(f"update of client {client.name} rejected: {rejection.value}")
+        decision = server.close()
+        if decision.final:
+            for client in clients:
+                client.conclude(decision)
+    return server.decision

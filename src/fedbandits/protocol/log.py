@@ -1,0 +1,100 @@
+"""The server's log: what was opened, accepted, rejected and decided, in order.
+
+The server's state is a function of this sequence alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, TypeAlias
+
+from fedbandits.protocol.messages import Assignment, Decision, Update
+
+
+class Rejection(Enum):
+    """Why an update was not counted."""
+
+    HEADER = "another run, epoch, arm list or protocol version"
+    CLIENT = "unknown client"
+    PHASE = "not the phase that is open"
+    DUPLICATE = "already counted"
+    SHAPE = "wrong number of arms"
+    COUNTS = "counts that were not assigned"
+    NOT_FINITE = "a mean or square that is not a finite number"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseOpened:
+    """A phase began.
+
+    Parameters
+    ----------
+    admitted : tuple of str
+        The clients who joined in it, in order.
+    assignment : Assignment
+        What all clients play; cut to what is left of the horizon.
+    complete : bool
+        Whether all of it fits into the horizon. If not it is played out and never decided.
+    capped : bool
+        Whether the cap on clients has ever cut admissions short.
+    """
+
+    admitted: tuple[str, ...]
+    assignment: Assignment
+    complete: bool
+    capped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateAccepted:
+    """A client's statistics were counted."""
+
+    update: Update
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateRejected:
+    """A client's message was not counted."""
+
+    client: str
+    phase: int
+    rejection: Rejection
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseClosed:
+    """A phase was decided."""
+
+    decision: Decision
+
+
+Record: TypeAlias = PhaseOpened | UpdateAccepted | UpdateRejected | PhaseClosed
+
+
+class Log(Protocol):
+    """An append-only sequence of records. A record is in it before anything is sent because of it."""
+
+    def append(self, record: Record) -> None:
+        """Add a record; when this returns it is as safe as the log can make it."""
+        ...
+
+    def __iter__(self) -> Iterator[Record]: ...
+
+
+class MemoryLog:
+    """A log that lasts as long as the process."""
+
+    def __init__(self) -> None:
+        self._records: list[Record] = []
+
+    def append(self, record: Record) -> None:
+        """Add a record."""
+        self._records.append(record)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)

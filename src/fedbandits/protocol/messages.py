@@ -1,0 +1,166 @@
+"""The messages between server and client. Frozen; they carry statistics, never observations.
+
+Vectors run over the arms, in the order of the arm list that the header's hash stands for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+PROTOCOL_VERSION = 1
+
+
+def arms_hash(arms: Sequence[str]) -> str:
+    """Return the fingerprint of an arm list: names and order.
+
+    Examples
+    --------
+    >>> arms_hash(["red", "blue"])
+    'd4d061dc39d86523'
+    """
+    text = json.dumps(list(arms), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What every message says of itself, so that none from elsewhere is taken.
+
+    Parameters
+    ----------
+    run : str
+        The run it belongs to.
+    epoch : int
+        Which incarnation of the server speaks; a restarted server counts up.
+    arms : str
+        `arms_hash` of the arm list.
+    version : int
+        Of this protocol.
+    """
+
+    run: str
+    epoch: int
+    arms: str
+    version: int = PROTOCOL_VERSION
+
+
+class Reason(Enum):
+    """Why a decision is as it is."""
+
+    OPEN = "open"
+    """Several arms are left; the next phase follows."""
+    ONE_ARM_LEFT = "one arm left"
+    """The winner is known."""
+    LAST_PHASE = "last phase"
+    """No phase follows; the arm with the best estimate is played on, undecided."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a phase has decided.
+
+    Parameters
+    ----------
+    header : Header
+        Whose message this is.
+    phase : int
+        The phase that was decided.
+    active : tuple of bool
+        The arms still in the game.
+    estimates, widths : tuple of float
+        Global estimates and the half-widths of their intervals; those of dropped arms as they were
+        when they were dropped.
+    best : int
+        The active arm with the highest estimate: what is played when no phase follows.
+    winner : int or None
+        The arm that is left, once only one is.
+    reason : Reason
+        Whether and why this is the last one.
+    """
+
+    header: Header
+    phase: int
+    active: tuple[bool, ...]
+    estimates: tuple[float, ...]
+    widths: tuple[float, ...]
+    best: int
+    winner: int | None
+    reason: Reason
+
+    @property
+    def final(self) -> bool:
+        """Whether no phase follows."""
+        return self.reason is not Reason.OPEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """What a client may send of a phase, beside counts and means.
+
+    Parameters
+    ----------
+    squares : bool
+        Whether sums of squares are wanted.
+    """
+
+    squares: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """What a client is to do in a phase: the same for all of them.
+
+    Parameters
+    ----------
+    header : Header
+        Whose message this is.
+    phase : int
+        From 1.
+    pulls : tuple of int
+        How often to pull each arm; 0 for an arm that is not active.
+    release : Release
+        What to send.
+    previous : Decision or None
+        The decision of the phase before, which rides along.
+    """
+
+    header: Header
+    phase: int
+    pulls: tuple[int, ...]
+    release: Release = field(default_factory=Release)
+    previous: Decision | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """The statistics of one client's pulls of one phase.
+
+    Parameters
+    ----------
+    header : Header
+        Whose message this is.
+    phase : int
+        The phase that was played.
+    client : str
+        Who played it.
+    counts : tuple of int
+        Pulls of each arm.
+    means : tuple of float
+        Mean of these pulls; 0.0 where there were none.
+    squares : tuple of float or None
+        Mean of the squared observations, when the assignment asked for it.
+    clipped : int
+        How many observations were clipped to the declared range.
+    """
+
+    header: Header
+    phase: int
+    client: str
+    counts: tuple[int, ...]
+    means: tuple[float, ...]
+    squares: tuple[float, ...] | None = None
+    clipped: int = 0

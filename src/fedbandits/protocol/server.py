@@ -1,0 +1,379 @@
+"""The server machine: phases, updates and decisions, without any input or output.
+
+The caller owns the loop: it asks how many clients are wanted, opens the phase, hands in the updates
+and closes the phase. Whoever moves the bytes is a driver.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from fedbandits.errors import ProtocolError
+from fedbandits.protocol.log import (
+    Log,
+    MemoryLog,
+    PhaseClosed,
+    PhaseOpened,
+    Record,
+    Rejection,
+    UpdateAccepted,
+    UpdateRejected,
+)
+from fedbandits.protocol.messages import (
+    Assignment,
+    Decision,
+    Header,
+    Reason,
+    Release,
+    Update,
+    arms_hash,
+)
+from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.eliminations import best_active
+from fedbandits.rules.phased import PhasedRule, cut_to_fit
+from fedbandits.rules.statistics import aggregate
+
+
+class ServerState(Enum):
+    """Where the server is."""
+
+    READY = "ready"
+    """Between phases: the next one can be opened."""
+    COLLECTING = "collecting"
+    """A phase is being played; updates come in."""
+    FINISHED = "finished"
+    """Nothing more is decided."""
+
+
+class _Event(Enum):
+    OPENED = "a phase is opened"
+    PLAYED_OUT = "a phase is opened that the horizon cuts short"
+    ACCEPTED = "an update is accepted"
+    REJECTED = "an update is rejected"
+    DECIDED = "a phase is closed"
+    ENDED = "the last phase is closed"
+
+
+_TRANSITIONS: dict[tuple[ServerState, _Event], ServerState] = {
+    (ServerState.READY, _Event.OPENED): ServerState.COLLECTING,
+    (ServerState.READY, _Event.PLAYED_OUT): ServerState.FINISHED,
+    (ServerState.READY, _Event.REJECTED): ServerState.READY,
+    (ServerState.COLLECTING, _Event.ACCEPTED): ServerState.COLLECTING,
+    (ServerState.COLLECTING, _Event.REJECTED): ServerState.COLLECTING,
+    (ServerState.COLLECTING, _Event.DECIDED): ServerState.READY,
+    (ServerState.COLLECTING, _Event.ENDED): ServerState.FINISHED,
+    (ServerState.FINISHED, _Event.REJECTED): ServerState.FINISHED,
+}
+
+
+def _event_of(record: Record) -> _Event:
+    match record:
+        case PhaseOpened(complete=complete):
+            return _Event.OPENED if complete else _Event.PLAYED_OUT
+        case UpdateAccepted():
+            return _Event.ACCEPTED
+        case UpdateRejected():
+            return _Event.REJECTED
+        case PhaseClosed(decision=decision):
+            return _Event.ENDED if decision.final else _Event.DECIDED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSnapshot:
+    """All of a server's state, as plain values that compare bit for bit."""
+
+    state: ServerState
+    phase: int
+    slots_played: int
+    capped: bool
+    clients: tuple[str, ...]
+    reported: tuple[str, ...]
+    active: tuple[bool, ...]
+    estimates: tuple[float, ...]
+    widths: tuple[float, ...]
+    counts: bytes
+    reward_sums: bytes
+
+
+class Server:
+    """One game, decided by a `PhasedRule`.
+
+    Every change of state is a record that is first appended to the log and then applied, so that
+    `replay` of a log gives the same state, bit for bit.
+
+    Parameters
+    ----------
+    rule : PhasedRule
+        What decides.
+    arms : sequence of str, optional
+        Names of the arms; their indices by default.
+    run : str
+        Name of the run, in every header.
+    epoch : int
+        Counted up whenever a server takes a run over.
+    log : Log, optional
+        Where the records go; a `MemoryLog` by default.
+    release : Release, optional
+        What clients are asked to send.
+
+    Examples
+    --------
+    >>> from fedbandits.rules.algorithms import Fed1Ucb
+    >>> from fedbandits.rules.phased import Beliefs
+    >>> rule = Fed1Ucb(pulls="10", clients=1).rule(
+    ...     Beliefs(n_arms=2, horizon=1000, noise=0.01, spread=0.0)
+    ... )
+    >>> server = Server(rule, arms=["red", "blue"])
+    >>> server.wanted()
+    1
+    >>> assignment = server.open(["alice"])
+    >>> assignment.pulls
+    (10, 10)
+    >>> server.receive(
+    ...     Update(header=server.header, phase=1, client="alice", counts=(10, 10), means=(0.2, 0.9))
+    ... )
+    >>> server.close().winner
+    1
+    """
+
+    def __init__(
+        self,
+        rule: PhasedRule,
+        *,
+        arms: Sequence[str] | None = None,
+        run: str = "run",
+        epoch: int = 1,
+        log: Log | None = None,
+        release: Release | None = None,
+    ) -> None:
+        names = [str(k) for k in range(rule.n_arms)] if arms is None else list(arms)
+        if len(names) != rule.n_arms:
+            raise ProtocolError(f"{len(names)} arm names for a rule of {rule.n_arms} arms")
+        self.rule = rule
+        self.arms = tuple(names)
+        self.header = Header(run=run, epoch=epoch, arms=arms_hash(names))
+        self.log: Log = MemoryLog() if log is None else log
+        self.release = Release() if release is None else release
+        self.state = ServerState.READY
+        self.phase = 0
+        self.slots_played = 0
+        self.capped = False
+        self.assignment: Assignment | None = None
+        self.decision: Decision | None = None
+        self._columns: dict[str, int] = {}
+        self._reported: dict[str, Update] = {}
+        self._active: BoolArray = np.ones(rule.n_arms, dtype=np.bool_)
+        self._estimates: FloatArray = np.zeros(rule.n_arms)
+        self._widths: FloatArray = np.full(rule.n_arms, np.inf)
+        self._counts: IntArray = np.zeros((rule.n_arms, 0), dtype=np.int64)
+        self._sums: FloatArray = np.zeros((rule.n_arms, 0))
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """The admitted clients, in their order of admission."""
+        return tuple(self._columns)
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more is decided."""
+        return self.state is ServerState.FINISHED
+
+    def wanted(self) -> int:
+        """Return how many new clients the next phase asks for."""
+        return self.rule.admit(self.phase + 1, len(self._columns), self.capped)[0]
+
+    def open(self, admitted: Sequence[str]) -> Assignment:
+        """Open the next phase with these new clients and return what everybody plays.
+
+        When the phase does not fit into what is left of the horizon the server is finished: the
+        assignment, cut to fit, is played out and nobody reports.
+        """
+        self._expect(ServerState.READY, "open a phase")
+        known = [client for client in admitted if client in self._columns]
+        if known or len(set(admitted)) != len(admitted):
+            raise ProtocolError(f"a client was admitted twice: {(known or list(admitted))[0]}")
+        wanted, capped = self.rule.admit(self.phase + 1, len(self._columns), self.capped)
+        if len(admitted) > wanted:
+            raise ProtocolError(f"{len(admitted)} new clients where the phase wants {wanted}")
+        if not self._columns and not admitted:
+            raise ProtocolError("the first phase needs at least one client")
+        planned = self.rule.plan(self.phase + 1, self._active)
+        fitting = cut_to_fit(planned, self.rule.horizon - self.slots_played)
+        assignment = Assignment(
+            header=self.header,
+            phase=self.phase + 1,
+            pulls=tuple(fitting.tolist()),
+            release=self.release,
+            previous=self.decision,
+        )
+        self._commit(
+            PhaseOpened(
+                admitted=tuple(admitted),
+                assignment=assignment,
+                complete=bool((fitting == planned).all()),
+                capped=capped,
+            )
+        )
+        return assignment
+
+    def receive(self, update: Update) -> Rejection | None:
+        """Take a client's update; return None if it counts, else why not. Never raises."""
+        rejection = self._fault_in(update)
+        if rejection is None:
+            self._commit(UpdateAccepted(update))
+        else:
+            self._commit(
+                UpdateRejected(client=update.client, phase=update.phase, rejection=rejection)
+            )
+        return rejection
+
+    def close(self) -> Decision:
+        """Decide the phase. Every admitted client must have reported."""
+        self._expect(ServerState.COLLECTING, "close a phase")
+        missing = len(self._columns) - len(self._reported)
+        if missing:
+            raise ProtocolError(f"{missing} of {len(self._columns)} clients have not reported")
+        decision = self._decide()
+        self._commit(PhaseClosed(decision))
+        return decision
+
+    @classmethod
+    def replay(
+        cls,
+        rule: PhasedRule,
+        records: Iterable[Record],
+        *,
+        arms: Sequence[str] | None = None,
+        run: str = "run",
+        epoch: int = 1,
+    ) -> Server:
+        """Return the server whose log holds these records."""
+        server = cls(rule, arms=arms, run=run, epoch=epoch)
+        for record in records:
+            server._commit(record)
+        return server
+
+    def snapshot(self) -> ServerSnapshot:
+        """Return all of the state as values that can be compared."""
+        return ServerSnapshot(
+            state=self.state,
+            phase=self.phase,
+            slots_played=self.slots_played,
+            capped=self.capped,
+            clients=self.clients,
+            reported=tuple(sorted(self._reported)),
+            active=tuple(self._active.tolist()),
+            estimates=tuple(self._estimates.tolist()),
+            widths=tuple(self._widths.tolist()),
+            counts=self._counts.tobytes(),
+            reward_sums=self._sums.tobytes(),
+        )
+
+    def _expect(self, state: ServerState, action: str) -> None:
+        if self.state is not state:
+            raise ProtocolError(f"cannot {action} while {self.state.value}")
+
+    def _fault_in(self, update: Update) -> Rejection | None:
+        if update.header != self.header:
+            return Rejection.HEADER
+        if update.client not in self._columns:
+            return Rejection.CLIENT
+        assignment = self.assignment
+        if (
+            self.state is not ServerState.COLLECTING
+            or assignment is None
+            or update.phase != assignment.phase
+        ):
+            return Rejection.PHASE
+        if update.client in self._reported:
+            return Rejection.DUPLICATE
+        squares = update.squares or ()
+        n_arms = self.rule.n_arms
+        wants_squares = n_arms if assignment.release.squares else 0
+        if len(update.means) != n_arms or len(squares) != wants_squares:
+            return Rejection.SHAPE
+        if update.counts != assignment.pulls:
+            return Rejection.COUNTS
+        if not all(map(math.isfinite, update.means + squares)):
+            return Rejection.NOT_FINITE
+        return None
+
+    def _commit(self, record: Record) -> None:
+        """Log a record, then apply it: the only place where the state changes."""
+        step = (self.state, _event_of(record))
+        if step not in _TRANSITIONS:
+            raise ProtocolError(f"not while {self.state.value}: {step[1].value}")
+        self.log.append(record)
+        match record:
+            case PhaseOpened():
+                self._apply_opened(record)
+            case UpdateAccepted(update=update):
+                self._reported[update.client] = update
+            case PhaseClosed(decision=decision):
+                self._apply_closed(decision)
+        self.state = _TRANSITIONS[step]
+
+    def _apply_opened(self, record: PhaseOpened) -> None:
+        self.phase = record.assignment.phase
+        self.capped = record.capped
+        self.assignment = record.assignment
+        self.slots_played += sum(record.assignment.pulls)
+        for client in record.admitted:
+            self._columns[client] = len(self._columns)
+        new = ((0, 0), (0, len(record.admitted)))
+        self._counts = np.pad(self._counts, new)
+        self._sums = np.pad(self._sums, new)
+
+    def _decide(self) -> Decision:
+        counts, sums = self._with_reports()
+        means = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
+        pulled = self._active & (counts > 0).any(axis=1)
+        fresh = self._estimates.copy()
+        fresh[pulled] = aggregate(means[pulled], weights=counts[pulled] > 0)
+        verdict = self.rule.decide(
+            phase=self.phase, active=self._active, estimates=fresh, counts=counts
+        )
+        left = np.flatnonzero(verdict.active)
+        winner = int(left[0]) if left.size == 1 else None
+        reason = Reason.OPEN
+        if winner is not None:
+            reason = Reason.ONE_ARM_LEFT
+        elif self.rule.ends_after(self.phase):
+            reason = Reason.LAST_PHASE
+        widths = np.where(self._active, verdict.widths, self._widths)
+        return Decision(
+            header=self.header,
+            phase=self.phase,
+            active=tuple(verdict.active.tolist()),
+            estimates=tuple(verdict.estimates.tolist()),
+            widths=tuple(widths.tolist()),
+            best=int(best_active(verdict.estimates, verdict.active)),
+            winner=winner,
+            reason=reason,
+        )
+
+    def _with_reports(self) -> tuple[IntArray, FloatArray]:
+        """Return counts and reward sums including this phase's updates, in client order."""
+        columns = [self._columns[client] for client in self._reported]
+        counts, sums = self._counts.copy(), self._sums.copy()
+        if columns:
+            fresh = np.array(
+                [update.counts for update in self._reported.values()], dtype=np.int64
+            ).T
+            means = np.array([update.means for update in self._reported.values()]).T
+            counts[:, columns] += fresh
+            sums[:, columns] += fresh * means
+        return counts, sums
+
+    def _apply_closed(self, decision: Decision) -> None:
+        self._counts, self._sums = self._with_reports()
+        self._active = np.array(decision.active)
+        self._estimates = np.array(decision.estimates)
+        self._widths = np.array(decision.widths)
+        self.decision = decision
+        self._reported = {}

@@ -1,0 +1,23 @@
+"""The simulator: the rules driven over many replications at once."""
+
+from fedbandits.simulation.fidelities import Fidelity
+from fedbandits.simulation.game import Outcome
+from fedbandits.simulation.simulate import (
+    Assume,
+    Simulation,
+    Variant,
+    build_rule,
+    simulate,
+    simulate_all,
+)
+
+__all__ = [
+    "Assume",
+    "Fidelity",
+    "Outcome",
+    "Simulation",
+    "Variant",
+    "build_rule",
+    "simulate",
+    "simulate_all",
+]

@@ -1,0 +1,109 @@
+"""Fidelity `cohorts`: the phase sum of each (cohort, arm), from its exact normal law.
+
+With Gaussian noise and spread the average over a cohort of g clients of their local means is normal
+with variance σ_c²/g, and the average of their sums over a phase of f pulls adds normal noise of
+variance σ² f/g. Nothing else of a cohort enters a plain average, so the cost does not depend on how
+many clients or pulls there are.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fedbandits.problems.approximate import Approximate
+from fedbandits.problems.laws import Gaussian
+from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.statistics import aggregate
+from fedbandits.simulation.game import Game
+from fedbandits.simulation.phases import OutOfMemoryLimitError
+from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK, Purpose, blocks_of
+
+
+class CohortEvidence:
+    """Averages over cohorts, for many replications at once.
+
+    Parameters
+    ----------
+    game : Game
+        With Gaussian noise, and clients whose cohort averages are normal or known.
+    replications : array of int
+        Their numbers, ascending.
+    """
+
+    def __init__(self, game: Game, replications: IntArray) -> None:
+        problem = game.played
+        noise = problem.noise
+        if not isinstance(noise, Gaussian):
+            raise TypeError("cohorts need gaussian noise")
+        self.noise = noise.sigma
+        self.means = problem.means
+        self.population = problem.population
+        # A cohort of given clients is all of them, whose average is the global mean itself.
+        self.spread = problem.spread_proxy if isinstance(problem, Approximate) else 0.0
+        self.replications = replications
+        self.streams = game.streams()
+        self.memory_limit = game.memory_limit
+        self.counts: FloatArray = np.zeros(0)
+        self.sizes: FloatArray = np.zeros(0)
+        shape = (replications.size, self.means.size, 0)
+        self._local: FloatArray = np.zeros(shape)
+        self._noise_sums: FloatArray = np.zeros(shape)
+        self._rows_of_blocks: IntArray = np.zeros(0, dtype=np.int64)
+        self._blocks: list[tuple[int, IntArray, slice]] = []
+
+    def admit(self, phase: int, clients: int, rows: IntArray) -> None:
+        """Let a cohort of new clients in."""
+        n_groups = self.sizes.size + 1
+        if (
+            16 * rows.size * self.means.size * n_groups > self.memory_limit
+            and self.replications.size > 1
+        ):
+            raise OutOfMemoryLimitError
+        local = np.broadcast_to(self.means, self._local.shape[:2]).copy()
+        if self.spread > 0:
+            shift, deviation = self._cohort_law(clients)
+            for block, places, part in self._layout(rows):
+                for arm in range(self.means.size):
+                    rng = self.streams.at(
+                        Purpose.COHORT_MEANS, replication=block, phase=phase, arm=arm
+                    )
+                    drawn = rng.standard_normal(REPLICATIONS_PER_BLOCK)[places]
+                    local[rows[part], arm] += shift[rows[part], arm] + deviation * drawn
+        self._local = np.append(self._local, local[:, :, np.newaxis], axis=2)
+        self._noise_sums = np.pad(self._noise_sums, ((0, 0), (0, 0), (0, 1)))
+        self.sizes = np.append(self.sizes, float(clients))
+        self.counts = np.append(self.counts, 0.0)
+
+    def play(self, phase: int, pulls: int, rows: IntArray, active: BoolArray) -> FloatArray:
+        """Pull the active arms and return the estimates."""
+        self.counts = self.counts + float(pulls)
+        n_groups = self.sizes.size
+        deviations = self.noise * math.sqrt(pulls) / np.sqrt(self.sizes)
+        for block, places, part in self._layout(rows):
+            for arm in np.flatnonzero(active[part].any(axis=0)).tolist():
+                rng = self.streams.at(Purpose.COHORT_SUMS, replication=block, phase=phase, arm=arm)
+                drawn = rng.standard_normal((n_groups, REPLICATIONS_PER_BLOCK))
+                self._noise_sums[rows[part], arm] += drawn[:, places].T * deviations
+        means = self._local[rows] + self._noise_sums[rows] / self.counts
+        return aggregate(means, weights=self.sizes)
+
+    def _layout(self, rows: IntArray) -> list[tuple[int, IntArray, slice]]:
+        """Return the blocks of the rows, kept until rows drop out."""
+        if rows.size != self._rows_of_blocks.size:
+            self._rows_of_blocks = rows
+            self._blocks = blocks_of(self.replications[rows])
+        return self._blocks
+
+    def _cohort_law(self, clients: int) -> tuple[FloatArray, float]:
+        """Return the expected deviation of the next cohort's average and its standard deviation.
+
+        In a population that averages to the global mean exactly, those who are still out make up for
+        those who are in.
+        """
+        if self.population is None:
+            return np.zeros(self._local.shape[:2]), self.spread / math.sqrt(clients)
+        out = self.population - float(self.sizes.sum())
+        excess = ((self._local - self.means[:, np.newaxis]) * self.sizes).sum(axis=2)
+        return -excess / out, self.spread * math.sqrt(max(1.0 / clients - 1.0 / out, 0.0))

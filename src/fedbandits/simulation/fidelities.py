@@ -1,0 +1,103 @@
+"""Fidelities: what is drawn, and which of them is valid for a game."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from fedbandits.errors import InputError
+from fedbandits.problems.approximate import Approximate
+from fedbandits.problems.exact import Exact
+from fedbandits.problems.laws import Gaussian
+from fedbandits.problems.problem import Problem
+from fedbandits.rules.indices import SlotRule
+from fedbandits.rules.phased import PhasedRule
+
+
+class Fidelity(Enum):
+    """What a simulation draws, the fastest first."""
+
+    COHORTS = "cohorts"
+    """The phase sum of each (cohort, arm)."""
+    CLIENTS = "clients"
+    """The phase sum of each (client, arm)."""
+    PULLS = "pulls"
+    """Every observation, through the real client and server machines."""
+    SLOTS = "slots"
+    """Every observation, for algorithms that decide in every slot."""
+
+
+DEFAULT_MAX_CLIENTS = {Fidelity.COHORTS: 10**9, Fidelity.CLIENTS: 10**6, Fidelity.PULLS: 10**6}
+
+
+def obstacle(fidelity: Fidelity, problem: Problem, rule: PhasedRule | SlotRule) -> str | None:
+    """Return why a fidelity is not valid for a game, or None if it is.
+
+    Parameters
+    ----------
+    fidelity : Fidelity
+        What would be drawn.
+    problem : Problem
+        The game as its players see it.
+    rule : PhasedRule or SlotRule
+        What decides.
+    """
+    if isinstance(rule, SlotRule) != (fidelity is Fidelity.SLOTS):
+        return (
+            "the algorithm decides in every slot and has no fidelities"
+            if isinstance(rule, SlotRule)
+            else "only algorithms that decide in every slot have it"
+        )
+    if fidelity is Fidelity.COHORTS:
+        return _obstacle_to_cohorts(problem, rule)
+    if fidelity is Fidelity.CLIENTS and not problem.noise.sums_in_closed_form:
+        return f"a sum of {problem.noise.law} observations has no closed form"
+    return None
+
+
+def _obstacle_to_cohorts(problem: Problem, rule: PhasedRule | SlotRule) -> str | None:
+    if not isinstance(problem.noise, Gaussian):
+        return f"it needs gaussian noise, and this is {problem.noise.law}"
+    if isinstance(problem, Exact):
+        if isinstance(rule, PhasedRule) and rule.admissions(1) >= problem.population:
+            return None
+        return "it needs all given clients from the first phase on"
+    if not isinstance(problem, Approximate):
+        return f"clients of the {problem.model} model are not normal around the global means"
+    if not isinstance(problem.spread, Gaussian):
+        return f"it needs a gaussian spread, and this is {problem.spread.law}"
+    if not problem.arms_are_independent:
+        return "the arms of a client share an offset"
+    return None
+
+
+def choose_fidelity(asked: str | None, problem: Problem, rule: PhasedRule | SlotRule) -> Fidelity:
+    """Return the fidelity asked for, or the fastest valid one.
+
+    Examples
+    --------
+    >>> from fedbandits.problems import Approximate, Bernoulli, Beta
+    >>> from fedbandits.rules.algorithms import Fed2Ucb
+    >>> from fedbandits.rules.phased import Beliefs
+    >>> game = Approximate(means=[0.4, 0.6], noise=Bernoulli(), spread=Beta(0.02))
+    >>> rule = Fed2Ucb(pulls="9", admissions="2").rule(
+    ...     Beliefs(n_arms=2, horizon=1000, noise=0.5, spread=0.02)
+    ... )
+    >>> choose_fidelity(None, game, rule)
+    <Fidelity.CLIENTS: 'clients'>
+    >>> choose_fidelity("cohorts", game, rule)
+    Traceback (most recent call last):
+        ...
+    fedbandits.errors.InputError: fidelity: "cohorts" is not valid here: it needs gaussian noise, and
+    this is bernoulli (valid: clients, pulls)
+    """
+    valid = [fidelity for fidelity in Fidelity if obstacle(fidelity, problem, rule) is None]
+    if asked is None:
+        return valid[0]
+    names = ", ".join(fidelity.value for fidelity in valid)
+    if asked not in [fidelity.value for fidelity in Fidelity]:
+        raise InputError("fidelity", f'"{asked}" is not a fidelity (valid here: {names})')
+    wanted = Fidelity(asked)
+    if wanted not in valid:
+        reason = obstacle(wanted, problem, rule)
+        raise InputError("fidelity", f'"{asked}" is not valid here: {reason} (valid: {names})')
+    return wanted

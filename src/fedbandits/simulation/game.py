@@ -1,0 +1,137 @@
+"""A game to be simulated, and what came out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from fedbandits.problems.problem import Problem
+from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.indices import SlotRule
+from fedbandits.rules.phased import Charge, PhasedRule, Player
+from fedbandits.simulation.regret import Breakpoints, RegretLedger
+from fedbandits.simulation.streams import Streams
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Game:
+    """All that a driver needs to play replications of one variant.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is true.
+    rule : PhasedRule or SlotRule
+        What decides.
+    communication_cost : float
+        C.
+    seed : int
+        Of the random streams.
+    grid : array of int
+        Slots at which regret is wanted.
+    memory_limit : int
+        Bytes that the statistics of clients may take in one process.
+    trace : bool
+        Whether to keep the estimates of every phase.
+    breakpoints : bool
+        Whether to keep every point at which a regret curve bends or jumps.
+    """
+
+    problem: Problem
+    rule: PhasedRule | SlotRule
+    communication_cost: float
+    seed: int
+    grid: IntArray
+    memory_limit: int
+    trace: bool = False
+    breakpoints: bool = False
+
+    @property
+    def played(self) -> Problem:
+        """The problem as its players see it."""
+        at_server = self.rule.player is Player.SERVER
+        return self.problem.at_server() if at_server else self.problem
+
+    def streams(self) -> Streams:
+        """Return the random streams."""
+        return Streams(self.seed, self.problem.name)
+
+    def ledger(self, replications: int) -> RegretLedger:
+        """Return an empty account of regret."""
+        means = self.problem.means
+        charge = self.rule.charge if isinstance(self.rule, PhasedRule) else Charge.NOTHING
+        return RegretLedger(
+            gaps=means.max() - means,
+            horizon=self.rule.horizon,
+            grid=self.grid,
+            replications=replications,
+            cost=self.communication_cost,
+            charge=charge,
+            breakpoints=self.breakpoints,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Outcome:
+    """What came out, an entry a replication.
+
+    Parameters
+    ----------
+    exploration, communication : array of float, shape (replications,)
+        The two regrets at the horizon.
+    clients, phases : array of int
+        Clients admitted, phases decided.
+    decision_slot : array of int
+        The slot after which one arm was left; -1 if undecided.
+    winner : array of int
+        That arm; -1 if undecided.
+    capped : array of bool
+        Whether a cap on clients or phases was hit.
+    exploration_curves, communication_curves : array, shape (replications, grid)
+        The regrets on the grid.
+    trace : array, shape (phases, replications, arms), optional
+        Estimates after every phase; NaN where an arm or a replication was out.
+    breakpoints : tuple of Breakpoints
+        One a replication, if asked for.
+    """
+
+    exploration: FloatArray
+    communication: FloatArray
+    clients: IntArray
+    phases: IntArray
+    decision_slot: IntArray
+    winner: IntArray
+    capped: BoolArray
+    exploration_curves: FloatArray
+    communication_curves: FloatArray
+    trace: FloatArray | None = None
+    breakpoints: tuple[Breakpoints, ...] = ()
+
+    @property
+    def total(self) -> FloatArray:
+        """Total regret at the horizon."""
+        return self.exploration + self.communication
+
+    @staticmethod
+    def joined(parts: Sequence[Outcome]) -> Outcome:
+        """Return one outcome of several, in order."""
+        if len(parts) == 1:
+            return parts[0]
+        arrays = {
+            field.name: np.concatenate([getattr(part, field.name) for part in parts])
+            for field in fields(Outcome)
+            if field.name not in ("trace", "breakpoints")
+        }
+        traces = [part.trace for part in parts if part.trace is not None]
+        trace = None
+        if traces:
+            longest = max(len(t) for t in traces)
+            padded = [
+                np.pad(t, ((0, longest - len(t)), (0, 0), (0, 0)), constant_values=np.nan)
+                for t in traces
+            ]
+            trace = np.concatenate(padded, axis=1)
+        points = tuple(point for part in parts for point in part.breakpoints)
+        return Outcome(**arrays, trace=trace, breakpoints=points)

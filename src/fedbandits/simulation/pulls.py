@@ -1,0 +1,127 @@
+"""Fidelity `pulls`: every observation, through the real client and server machines.
+
+The reference that everything is checked against, for any reward law.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedbandits.loopback import play
+from fedbandits.problems.problem import LocalModels, Problem
+from fedbandits.protocol import Client, PhaseClosed, PhaseOpened, Pull, Server
+from fedbandits.rules.arrays import FloatArray, IntArray
+from fedbandits.rules.phased import PhasedRule
+from fedbandits.simulation.game import Game, Outcome
+from fedbandits.simulation.regret import RegretLedger
+from fedbandits.simulation.streams import Purpose, Streams
+
+
+def play_pulls(game: Game, replications: IntArray) -> Outcome:
+    """Play replications of a game, one after the other, pull by pull."""
+    if not isinstance(game.rule, PhasedRule):
+        raise TypeError("a slot rule has no phases")
+    return Outcome.joined(
+        [_play_one(game, game.rule, replication) for replication in replications.tolist()]
+    )
+
+
+def play_logged(game: Game, rule: PhasedRule, replication: int) -> Server:
+    """Play one replication and return its server, with the log of all messages."""
+    source = _ClientSource(game.played, game.streams(), replication)
+    server = Server(rule, run=f"replication {replication}")
+    play(server, source.admit)
+    return server
+
+
+class _ClientSource:
+    """Makes the clients of a replication: each draws from a stream of its own."""
+
+    def __init__(self, problem: Problem, streams: Streams, replication: int) -> None:
+        self.problem = problem
+        self.streams = streams
+        self.replication = replication
+        self.admitted = 0
+        # The clients of a finite population depend on each other: they are drawn together.
+        self.together = (
+            None if problem.population is None else problem.sampler(streams.sources(replication))
+        )
+
+    def admit(self, wanted: int) -> list[Client]:
+        first, self.admitted = self.admitted, self.admitted + wanted
+        return [self._client(number) for number in range(first, self.admitted)]
+
+    def _client(self, number: int) -> Client:
+        rng = self.streams.open(Purpose.CLIENT, replication=self.replication, arm=number)
+        sampler = self.together or self.problem.sampler(lambda _: rng)
+        return Client(str(number), _pull_of(self.problem, sampler.draw(1), rng))
+
+
+def _pull_of(problem: Problem, model: LocalModels, rng: np.random.Generator) -> Pull:
+    noise = problem.noise
+    means = model.means[:, 0].tolist()
+    cells = None if model.cells is None else model.cells[:, 0].tolist()
+
+    def pull(arm: int, n: int) -> FloatArray:
+        return noise.observe(
+            noise.variates(rng, n), means[arm], None if cells is None else cells[arm]
+        )
+
+    return pull
+
+
+def _play_one(game: Game, rule: PhasedRule, replication: int) -> Outcome:
+    server = play_logged(game, rule, replication)
+    ledger = game.ledger(1)
+    decision_slot = _account(server, ledger)
+    decision = server.decision
+    decided = decision is not None and decision.winner is not None
+    return Outcome(
+        exploration=ledger.exploration,
+        communication=ledger.communication,
+        clients=np.array([len(server.clients)]),
+        phases=np.array([0 if decision is None else decision.phase]),
+        decision_slot=np.array([decision_slot if decided else -1]),
+        winner=np.array([decision.winner if decision and decision.winner is not None else -1]),
+        capped=np.array(
+            [
+                server.capped
+                or (not decided and decision is not None and decision.phase == rule.max_phases)
+            ]
+        ),
+        exploration_curves=ledger.exploration_curves,
+        communication_curves=ledger.communication_curves,
+        trace=_trace(server) if game.trace else None,
+        breakpoints=tuple(ledger.breakpoints()),
+    )
+
+
+def _account(server: Server, ledger: RegretLedger) -> int:
+    """Enter a server's log into the ledger; return the slot of the last decision."""
+    row = np.array([0])
+    clients, last = 0, 0
+    for record in server.log:
+        if isinstance(record, PhaseOpened):
+            clients += len(record.admitted)
+            ledger.play(
+                row,
+                np.array([record.assignment.pulls], dtype=np.int64),
+                clients=clients,
+                complete=np.array([record.complete]),
+            )
+        elif isinstance(record, PhaseClosed):
+            last = int(ledger.slot[0])
+            if record.decision.final:
+                ledger.stay(row, np.array([record.decision.best]), clients=clients)
+    return last
+
+
+def _trace(server: Server) -> FloatArray:
+    """Return the estimates of every phase, shape (phases, 1, arms)."""
+    trace = []
+    playing = (True,) * server.rule.n_arms
+    for record in server.log:
+        if isinstance(record, PhaseClosed):
+            trace.append([np.where(playing, record.decision.estimates, np.nan)])
+            playing = record.decision.active
+    return np.array(trace).reshape(-1, 1, server.rule.n_arms)

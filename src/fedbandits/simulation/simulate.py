@@ -1,0 +1,365 @@
+"""Simulate replications of a variant: in chunks, on one core or several, with the same numbers."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fedbandits.errors import InputError
+from fedbandits.problems.problem import Problem
+from fedbandits.rules.algorithms import Algorithm
+from fedbandits.rules.arrays import FloatArray, IntArray
+from fedbandits.rules.indices import SlotRule
+from fedbandits.rules.phased import Beliefs, PhasedRule, Player
+from fedbandits.simulation.clients import ClientEvidence
+from fedbandits.simulation.cohorts import CohortEvidence
+from fedbandits.simulation.fidelities import DEFAULT_MAX_CLIENTS, Fidelity, choose_fidelity
+from fedbandits.simulation.game import Game, Outcome
+from fedbandits.simulation.phases import play_phases
+from fedbandits.simulation.pulls import play_pulls
+from fedbandits.simulation.regret import make_grid
+from fedbandits.simulation.slots import play_slots
+
+DEFAULT_MEMORY_LIMIT = 512 * 2**20
+"""Bytes that the statistics of clients may take, over all workers together."""
+
+LONGEST_HORIZON = 10**15
+
+_PLAYERS: dict[Fidelity, Callable[[Game, IntArray], Outcome]] = {
+    Fidelity.COHORTS: partial(play_phases, evidence_of=CohortEvidence),
+    Fidelity.CLIENTS: partial(play_phases, evidence_of=ClientEvidence),
+    Fidelity.PULLS: play_pulls,
+    Fidelity.SLOTS: play_slots,
+}
+# How many replications one task takes: vectorised drivers gain from many, the others do not.
+_MOST_PER_TASK = {
+    Fidelity.COHORTS: 2048,
+    Fidelity.CLIENTS: 64,
+    Fidelity.PULLS: 8,
+    Fidelity.SLOTS: 256,
+}
+_SERIAL_SECONDS = 1.0
+
+Progress: TypeAlias = Callable[[str, int], None]
+"""Called with a variant's label and how many more of its replications are done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assume:
+    """What the rule is told in place of the truth; None is the truth's variance proxy."""
+
+    noise: float | None = None
+    spread: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("noise", "spread"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value >= 0):
+                raise InputError(f"assume.{name}", f"{value} is not a finite number of at least 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Variant:
+    """An algorithm on a problem, under a label.
+
+    Parameters
+    ----------
+    label : str
+        What tables and legends call it.
+    problem : Problem
+        What is played.
+    algorithm : Algorithm
+        What plays it.
+    communication_cost : float
+        C.
+    assume : Assume
+        What the rule believes of noise and spread.
+    fidelity : str, optional
+        "cohorts", "clients" or "pulls"; the fastest valid one by default.
+    max_clients : int, optional
+        At so many clients admissions stop; 10⁹ by default in `cohorts`, 10⁶ otherwise.
+    max_phases : int, optional
+        After so many phases the best estimate is played on; unlimited by default.
+    """
+
+    label: str
+    problem: Problem
+    algorithm: Algorithm
+    communication_cost: float = 1.0
+    assume: Assume = Assume()
+    fidelity: str | None = None
+    max_clients: int | None = None
+    max_phases: int | None = None
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.communication_cost) and self.communication_cost >= 0):
+            raise InputError(
+                "communication_cost", f"{self.communication_cost} is not a finite number >= 0"
+            )
+        for name in ("max_clients", "max_phases"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(name, f"{value} is not a whole number of at least 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Simulation:
+    """What simulating a variant gave.
+
+    Parameters
+    ----------
+    variant : Variant
+        What was simulated.
+    fidelity : Fidelity
+        What was drawn.
+    grid : array of int
+        The slots of the curves.
+    outcome : Outcome
+        An entry a replication.
+    seconds : float
+        How long it took, added up over workers.
+    """
+
+    variant: Variant
+    fidelity: Fidelity
+    grid: IntArray
+    outcome: Outcome
+    seconds: float
+
+    def total_curves(self) -> FloatArray:
+        """Return the total regret on the grid, shape (replications, grid)."""
+        return self.outcome.exploration_curves + self.outcome.communication_curves
+
+
+def build_rule(variant: Variant, horizon: int) -> tuple[PhasedRule | SlotRule, Fidelity]:
+    """Return the rule of a variant and the fidelity it is simulated in, or say what is wrong."""
+    problem, assume = variant.problem, variant.assume
+    beliefs = Beliefs(
+        n_arms=problem.means.size,
+        horizon=horizon,
+        noise=problem.noise_proxy if assume.noise is None else assume.noise,
+        spread=problem.spread_proxy if assume.spread is None else assume.spread,
+        population=problem.population,
+    )
+    rule = variant.algorithm.rule(beliefs)
+    played = problem.at_server() if rule.player is Player.SERVER else problem
+    fidelity = choose_fidelity(variant.fidelity, played, rule)
+    if isinstance(rule, SlotRule):
+        return rule, fidelity
+    rule = replace(
+        rule,
+        max_clients=variant.max_clients or DEFAULT_MAX_CLIENTS[fidelity],
+        max_phases=variant.max_phases,
+    )
+    _check_first_phases(rule)
+    return rule, fidelity
+
+
+_CHECKED_PHASES = 64
+
+
+def _check_first_phases(rule: PhasedRule) -> None:
+    """Refuse schedules that fail early on, and a horizon that is too short for one phase."""
+    first = rule.pulls(1) * rule.n_arms
+    if first > rule.horizon:
+        raise InputError(
+            "horizon",
+            f"{rule.horizon:,} slots; the first phase alone takes {first:,} "
+            f"({rule.pulls(1):,} pulls of {rule.n_arms} arms): raise it, or lower pulls",
+        )
+    clients, capped, slots = 0, False, 0
+    for phase in range(1, _CHECKED_PHASES + 1):
+        # Two arms are the fewest that a phase plays.
+        slots += 2 * rule.pulls(phase)
+        if slots > rule.horizon or rule.ends_after(phase):
+            break
+        newcomers, capped = rule.admit(phase, clients, capped)
+        clients += newcomers
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """Some replications of one variant."""
+
+    number: int
+    game: Game
+    fidelity: Fidelity
+    replications: IntArray
+
+    def run(self) -> tuple[int, Outcome, float]:
+        begin = time.perf_counter()
+        outcome = _PLAYERS[self.fidelity](self.game, self.replications)
+        return self.number, outcome, time.perf_counter() - begin
+
+
+def simulate_all(
+    variants: Sequence[Variant],
+    *,
+    horizon: int,
+    replications: int = 100,
+    seed: int = 0,
+    grid_points: int = 400,
+    workers: int | None = None,
+    memory_limit: int = DEFAULT_MEMORY_LIMIT,
+    progress: Progress | None = None,
+    trace: bool = False,
+    breakpoints: bool = False,
+) -> list[Simulation]:
+    """Simulate several variants; variants of one problem share their random draws.
+
+    The numbers depend on the seed and the problems' names alone: not on the workers, the memory
+    limit, or which other variants there are.
+
+    Parameters
+    ----------
+    variants : sequence of Variant
+        What to simulate.
+    horizon : int
+        T.
+    replications : int
+        How many independent games.
+    seed : int
+        Not negative.
+    grid_points : int
+        On how many slots regret curves are kept: 16 bytes a point and replication.
+    workers : int, optional
+        Processes; all cores by default, and only once a second has passed.
+    memory_limit : int
+        Bytes that the statistics of clients may take, over all workers together.
+    progress : callable, optional
+        Called as replications are done.
+    trace, breakpoints : bool
+        Whether to keep the estimates of every phase, and every bend of the regret curves.
+
+    Examples
+    --------
+    >>> from fedbandits.problems import Approximate, Gaussian
+    >>> from fedbandits.rules.algorithms import Fed2Ucb
+    >>> game = Approximate(means=[0.5, 0.9], noise=Gaussian(0.5), spread=Gaussian(0.1))
+    >>> variant = Variant(
+    ...     label="demo", problem=game, algorithm=Fed2Ucb(pulls=10, admissions="2^p")
+    ... )
+    >>> (run,) = simulate_all([variant], horizon=10_000, replications=20, seed=1)
+    >>> int((run.outcome.winner == 1).sum())
+    20
+    """
+    _check_counts(horizon, replications, grid_points, workers, memory_limit)
+    n_workers = workers or os.cpu_count() or 1
+    grid = make_grid(horizon, grid_points)
+    tasks: list[_Task] = []
+    fidelities: list[Fidelity] = []
+    for number, variant in enumerate(variants):
+        rule, fidelity = build_rule(variant, horizon)
+        game = Game(
+            problem=variant.problem,
+            rule=rule,
+            communication_cost=variant.communication_cost,
+            seed=seed,
+            grid=grid,
+            memory_limit=memory_limit // n_workers,
+            trace=trace,
+            breakpoints=breakpoints,
+        )
+        fidelities.append(fidelity)
+        at_once = min(_MOST_PER_TASK[fidelity], math.ceil(replications / n_workers))
+        tasks += [
+            _Task(number, game, fidelity, np.arange(start, min(start + at_once, replications)))
+            for start in range(0, replications, at_once)
+        ]
+    parts: list[list[Outcome]] = [[] for _ in variants]
+    seconds = [0.0] * len(variants)
+    for number, outcome, took in _run(tasks, n_workers):
+        parts[number].append(outcome)
+        seconds[number] += took
+        if progress is not None:
+            progress(variants[number].label, outcome.winner.size)
+    return [
+        Simulation(
+            variant=variant,
+            fidelity=fidelity,
+            grid=grid,
+            outcome=Outcome.joined(outcomes),
+            seconds=took,
+        )
+        for variant, fidelity, outcomes, took in zip(
+            variants, fidelities, parts, seconds, strict=True
+        )
+    ]
+
+
+def simulate(
+    problem: Problem,
+    algorithm: Algorithm,
+    *,
+    horizon: int,
+    label: str | None = None,
+    communication_cost: float = 1.0,
+    assume: Assume | None = None,
+    fidelity: str | None = None,
+    max_clients: int | None = None,
+    max_phases: int | None = None,
+    **settings: Any,
+) -> Simulation:
+    """Simulate one algorithm on one problem; see `Variant` and `simulate_all`.
+
+    Examples
+    --------
+    >>> from fedbandits.problems import Exact, Gaussian
+    >>> from fedbandits.rules.algorithms import Fed1Ucb
+    >>> game = Exact(local_means=[[0.2, 0.9], [0.7, 0.4]], noise=Gaussian(0.5))
+    >>> run = simulate(game, Fed1Ucb(pulls=50), horizon=10**5, replications=10)
+    >>> run.fidelity.value, sorted(set(run.outcome.winner.tolist()))
+    ('cohorts', [1])
+    """
+    variant = Variant(
+        label=algorithm.name if label is None else label,
+        problem=problem,
+        algorithm=algorithm,
+        communication_cost=communication_cost,
+        assume=Assume() if assume is None else assume,
+        fidelity=fidelity,
+        max_clients=max_clients,
+        max_phases=max_phases,
+    )
+    return simulate_all([variant], horizon=horizon, **settings)[0]
+
+
+def _check_counts(
+    horizon: int, replications: int, grid_points: int, workers: int | None, memory_limit: int
+) -> None:
+    if not 1 <= horizon <= LONGEST_HORIZON:
+        raise InputError("horizon", f"{horizon} slots; it must be from 1 to 10^15")
+    for name, value in (
+        ("replications", replications),
+        ("grid_points", grid_points),
+        ("workers", 1 if workers is None else workers),
+        ("memory_limit", memory_limit),
+    ):
+        if value < 1:
+            raise InputError(name, f"{value} is not a whole number of at least 1")
+
+
+def _run(tasks: Sequence[_Task], workers: int) -> Iterator[tuple[int, Outcome, float]]:
+    """Run the tasks in order: here for a second, and what is left then on several processes.
+
+    Starting processes takes about a second, and most experiments are done before.
+    """
+    begin = time.perf_counter()
+    left = iter(tasks)
+    for task in left:
+        yield task.run()
+        if workers > 1 and time.perf_counter() - begin > _SERIAL_SECONDS:
+            break
+    remaining = list(left)
+    if remaining:
+        from joblib import Parallel, delayed  # noqa: PLC0415 - only long work needs it
+
+        parallel = Parallel(n_jobs=workers, return_as="generator")
+        yield from parallel(delayed(_Task.run)(task) for task in remaining)

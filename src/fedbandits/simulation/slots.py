@@ -1,0 +1,80 @@
+"""The driver of rules that decide in every slot: `ucb1` and `local-ucb`.
+
+All players of all replications in step, slot by slot. Regret is kept on the grid alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedbandits.problems.laws import NoiseLaw
+from fedbandits.rules.arrays import FloatArray, IntArray
+from fedbandits.rules.indices import SlotRule
+from fedbandits.simulation.game import Game, Outcome
+from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK, Purpose, Streams, blocks_of
+
+_SLOTS_PER_BLOCK = 256
+
+
+def play_slots(game: Game, replications: IntArray) -> Outcome:
+    """Play replications of a game with a slot rule."""
+    rule = game.rule
+    if not isinstance(rule, SlotRule):
+        raise TypeError("a phased rule does not decide in every slot")
+    problem, streams = game.played, game.streams()
+    n, n_clients, n_arms = replications.size, rule.clients, rule.n_arms
+    models = [problem.sampler(streams.sources(r)).draw(n_clients) for r in replications.tolist()]
+    # Players are (replication, client); one row each.
+    means = np.array([model.means.T for model in models]).reshape(-1, n_arms)
+    cells: IntArray | None = None
+    if models[0].cells is not None:
+        drawn = [model.cells.T for model in models if model.cells is not None]
+        cells = np.array(drawn).reshape(-1, n_arms)
+    gaps = game.problem.means.max() - game.problem.means
+    players = np.arange(means.shape[0])
+    reward_sums = np.zeros(means.shape)
+    counts = np.zeros(means.shape)
+    regret = np.zeros(n)
+    curves = np.empty((n, game.grid.size))
+    next_point = 0
+    variates = np.empty((0, 0))
+    for slot in range(1, rule.horizon + 1):
+        place = (slot - 1) % _SLOTS_PER_BLOCK
+        if place == 0:
+            block = slot // _SLOTS_PER_BLOCK
+            variates = _variates(problem.noise, streams, replications, n_clients, block)
+        arms = rule.choose(reward_sums, counts, slot)
+        observed = problem.noise.observe(
+            variates[place], means[players, arms], None if cells is None else cells[players, arms]
+        )
+        reward_sums[players, arms] += observed
+        counts[players, arms] += 1.0
+        regret += gaps[arms].reshape(n, n_clients).sum(axis=1)
+        if slot == game.grid[next_point]:
+            curves[:, next_point] = regret
+            next_point += 1
+    undecided = np.full(n, -1, dtype=np.int64)
+    return Outcome(
+        exploration=regret,
+        communication=np.zeros(n),
+        clients=np.full(n, n_clients, dtype=np.int64),
+        phases=np.zeros(n, dtype=np.int64),
+        decision_slot=undecided,
+        winner=undecided,
+        capped=np.zeros(n, dtype=np.bool_),
+        exploration_curves=curves,
+        communication_curves=np.zeros_like(curves),
+    )
+
+
+def _variates(
+    noise: NoiseLaw, streams: Streams, replications: IntArray, n_clients: int, slot_block: int
+) -> FloatArray:
+    """Return the raw variates of a block of slots, shape (slots, players)."""
+    variates = np.empty((_SLOTS_PER_BLOCK, replications.size, n_clients))
+    for block, places, rows in blocks_of(replications):
+        for client in range(n_clients):
+            rng = streams.at(Purpose.SLOTS, replication=block, phase=slot_block, arm=client)
+            drawn = noise.variates(rng, (_SLOTS_PER_BLOCK, REPLICATIONS_PER_BLOCK))
+            variates[:, rows, client] = drawn[:, places]
+    return variates.reshape(_SLOTS_PER_BLOCK, -1)

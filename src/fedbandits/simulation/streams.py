@@ -1,0 +1,128 @@
+"""Random streams, keyed by what they are for: never by worker, chunk or variant.
+
+So the numbers do not depend on how the work is spread, and variants of one problem share their
+draws (common random numbers).
+
+The generator is Philox, whose 128-bit key is made from the seed and the problem's name, and whose
+256-bit counter starts at (0, phase, arm, purpose and replication): each stream has 2^64 blocks of its
+own, and setting the counter costs 2 µs where seeding a generator costs 10.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from fedbandits.errors import InputError
+from fedbandits.problems.problem import Sources
+from fedbandits.rules.arrays import IntArray
+
+REPLICATIONS_PER_BLOCK = 128
+"""Replications that share a stream where a driver draws for many at once."""
+
+_MOST_REPLICATIONS = 2**56
+
+
+class Purpose(IntEnum):
+    """What a stream is for. The numbers are part of every result: never change one."""
+
+    LOCAL_MEANS = 1
+    """Clients' local means, by replication and arm (`clients`, finite populations in `pulls`)."""
+    PHASE_SUMS = 2
+    """Sums over a phase's pulls, by replication, phase and arm (`clients`)."""
+    COHORT_MEANS = 3
+    """Cohorts' local means, by block, phase of admission and arm (`cohorts`)."""
+    COHORT_SUMS = 4
+    """Cohorts' sums over a phase's pulls, by block, phase and arm (`cohorts`)."""
+    CLIENT = 5
+    """All that one client draws, by replication and client (`pulls`)."""
+    SLOTS = 6
+    """Observations slot by slot, by block and block of slots (`ucb1`, `local-ucb`)."""
+
+
+class Streams:
+    """The streams of one problem under one seed.
+
+    Parameters
+    ----------
+    seed : int
+        Not negative.
+    problem : str
+        The problem's name.
+
+    Examples
+    --------
+    >>> streams = Streams(2021, "problem")
+    >>> first = streams.at(Purpose.PHASE_SUMS, replication=3, phase=2, arm=1).standard_normal(2)
+    >>> again = Streams(2021, "problem").at(Purpose.PHASE_SUMS, replication=3, phase=2, arm=1)
+    >>> bool((again.standard_normal(2) == first).all())
+    True
+    """
+
+    def __init__(self, seed: int, problem: str) -> None:
+        if seed < 0:
+            raise InputError("seed", f"{seed} is negative; give a whole number of at least 0")
+        name = int.from_bytes(hashlib.sha256(problem.encode()).digest()[:16], "little")
+        self._key = np.random.SeedSequence([seed, name]).generate_state(2, np.uint64)
+        self._bits = np.random.Philox(key=self._key)
+        self._rng = np.random.Generator(self._bits)
+        self._start: Any = self._bits.state
+        self._start["buffer_pos"] = 4  # nothing buffered: the next draw computes a fresh block
+
+    def at(
+        self, purpose: Purpose, *, replication: int = 0, phase: int = 0, arm: int = 0
+    ) -> np.random.Generator:
+        """Return the one shared generator, set to the beginning of a stream.
+
+        It is good until the next call of `at`.
+        """
+        self._start["state"]["counter"][:] = _counter(purpose, replication, phase, arm)
+        self._bits.state = self._start
+        return self._rng
+
+    def open(
+        self, purpose: Purpose, *, replication: int = 0, phase: int = 0, arm: int = 0
+    ) -> np.random.Generator:
+        """Return a generator of its own for a stream, to be drawn from over time."""
+        counter = np.array(_counter(purpose, replication, phase, arm), dtype=np.uint64)
+        return np.random.Generator(np.random.Philox(key=self._key, counter=counter))
+
+    def sources(self, replication: int) -> Sources:
+        """Return the generators from which the local means of a replication's clients are drawn."""
+        opened: dict[int, np.random.Generator] = {}
+
+        def source(number: int) -> np.random.Generator:
+            if number not in opened:
+                opened[number] = self.open(Purpose.LOCAL_MEANS, replication=replication, arm=number)
+            return opened[number]
+
+        return source
+
+
+def _counter(purpose: Purpose, replication: int, phase: int, arm: int) -> tuple[int, int, int, int]:
+    return 0, phase, arm, purpose * _MOST_REPLICATIONS + replication
+
+
+def blocks_of(replications: IntArray) -> list[tuple[int, IntArray, slice]]:
+    """Return the blocks that ascending replications fall into.
+
+    Returns
+    -------
+    list of (block, places in the block, rows)
+        ``rows`` are where the block's replications stand in ``replications``.
+
+    Examples
+    --------
+    >>> [(b, len(places), rows) for b, places, rows in blocks_of(np.arange(100, 150))]
+    [(0, 28, slice(0, 28, None)), (1, 22, slice(28, 50, None))]
+    """
+    blocks = replications // REPLICATIONS_PER_BLOCK
+    numbers, starts = np.unique(blocks, return_index=True)
+    ends = [*starts[1:].tolist(), replications.size]
+    return [
+        (int(b), replications[s:e] % REPLICATIONS_PER_BLOCK, slice(int(s), int(e)))
+        for b, s, e in zip(numbers, starts, ends, strict=True)
+    ]
