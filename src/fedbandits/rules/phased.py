@@ -65,7 +65,17 @@ class Beliefs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a phase decides, for every arm; leading axes as they came in."""
+    """What a phase decides; leading axes as they came in.
+
+    Parameters
+    ----------
+    active : array of bool, shape (..., arms)
+        The arms that stay.
+    estimates : array, shape (..., arms)
+        Global estimates.
+    widths : array, broadcast against ``estimates``
+        Half-widths of their intervals.
+    """
 
     active: BoolArray
     estimates: FloatArray
@@ -220,9 +230,7 @@ class PhasedRule:
             phase=phase,
         )
         return Verdict(
-            active=eliminate(estimates, widths, active),
-            estimates=estimates,
-            widths=np.broadcast_to(widths, estimates.shape),
+            active=eliminate(estimates, widths, active), estimates=estimates, widths=widths
         )
 
 
@@ -243,6 +251,8 @@ def cut_to_fit(pulls: IntArray, slots_left: npt.ArrayLike) -> IntArray:
     >>> cut_to_fit(np.array([100, 0, 100, 100]), 150)
     array([100,   0,  50,   0])
     """
+    if (pulls.sum(axis=-1) <= slots_left).all():
+        return pulls
     before = np.cumsum(pulls, axis=-1) - pulls
     left = np.asarray(slots_left, dtype=np.int64)[..., np.newaxis]
     return np.minimum(pulls, np.maximum(left - before, 0))

@@ -28,8 +28,8 @@ def aggregate(means: FloatArray, weights: npt.ArrayLike | None = None) -> FloatA
     ----------
     means : array, shape (..., groups)
         The mean of every group; where the weight is zero it must be finite and is not used.
-    weights : array, optional
-        Non-negative, broadcast against ``means``: the clients in a group. Equal by default.
+    weights : array, shape (..., groups), optional
+        Non-negative, not all zero: the clients in a group. Equal by default.
 
     Examples
     --------
@@ -40,11 +40,10 @@ def aggregate(means: FloatArray, weights: npt.ArrayLike | None = None) -> FloatA
     """
     # Reducing a contiguous last axis: NumPy's order of summation then depends on its length alone.
     if weights is None:
-        ordered = np.ascontiguousarray(means)
-        return np.asarray(np.add.reduce(ordered, axis=-1) / means.shape[-1])[()]
-    weights = np.asarray(weights, dtype=np.float64)
-    total = np.add.reduce(np.ascontiguousarray(np.broadcast_to(weights, means.shape)), axis=-1)
-    return np.asarray(np.add.reduce(np.ascontiguousarray(means * weights), axis=-1) / total)[()]
+        return np.asarray(np.add.reduce(np.ascontiguousarray(means), axis=-1) / means.shape[-1])[()]
+    weights = np.ascontiguousarray(weights, dtype=np.float64)
+    sums = np.add.reduce(np.ascontiguousarray(means * weights), axis=-1)
+    return np.asarray(sums / np.add.reduce(weights, axis=-1))[()]
 
 
 def clients_in(counts: npt.ArrayLike, sizes: npt.ArrayLike = 1) -> FloatArray:
@@ -86,14 +85,10 @@ def pull_factor(counts: npt.ArrayLike, sizes: npt.ArrayLike = 1) -> FloatArray:
     0.001388888888888889
     """
     counts = np.asarray(counts, dtype=np.float64)
-    sizes = np.asarray(sizes, dtype=np.float64)
-    pulled = counts > 0
-    inverse = np.divide(1.0, counts, out=np.zeros_like(counts), where=pulled)
-    numerator = np.asarray((inverse * sizes).sum(axis=-1))
-    clients = np.asarray((pulled * sizes).sum(axis=-1))
-    factor = np.full(clients.shape, np.inf)
-    np.divide(numerator, clients**2, out=factor, where=clients > 0)
-    return factor[()]
+    inverse = np.asarray(sizes, dtype=np.float64) / np.where(counts > 0, counts, np.inf)
+    clients = clients_in(counts, sizes)
+    total = np.where(clients > 0, np.add.reduce(inverse, axis=-1), np.inf)
+    return np.asarray(total / np.maximum(clients, 1.0) ** 2)[()]
 
 
 def client_factor(clients: npt.ArrayLike, population: int | None = None) -> FloatArray:

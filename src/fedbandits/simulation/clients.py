@@ -22,8 +22,9 @@ _BYTES_A_CLIENT_AND_ARM = 3 * 8
 class _Replication:
     """The clients of one replication: local means and sums so far, shape (arms, room)."""
 
-    def __init__(self, sampler: ClientSampler, n_arms: int) -> None:
+    def __init__(self, sampler: ClientSampler, number: int, n_arms: int) -> None:
         self.sampler = sampler
+        self.number = number
         self.means: FloatArray = np.empty((n_arms, 0))
         self.sums: FloatArray = np.empty((n_arms, 0))
         self.cells: IntArray | None = None
@@ -54,49 +55,51 @@ class ClientEvidence:
         self.n_arms = problem.means.size
         self.streams = game.streams()
         self.memory_limit = game.memory_limit
-        self.replications = replications.tolist()
         self.counts: FloatArray = np.zeros(0)
-        self._kept: dict[int, _Replication] = {
-            row: _Replication(problem.sampler(self.streams.sources(replication)), self.n_arms)
-            for row, replication in enumerate(self.replications)
-        }
+        self._kept = [
+            _Replication(problem.sampler(self.streams.sources(number)), number, self.n_arms)
+            for number in replications.tolist()
+        ]
 
     @property
     def sizes(self) -> FloatArray:
         """One client a group."""
         return np.ones(1)
 
-    def admit(self, phase: int, clients: int, rows: IntArray) -> None:
+    def admit(self, phase: int, clients: int) -> None:
         """Let new clients in."""
-        kept = set(rows.tolist())
-        self._kept = {row: state for row, state in self._kept.items() if row in kept}
         self.counts = np.append(self.counts, np.zeros(clients))
         a_replication = self.counts.size * self.n_arms * _BYTES_A_CLIENT_AND_ARM
-        if a_replication * rows.size > self.memory_limit:
-            if len(self.replications) > 1:
+        if a_replication * len(self._kept) > self.memory_limit:
+            if len(self._kept) > 1:
                 raise OutOfMemoryLimitError
             raise InputError(
                 "memory_limit",
                 f"one replication with {self.counts.size:,} clients and {self.n_arms} arms takes "
-                f"{a_replication / 2**20:,.0f} MiB of {self.memory_limit / 2**20:,.0f} MiB; raise it, "
-                "or lower max_clients",
+                f"{a_replication / 2**20:,.0f} MiB, {self.memory_limit / 2**20:,.0f} MiB are allowed "
+                "in a process; raise it, or lower max_clients",
             )
-        for row in rows.tolist():
-            self._kept[row].admit(clients)
+        for replication in self._kept:
+            replication.admit(clients)
 
-    def play(self, phase: int, pulls: int, rows: IntArray, active: BoolArray) -> FloatArray:
+    def play(self, phase: int, pulls: int, active: BoolArray) -> FloatArray:
         """Pull the active arms and return the estimates."""
         self.counts = self.counts + float(pulls)
         share = 1.0 / self.counts
         estimates = np.zeros(active.shape)
-        for i, row in enumerate(rows.tolist()):
-            state, replication = self._kept[row], self.replications[row]
-            for arm in np.flatnonzero(active[i]).tolist():
+        for row, state in enumerate(self._kept):
+            for arm in np.flatnonzero(active[row]).tolist():
                 rng = self.streams.at(
-                    Purpose.PHASE_SUMS, replication=replication, phase=phase, arm=arm
+                    Purpose.PHASE_SUMS, replication=state.number, phase=phase, arm=arm
                 )
                 cells = None if state.cells is None else state.cells[arm]
                 sums = state.sums[arm]
                 sums += self.noise.phase_sums(rng, pulls, state.means[arm], cells)
-                estimates[i, arm] = aggregate(sums * share)
+                estimates[row, arm] = aggregate(sums * share)
         return estimates
+
+    def keep(self, going: BoolArray) -> None:
+        """Forget the replications that are over."""
+        self._kept = [
+            state for state, stays in zip(self._kept, going.tolist(), strict=True) if stays
+        ]

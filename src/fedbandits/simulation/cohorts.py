@@ -50,60 +50,56 @@ class CohortEvidence:
         shape = (replications.size, self.means.size, 0)
         self._local: FloatArray = np.zeros(shape)
         self._noise_sums: FloatArray = np.zeros(shape)
-        self._rows_of_blocks: IntArray = np.zeros(0, dtype=np.int64)
-        self._blocks: list[tuple[int, IntArray, slice]] = []
+        self._blocks = blocks_of(replications)
 
-    def admit(self, phase: int, clients: int, rows: IntArray) -> None:
+    def admit(self, phase: int, clients: int) -> None:
         """Let a cohort of new clients in."""
-        n_groups = self.sizes.size + 1
-        if (
-            16 * rows.size * self.means.size * n_groups > self.memory_limit
-            and self.replications.size > 1
-        ):
+        n, n_arms, n_groups = self._local.shape
+        if 16 * n * n_arms * (n_groups + 1) > self.memory_limit and n > 1:
             raise OutOfMemoryLimitError
-        local = np.broadcast_to(self.means, self._local.shape[:2]).copy()
+        local = np.broadcast_to(self.means, (n, n_arms)).copy()
         if self.spread > 0:
             shift, deviation = self._cohort_law(clients)
-            for block, places, part in self._layout(rows):
-                for arm in range(self.means.size):
-                    rng = self.streams.at(
-                        Purpose.COHORT_MEANS, replication=block, phase=phase, arm=arm
-                    )
-                    drawn = rng.standard_normal(REPLICATIONS_PER_BLOCK)[places]
-                    local[rows[part], arm] += shift[rows[part], arm] + deviation * drawn
+            drawn = self._draw(Purpose.COHORT_MEANS, phase, np.ones((n, n_arms), dtype=np.bool_), 1)
+            local += shift + deviation * drawn[:, :, 0]
         self._local = np.append(self._local, local[:, :, np.newaxis], axis=2)
         self._noise_sums = np.pad(self._noise_sums, ((0, 0), (0, 0), (0, 1)))
         self.sizes = np.append(self.sizes, float(clients))
         self.counts = np.append(self.counts, 0.0)
 
-    def play(self, phase: int, pulls: int, rows: IntArray, active: BoolArray) -> FloatArray:
+    def play(self, phase: int, pulls: int, active: BoolArray) -> FloatArray:
         """Pull the active arms and return the estimates."""
         self.counts = self.counts + float(pulls)
-        n_groups = self.sizes.size
-        deviations = self.noise * math.sqrt(pulls) / np.sqrt(self.sizes)
-        for block, places, part in self._layout(rows):
-            for arm in np.flatnonzero(active[part].any(axis=0)).tolist():
-                rng = self.streams.at(Purpose.COHORT_SUMS, replication=block, phase=phase, arm=arm)
-                drawn = rng.standard_normal((n_groups, REPLICATIONS_PER_BLOCK))
-                self._noise_sums[rows[part], arm] += drawn[:, places].T * deviations
-        means = self._local[rows] + self._noise_sums[rows] / self.counts
-        return aggregate(means, weights=self.sizes)
+        drawn = self._draw(Purpose.COHORT_SUMS, phase, active, self.sizes.size)
+        drawn *= self.noise * math.sqrt(pulls) / np.sqrt(self.sizes)
+        self._noise_sums += drawn
+        return aggregate(self._local + self._noise_sums / self.counts, weights=self.sizes)
 
-    def _layout(self, rows: IntArray) -> list[tuple[int, IntArray, slice]]:
-        """Return the blocks of the rows, kept until rows drop out."""
-        if rows.size != self._rows_of_blocks.size:
-            self._rows_of_blocks = rows
-            self._blocks = blocks_of(self.replications[rows])
-        return self._blocks
+    def keep(self, going: BoolArray) -> None:
+        """Forget the replications that are over."""
+        self.replications = self.replications[going]
+        self._local, self._noise_sums = self._local[going], self._noise_sums[going]
+        self._blocks = blocks_of(self.replications)
 
-    def _cohort_law(self, clients: int) -> tuple[FloatArray, float]:
+    def _draw(self, purpose: Purpose, phase: int, active: BoolArray, n_groups: int) -> FloatArray:
+        """Return standard normals, shape (replications, arms, groups), for active arms at least."""
+        parts = []
+        for block, places, rows in self._blocks:
+            drawn = np.zeros((active.shape[1], n_groups, REPLICATIONS_PER_BLOCK))
+            for arm in np.flatnonzero(active[rows].any(axis=0)).tolist():
+                rng = self.streams.at(purpose, replication=block, phase=phase, arm=arm)
+                rng.standard_normal(out=drawn[arm])
+            parts.append(drawn.transpose(2, 0, 1)[places])
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _cohort_law(self, clients: int) -> tuple[FloatArray | float, float]:
         """Return the expected deviation of the next cohort's average and its standard deviation.
 
         In a population that averages to the global mean exactly, those who are still out make up for
         those who are in.
         """
         if self.population is None:
-            return np.zeros(self._local.shape[:2]), self.spread / math.sqrt(clients)
+            return 0.0, self.spread / math.sqrt(clients)
         out = self.population - float(self.sizes.sum())
         excess = ((self._local - self.means[:, np.newaxis]) * self.sizes).sum(axis=2)
         return -excess / out, self.spread * math.sqrt(max(1.0 / clients - 1.0 / out, 0.0))

@@ -35,12 +35,16 @@ class Evidence(Protocol):
         """Clients in each group, shape (groups,)."""
         ...
 
-    def admit(self, phase: int, clients: int, rows: IntArray) -> None:
-        """Let new clients into these replications."""
+    def admit(self, phase: int, clients: int) -> None:
+        """Let new clients in."""
         ...
 
-    def play(self, phase: int, pulls: int, rows: IntArray, active: BoolArray) -> FloatArray:
-        """Pull the active arms of these replications and return their estimates, shape (n, arms)."""
+    def play(self, phase: int, pulls: int, active: BoolArray) -> FloatArray:
+        """Pull the active arms and return the estimates, shape (replications, arms)."""
+        ...
+
+    def keep(self, going: BoolArray) -> None:
+        """Forget the replications that are over."""
         ...
 
 
@@ -100,11 +104,12 @@ def _play_in_step(
         ledger.play(rows, fitting, clients=clients, complete=complete)
         if not complete.all():
             rows, playing, planned = rows[complete], playing[complete], planned[complete]
+            evidence.keep(complete)
             if not rows.size:
                 break
         if newcomers:
-            evidence.admit(phase, newcomers, rows)
-        estimates = evidence.play(phase, int(planned[0].max()), rows, playing)
+            evidence.admit(phase, newcomers)
+        estimates = evidence.play(phase, int(planned[0].max()), playing)
         verdict = rule.decide(
             phase=phase,
             active=playing,
@@ -118,10 +123,8 @@ def _play_in_step(
         active[rows] = verdict.active
         phases[rows] = phase
         over = verdict.active.sum(axis=-1) == 1
-        decided = rows[over]
-        if decided.size:
-            decision_slot[decided] = ledger.slot[decided]
-            winner[decided] = verdict.active[over].argmax(axis=-1)
+        decision_slot[rows[over]] = ledger.slot[rows[over]]
+        winner[rows[over]] = verdict.active[over].argmax(axis=-1)
         if rule.ends_after(phase):
             if phase == rule.max_phases:
                 capped_rows[rows[~over]] = True
@@ -129,6 +132,7 @@ def _play_in_step(
         if over.any():
             best = best_active(verdict.estimates[over], verdict.active[over])
             ledger.stay(rows[over], best, clients=clients)
+            evidence.keep(~over)
             rows = rows[~over]
     return Outcome(
         exploration=ledger.exploration,

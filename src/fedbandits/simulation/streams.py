@@ -121,7 +121,7 @@ def blocks_of(replications: IntArray) -> list[tuple[int, IntArray, slice]]:
     """
     blocks = replications // REPLICATIONS_PER_BLOCK
     numbers, starts = np.unique(blocks, return_index=True)
-    ends = [*starts[1:].tolist(), replications.size]
+    ends = np.append(starts, replications.size)[1:]
     return [
         (int(b), replications[s:e] % REPLICATIONS_PER_BLOCK, slice(int(s), int(e)))
         for b, s, e in zip(numbers, starts, ends, strict=True)
