@@ -1,0 +1,145 @@
+"""Find the best of K options across many clients whose data never leaves them.
+
+The names here are the Python interface; each is imported when it is first used.
+
+Examples
+--------
+>>> import fedbandits as fb
+>>> problem = fb.Approximate(means=[0.6, 0.9], noise=fb.Gaussian(0.5), spread=fb.Gaussian(0.1))
+>>> run = fb.simulate(problem, fb.Fed2Ucb(pulls=20, admissions="2^p"), horizon=10_000, seed=1)
+>>> run.outcome.winner.mean()
+np.float64(1.0)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedbandits.errors import FedbanditsError, InputError, ProtocolError
+    from fedbandits.experiments.experiment import Experiment
+    from fedbandits.experiments.files import load_experiment, read_experiment
+    from fedbandits.experiments.results import Results
+    from fedbandits.loopback import play
+    from fedbandits.problems import (
+        Approximate,
+        Bernoulli,
+        Beta,
+        Channel,
+        CognitiveRadio,
+        Empirical,
+        Exact,
+        Gaussian,
+        Transmitter,
+        Uniform,
+        best_arm,
+        gap,
+    )
+    from fedbandits.protocol import Client, Server
+    from fedbandits.rules.algorithms import (
+        ALGORITHMS,
+        AuthorsBaseline,
+        Centralized,
+        Fed1Ucb,
+        Fed2Ucb,
+        ImprovedUcb,
+        LocalUcb,
+        Ucb1,
+    )
+    from fedbandits.rules.phased import Beliefs
+    from fedbandits.rules.radii import PaperRadius
+    from fedbandits.rules.schedules import Schedule
+    from fedbandits.simulation import Assume, Simulation, Variant, simulate, simulate_all
+
+_HOMES = {
+    "fedbandits.errors": ("FedbanditsError", "InputError", "ProtocolError"),
+    "fedbandits.experiments.experiment": ("Experiment",),
+    "fedbandits.experiments.files": ("load_experiment", "read_experiment"),
+    "fedbandits.experiments.results": ("Results",),
+    "fedbandits.loopback": ("play",),
+    "fedbandits.problems": (
+        "Approximate",
+        "Bernoulli",
+        "Beta",
+        "Channel",
+        "CognitiveRadio",
+        "Empirical",
+        "Exact",
+        "Gaussian",
+        "Transmitter",
+        "Uniform",
+        "best_arm",
+        "gap",
+    ),
+    "fedbandits.protocol": ("Client", "Server"),
+    "fedbandits.rules.algorithms": (
+        "ALGORITHMS",
+        "AuthorsBaseline",
+        "Centralized",
+        "Fed1Ucb",
+        "Fed2Ucb",
+        "ImprovedUcb",
+        "LocalUcb",
+        "Ucb1",
+    ),
+    "fedbandits.rules.phased": ("Beliefs",),
+    "fedbandits.rules.radii": ("PaperRadius",),
+    "fedbandits.rules.schedules": ("Schedule",),
+    "fedbandits.simulation": ("Assume", "Simulation", "Variant", "simulate", "simulate_all"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__version__ = version("fedbandits")
+__all__ = [
+    "ALGORITHMS",
+    "Approximate",
+    "Assume",
+    "AuthorsBaseline",
+    "Beliefs",
+    "Bernoulli",
+    "Beta",
+    "Centralized",
+    "Channel",
+    "Client",
+    "CognitiveRadio",
+    "Empirical",
+    "Exact",
+    "Experiment",
+    "Fed1Ucb",
+    "Fed2Ucb",
+    "FedbanditsError",
+    "Gaussian",
+    "ImprovedUcb",
+    "InputError",
+    "LocalUcb",
+    "PaperRadius",
+    "ProtocolError",
+    "Results",
+    "Schedule",
+    "Server",
+    "Simulation",
+    "Transmitter",
+    "Ucb1",
+    "Uniform",
+    "Variant",
+    "best_arm",
+    "gap",
+    "load_experiment",
+    "play",
+    "read_experiment",
+    "simulate",
+    "simulate_all",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that `import fedbandits` costs nothing."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'fedbandits' has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

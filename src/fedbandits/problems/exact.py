@@ -18,7 +18,8 @@ from fedbandits.rules.arrays import FloatArray
 class Exact:
     """The exact model of the paper: M fixed clients, μ_k the mean of their local means.
 
-    An algorithm that admits only some of them takes them in a random order, new in every replication.
+    An algorithm that admits only some of them takes them in a random order, new in every
+    replication.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Laws: how observations scatter around a local mean, and local means around a global one.
 
-A law is a distribution *around a given mean*. `Gaussian` and `Uniform` serve as noise and as spread,
-`Bernoulli` and `Empirical` as noise, `Beta` as spread. Each states its subgaussian variance proxy,
-which is what a rule is told by default.
+A law is a distribution *around a given mean*. `Gaussian` and `Uniform` serve as noise and as
+spread, `Bernoulli` and `Empirical` as noise, `Beta` as spread. Each states its subgaussian
+variance proxy, which is what a rule is told by default.
 """
 
 from __future__ import annotations
@@ -241,6 +241,8 @@ class Empirical:
         The different values that occur at all, ascending.
     probabilities : array, shape (cells, values)
         How often each value stands in the list of client m and arm k, cell = m · arms + k.
+    sizes : array of int, shape (cells,)
+        How long the lists are.
 
     Examples
     --------
@@ -258,6 +260,7 @@ class Empirical:
 
     support: FloatArray
     probabilities: FloatArray
+    sizes: IntArray
 
     @classmethod
     def of(cls, observations: Sequence[Sequence[Sequence[float]]]) -> Empirical:
@@ -292,7 +295,15 @@ class Empirical:
         for shares, listed in zip(probabilities, cells, strict=True):
             places, times = np.unique(np.searchsorted(support, listed), return_counts=True)
             shares[places] = times / listed.size
-        return cls(support, probabilities)
+        return cls(support, probabilities, np.array([values.size for values in cells]))
+
+    def observations(self, n_arms: int) -> list[list[list[float]]]:
+        """Return lists that have this law: client, arm, values, sorted."""
+        lists = [
+            np.repeat(self.support, np.rint(shares * size).astype(np.int64)).tolist()
+            for shares, size in zip(self.probabilities, self.sizes, strict=True)
+        ]
+        return [lists[start : start + n_arms] for start in range(0, len(lists), n_arms)]
 
     def cell_means(self) -> FloatArray:
         """Return the mean of every cell."""
@@ -300,9 +311,8 @@ class Empirical:
 
     def pooled(self, n_arms: int) -> Empirical:
         """Return the law of one client who draws every value from a client at random."""
-        return Empirical(
-            self.support, self.probabilities.reshape(-1, n_arms, self.support.size).mean(axis=0)
-        )
+        shares = self.probabilities.reshape(-1, n_arms, self.support.size).mean(axis=0)
+        return Empirical(self.support, shares, self.sizes.reshape(-1, n_arms).sum(axis=0))
 
     def proxy(self, means: FloatArray) -> float:
         """Return half of the range of the values."""
@@ -382,7 +392,7 @@ class Beta:
         return mean * total, (1 - mean) * total
 
     def proxy(self, means: FloatArray) -> float:
-        """Return the largest 1 / (2 √(α + β + 1)), a proxy of the beta law (Marchal, Arbel 2017)."""
+        """Return the largest 1 / (2 √(α + β + 1)), a valid proxy (Marchal, Arbel 2017)."""
         if self.sigma == 0:
             return 0.0
         return max(0.5 / math.sqrt(sum(self.parameters(float(mean))) + 1) for mean in means)

@@ -74,7 +74,10 @@ Record: TypeAlias = PhaseOpened | UpdateAccepted | UpdateRejected | PhaseClosed
 
 
 class Log(Protocol):
-    """An append-only sequence of records. A record is in it before anything is sent because of it."""
+    """An append-only sequence of records.
+
+    A record is in it before anything is sent because of it.
+    """
 
     def append(self, record: Record) -> None:
         """Add a record; when this returns it is as safe as the log can make it."""

@@ -22,8 +22,8 @@ def eliminate(estimates: FloatArray, widths: FloatArray, active: BoolArray) -> B
     r"""Return the arms that stay active.
 
     Algorithm 2, line 6: an active arm k goes when
-    :math:`\bar\mu_k + B_k \le \max_l (\bar\mu_l - B_l)` over the active arms l. The arm with the highest
-    estimate always stays (the lowest index on ties), whatever the widths.
+    :math:`\bar\mu_k + B_k \le \max_l (\bar\mu_l - B_l)` over the active arms l. The arm with the
+    highest estimate always stays (the lowest index on ties), whatever the widths.
 
     Parameters
     ----------

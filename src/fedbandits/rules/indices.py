@@ -15,8 +15,8 @@ class SlotRule:
     r"""UCB1, for one player or for many who never talk to each other.
 
     Every arm is pulled once, then the arm with the highest
-    :math:`\bar x_k + \sqrt{8 \sigma^2 \log t / n_k}` (the lowest index on ties), which for rewards in
-    [0, 1], i.e. σ = 1/2, is the :math:`\sqrt{2 \log t / n_k}` of the original.
+    :math:`\bar x_k + \sqrt{8 \sigma^2 \log t / n_k}` (the lowest index on ties), which for rewards
+    in [0, 1], i.e. σ = 1/2, is the :math:`\sqrt{2 \log t / n_k}` of the original.
 
     Parameters
     ----------

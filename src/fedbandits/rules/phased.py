@@ -13,6 +13,7 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
+from fedbandits.errors import InputError
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.eliminations import eliminate
 from fedbandits.rules.radii import Radius
@@ -91,7 +92,10 @@ class ScheduledPulls:
 
     def __call__(self, phase: int) -> int:
         """Return f(p)."""
-        return self.schedule.pulls(phase=phase, horizon=self.horizon)
+        try:
+            return self.schedule.pulls(phase=phase, horizon=self.horizon)
+        except InputError as error:
+            raise error.within("pulls") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,10 @@ class ScheduledAdmissions:
 
     def __call__(self, phase: int) -> int:
         """Return g(p)."""
-        return self.schedule.admissions(phase=phase, horizon=self.horizon)
+        try:
+            return self.schedule.admissions(phase=phase, horizon=self.horizon)
+        except InputError as error:
+            raise error.within("admissions") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,15 +42,15 @@ class Radius(Protocol):
 class PaperRadius:
     r"""Width of the paper's double confidence bound, :math:`B_{p,2}`.
 
-    :math:`B_p = \sqrt{a\,\sigma^2 \eta_p \log T} + \sqrt{b\,\sigma_c^2 \log T / M(p)}`: the first term
-    is what too few pulls leave open, the second what too few clients do. Without client-sampling
-    variance the second vanishes and this is :math:`B_{p,1}` of Fed1-UCB.
+    :math:`B_p = \sqrt{a\,\sigma^2 \eta_p \log T} + \sqrt{b\,\sigma_c^2 \log T / M(p)}`: the first
+    term is what too few pulls leave open, the second what too few clients do. Without
+    client-sampling variance the second vanishes and this is :math:`B_{p,1}` of Fed1-UCB.
 
     Parameters
     ----------
     arm, client : float, default 6.0
-        Constants a and b. 6 carries the proofs of Theorems 2 and 3; smaller values, such as those of
-        the authors' released scripts, eliminate sooner and lose them.
+        Constants a and b. 6 carries the proofs of Theorems 2 and 3; smaller values, such as those
+        of the authors' released scripts, eliminate sooner and lose them.
 
     References
     ----------
@@ -58,7 +58,8 @@ class PaperRadius:
 
     Examples
     --------
-    >>> float(PaperRadius()(pull_variance=1e-5, client_variance=4e-6, horizon=10**6, phase=1).round(4))
+    >>> width = PaperRadius()(pull_variance=1e-5, client_variance=4e-6, horizon=10**6, phase=1)
+    >>> float(width.round(4))
     0.047
     """
 
@@ -95,7 +96,8 @@ class ImprovedUcbRadius:
 
     Examples
     --------
-    >>> width = ImprovedUcbRadius()(pull_variance=0.25 / 28, client_variance=0.0, horizon=10**6, phase=1)
+    >>> radius = ImprovedUcbRadius()
+    >>> width = radius(pull_variance=0.25 / 28, client_variance=0.0, horizon=10**6, phase=1)
     >>> float(width.round(4))
     0.4967
     """

@@ -9,8 +9,8 @@ The grammar, parsed here and never handed to ``eval``::
     atom     = number | "p" | "T" | name "(" sum ("," sum)* ")" | "(" sum ")"
     name     = "log" | "sqrt" | "ceil" | "floor" | "min" | "max"
 
-Whole numbers and fractions stay exact, so ``2^p`` is exact in phase 60 and beyond; ``log`` (natural)
-and ``sqrt`` give floating point.
+Whole numbers and fractions stay exact, so ``2^p`` is exact in phase 60 and beyond; ``log``
+(natural) and ``sqrt`` give floating point.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ from fedbandits.rules.arrays import FloatArray
 def aggregate(means: FloatArray, weights: npt.ArrayLike | None = None) -> FloatArray:
     r"""Return the global estimates: the weighted average of the groups' means.
 
-    Algorithm 2, line 5: :math:`\bar\mu_k(p) = \sum_m \bar\mu_{k,m}(p) / M(p)`. This is the only place
-    where means of clients are summed, always in the order of the groups along the last axis, so
-    that every driver gets the same last bit from the same means.
+    Algorithm 2, line 5: :math:`\bar\mu_k(p) = \sum_m \bar\mu_{k,m}(p) / M(p)`. This is the only
+    place where means of clients are summed, always in the order of the groups along the last axis,
+    so that every driver gets the same last bit from the same means.
 
     Parameters
     ----------
@@ -68,9 +68,9 @@ def clients_in(counts: npt.ArrayLike, sizes: npt.ArrayLike = 1) -> FloatArray:
 def pull_factor(counts: npt.ArrayLike, sizes: npt.ArrayLike = 1) -> FloatArray:
     r"""Return η: the variance of the average of client means, for observations of variance 1.
 
-    General form :math:`\eta = M^{-2} \sum_m 1 / n_m` over the clients that have pulled the arm; with
-    cohorts it is the paper's :math:`\eta_p = M(p)^{-2} \sum_{q \le p} g(q) / (F(p) - F(q-1))`, and
-    with one cohort :math:`1 / (M F(p))`, the factor in :math:`B_{p,1}`.
+    General form :math:`\eta = M^{-2} \sum_m 1 / n_m` over the clients that have pulled the arm;
+    with cohorts it is the paper's :math:`\eta_p = M(p)^{-2} \sum_{q \le p} g(q) / (F(p) -
+    F(q-1))`, and with one cohort :math:`1 / (M F(p))`, the factor in :math:`B_{p,1}`.
 
     Parameters
     ----------

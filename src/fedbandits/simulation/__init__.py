@@ -6,7 +6,7 @@ from fedbandits.simulation.simulate import (
     Assume,
     Simulation,
     Variant,
-    build_rule,
+    build_rules,
     simulate,
     simulate_all,
 )
@@ -17,7 +17,7 @@ __all__ = [
     "Outcome",
     "Simulation",
     "Variant",
-    "build_rule",
+    "build_rules",
     "simulate",
     "simulate_all",
 ]

@@ -1,7 +1,7 @@
 """Fidelity `clients`: the phase sum of each (client, arm), from its exact law.
 
-Clients are drawn one by one; a phase's pulls of an arm by a client are one draw: normal, binomial or
-multinomial.
+Clients are drawn one by one; a phase's pulls of an arm by a client are one draw: normal, binomial
+or multinomial.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class ClientEvidence:
             raise InputError(
                 "memory_limit",
                 f"one replication with {self.counts.size:,} clients and {self.n_arms} arms takes "
-                f"{a_replication / 2**20:,.0f} MiB, {self.memory_limit / 2**20:,.0f} MiB are allowed "
-                "in a process; raise it, or lower max_clients",
+                f"{a_replication / 2**20:,.0f} MiB, and a process may take "
+                f"{self.memory_limit / 2**20:,.0f} MiB; raise it, or lower max_clients",
             )
         for replication in self._kept:
             replication.admit(clients)

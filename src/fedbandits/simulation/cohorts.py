@@ -95,8 +95,8 @@ class CohortEvidence:
     def _cohort_law(self, clients: int) -> tuple[FloatArray | float, float]:
         """Return the expected deviation of the next cohort's average and its standard deviation.
 
-        In a population that averages to the global mean exactly, those who are still out make up for
-        those who are in.
+        In a population that averages to the global mean exactly, those who are still out make up
+        for those who are in.
         """
         if self.population is None:
             return 0.0, self.spread / math.sqrt(clients)

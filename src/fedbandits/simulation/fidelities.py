@@ -87,8 +87,8 @@ def choose_fidelity(asked: str | None, problem: Problem, rule: PhasedRule | Slot
     >>> choose_fidelity("cohorts", game, rule)
     Traceback (most recent call last):
         ...
-    fedbandits.errors.InputError: fidelity: "cohorts" is not valid here: it needs gaussian noise, and
-    this is bernoulli (valid: clients, pulls)
+    fedbandits.errors.InputError: fidelity: "cohorts" is not valid here: it needs gaussian noise,
+    and this is bernoulli (valid: clients, pulls)
     """
     valid = [fidelity for fidelity in Fidelity if obstacle(fidelity, problem, rule) is None]
     if asked is None:

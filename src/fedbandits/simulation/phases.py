@@ -1,8 +1,8 @@
 """The driver of phased rules: many replications in step, phase by phase.
 
 The schedules do not depend on what is observed, so all replications are in the same phase with the
-same clients; they differ in which arms are active, and so in how many slots a phase takes. Where the
-estimates come from is the business of a fidelity, behind `Evidence`.
+same clients; they differ in which arms are active, and so in how many slots a phase takes. Where
+the estimates come from is the business of a fidelity, behind `Evidence`.
 """
 
 from __future__ import annotations

@@ -138,8 +138,32 @@ class Simulation:
         return self.outcome.exploration_curves + self.outcome.communication_curves
 
 
-def build_rule(variant: Variant, horizon: int) -> tuple[PhasedRule | SlotRule, Fidelity]:
-    """Return the rule of a variant and the fidelity it is simulated in, or say what is wrong."""
+def build_rules(
+    variants: Sequence[Variant], horizon: int
+) -> list[tuple[PhasedRule | SlotRule, Fidelity]]:
+    """Return the rule of every variant and the fidelity it is simulated in.
+
+    What is wrong is said before anything is simulated, where it stands in ``variants``.
+    """
+    _check_horizon(horizon)
+    built = []
+    for number, variant in enumerate(variants):
+        try:
+            built.append(_build_rule(variant, horizon))
+        except InputError as error:
+            raise _located(error, number) from None
+    return built
+
+
+def _located(error: InputError, number: int) -> InputError:
+    """Return an error of a variant, seen from the experiment."""
+    # These are keys of the experiment, whichever variant they do not suit.
+    if error.where in ("horizon", "memory_limit"):
+        return error
+    return error.within(f"variants[{number}]")
+
+
+def _build_rule(variant: Variant, horizon: int) -> tuple[PhasedRule | SlotRule, Fidelity]:
     problem, assume = variant.problem, variant.assume
     beliefs = Beliefs(
         n_arms=problem.means.size,
@@ -158,20 +182,20 @@ def build_rule(variant: Variant, horizon: int) -> tuple[PhasedRule | SlotRule, F
         max_clients=variant.max_clients or DEFAULT_MAX_CLIENTS[fidelity],
         max_phases=variant.max_phases,
     )
-    _check_first_phases(rule)
+    _check_first_phases(rule, variant.label)
     return rule, fidelity
 
 
 _CHECKED_PHASES = 64
 
 
-def _check_first_phases(rule: PhasedRule) -> None:
+def _check_first_phases(rule: PhasedRule, label: str) -> None:
     """Refuse schedules that fail early on, and a horizon that is too short for one phase."""
     first = rule.pulls(1) * rule.n_arms
     if first > rule.horizon:
         raise InputError(
             "horizon",
-            f"{rule.horizon:,} slots; the first phase alone takes {first:,} "
+            f'{rule.horizon:,} slots; the first phase of "{label}" alone takes {first:,} '
             f"({rule.pulls(1):,} pulls of {rule.n_arms} arms): raise it, or lower pulls",
         )
     clients, capped, slots = 0, False, 0
@@ -195,7 +219,10 @@ class _Task:
 
     def run(self) -> tuple[int, Outcome, float]:
         begin = time.perf_counter()
-        outcome = _PLAYERS[self.fidelity](self.game, self.replications)
+        try:
+            outcome = _PLAYERS[self.fidelity](self.game, self.replications)
+        except InputError as error:
+            raise _located(error, self.number) from None
         return self.number, outcome, time.perf_counter() - begin
 
 
@@ -250,13 +277,13 @@ def simulate_all(
     >>> int((run.outcome.winner == 1).sum())
     20
     """
-    _check_counts(horizon, replications, grid_points, workers, memory_limit)
+    _check_counts(replications, grid_points, workers, memory_limit)
     n_workers = workers or os.cpu_count() or 1
     grid = make_grid(horizon, grid_points)
     tasks: list[_Task] = []
     fidelities: list[Fidelity] = []
-    for number, variant in enumerate(variants):
-        rule, fidelity = build_rule(variant, horizon)
+    rules = build_rules(variants, horizon)
+    for number, (variant, (rule, fidelity)) in enumerate(zip(variants, rules, strict=True)):
         game = Game(
             problem=variant.problem,
             rule=rule,
@@ -331,11 +358,14 @@ def simulate(
     return simulate_all([variant], horizon=horizon, **settings)[0]
 
 
-def _check_counts(
-    horizon: int, replications: int, grid_points: int, workers: int | None, memory_limit: int
-) -> None:
+def _check_horizon(horizon: int) -> None:
     if not 1 <= horizon <= LONGEST_HORIZON:
         raise InputError("horizon", f"{horizon} slots; it must be from 1 to 10^15")
+
+
+def _check_counts(
+    replications: int, grid_points: int, workers: int | None, memory_limit: int
+) -> None:
     for name, value in (
         ("replications", replications),
         ("grid_points", grid_points),

@@ -4,8 +4,8 @@ So the numbers do not depend on how the work is spread, and variants of one prob
 draws (common random numbers).
 
 The generator is Philox, whose 128-bit key is made from the seed and the problem's name, and whose
-256-bit counter starts at (0, phase, arm, purpose and replication): each stream has 2^64 blocks of its
-own, and setting the counter costs 2 µs where seeding a generator costs 10.
+256-bit counter starts at (0, phase, arm, purpose and replication): each stream has 2^64 blocks of
+its own, and setting the counter costs 2 µs where seeding a generator costs 10.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ class Centralized:
     clients : int, optional
         M; the whole population by default.
     communicate : {"phase", "slot"}
-        "phase" is the authors' released code, a round of communication for every pull of each active
-        arm; "slot" is the wording of the paper, "in every time slot".
+        "phase" is the authors' released code, a round of communication for every pull of each
+        active arm; "slot" is the wording of the paper, "in every time slot".
     radius : PaperRadius
         As in Fed1-UCB.
     """

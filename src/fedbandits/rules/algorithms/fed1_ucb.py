@@ -63,8 +63,8 @@ def clients_of(clients: int | None, beliefs: Beliefs) -> int:
 class Fed1Ucb:
     """Fed1-UCB, for the exact model: all clients from the start, no client-sampling term.
 
-    On clients that are only a sample (figure 6 of the paper) it takes them for the whole population,
-    and may settle on an arm that is best for them alone.
+    On clients that are only a sample (figure 6 of the paper) it takes them for the whole
+    population, and may settle on an arm that is best for them alone.
 
     Parameters
     ----------

@@ -14,9 +14,9 @@ from fedbandits.rules.schedules import ScheduleLike, as_schedule
 class Fed2Ucb:
     """Federated Double UCB, for the approximate model.
 
-    Every phase admits g(p) new clients, every admitted client pulls every active arm f(p) times, and
-    the server drops the arms whose interval lies below another's. The interval allows for both too
-    few pulls and too few clients.
+    Every phase admits g(p) new clients, every admitted client pulls every active arm f(p) times,
+    and the server drops the arms whose interval lies below another's. The interval allows for both
+    too few pulls and too few clients.
 
     Parameters
     ----------

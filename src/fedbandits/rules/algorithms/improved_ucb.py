@@ -24,10 +24,12 @@ def phases(horizon: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ImprovedUcbPulls:
-    r"""f(p) that brings every active arm to :math:`n_m = \lceil 2\log(T\tilde\Delta_m^2)/\tilde\Delta_m^2 \rceil`.
+    r"""f(p) of improved UCB: what is missing to the pulls that resolve the present guess.
 
-    With m = p − 1 and :math:`\tilde\Delta_m = 2^{-m}`, scaled by (2σ)² for noise other than σ = 1/2. Every
-    phase pulls at least once.
+    Phase p = m + 1 brings every active arm to
+    :math:`n_m = \lceil 2 \log(T \tilde\Delta_m^2) / \tilde\Delta_m^2 \rceil` pulls in all, with
+    :math:`\tilde\Delta_m = 2^{-m}`, scaled by (2σ)² for noise other than σ = 1/2. Every phase pulls
+    at least once.
 
     Examples
     --------

@@ -1,0 +1,5 @@
+"""The command ``fedbandits``."""
+
+from fedbandits.cli.main import main
+
+__all__ = ["main"]

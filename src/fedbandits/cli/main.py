@@ -1,0 +1,165 @@
+"""The command line: what people type, what they see, and the exit codes.
+
+0: done. 1: our mistake. 2: the user's, in one line on standard error. 130: interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedbandits.errors import FedbanditsError, InputError
+
+if TYPE_CHECKING:
+    from fedbandits.experiments.experiment import Experiment
+
+app = typer.Typer(
+    name="fedbandits",
+    help="Find the best of K options across many clients whose data never leaves them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+File = Annotated[Path, typer.Argument(help="An experiment file (TOML).", metavar="FILE")]
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from fedbandits import __version__  # noqa: PLC0415 - reads the package's metadata
+
+        typer.echo(f"fedbandits {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(  # noqa: PLR0917 - options of a command, all of them named
+    file: File,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write tables, figures and report.html here."),
+    ] = None,
+    replications: Annotated[
+        int | None, typer.Option("--replications", "-n", min=1, help="Instead of the file's.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Instead of the file's.")] = None,
+    fidelity: Annotated[
+        str | None,
+        typer.Option(help="cohorts, clients or pulls, for every variant that has fidelities."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", "-w", min=1, help="Processes; all cores by default.")
+    ] = None,
+    memory_limit: Annotated[
+        int, typer.Option(min=1, help="MiB for the statistics of clients, over all workers.")
+    ] = 512,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress and no table; errors only.")
+    ] = False,
+) -> None:
+    """Simulate every variant of an experiment file, print a table, write the results."""
+    from fedbandits.cli.progress import show_progress  # noqa: PLC0415 - after --help
+    from fedbandits.experiments.files import load_experiment  # noqa: PLC0415 - after --help
+    from fedbandits.experiments.output import open_output, write_results  # noqa: PLC0415
+
+    experiment = _changed(
+        load_experiment(file), replications=replications, seed=seed, fidelity=fidelity
+    )
+    experiment.check()
+    with nullcontext() if out is None else open_output(out) as output:
+        with show_progress(experiment, quiet=quiet) as progress:
+            results = experiment.run(
+                workers=workers, memory_limit=memory_limit * 2**20, progress=progress
+            )
+        if output is not None:
+            write_results(results, output)
+    if as_json:
+        typer.echo(json.dumps(results.summary(), indent=2, allow_nan=False))
+    elif not quiet:
+        _print_table(results.summary())
+        if out is not None:
+            typer.echo(f"report: {out / 'report.html'}")
+
+
+@app.command()
+def check(file: File) -> None:
+    """Validate an experiment file without simulating anything."""
+    from fedbandits.experiments.files import load_experiment  # noqa: PLC0415 - after --help
+
+    experiment = load_experiment(file)
+    fidelities = experiment.check()
+    typer.echo(f"{file}: valid")
+    for variant, fidelity in zip(experiment.variants, fidelities, strict=True):
+        typer.echo(f"  {variant.label}: {variant.algorithm.name}, fidelity {fidelity}")
+
+
+def _changed(
+    experiment: Experiment, *, replications: int | None, seed: int | None, fidelity: str | None
+) -> Experiment:
+    """Return the experiment with what the command line overrides."""
+    from fedbandits.rules.indices import SlotRule  # noqa: PLC0415 - after --help
+    from fedbandits.simulation.simulate import build_rules  # noqa: PLC0415 - after --help
+
+    variants = experiment.variants
+    if fidelity is not None:
+        plain = [replace(variant, fidelity=None) for variant in variants]
+        variants = [
+            variant if isinstance(rule, SlotRule) else replace(variant, fidelity=fidelity)
+            for variant, (rule, _) in zip(
+                plain, build_rules(plain, experiment.horizon), strict=True
+            )
+        ]
+    return replace(
+        experiment,
+        variants=variants,
+        replications=experiment.replications if replications is None else replications,
+        seed=experiment.seed if seed is None else seed,
+    )
+
+
+def _print_table(summary: dict[str, object]) -> None:
+    from rich.console import Console  # noqa: PLC0415 - after --help
+
+    from fedbandits.experiments.text import summary_table  # noqa: PLC0415
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = 140  # a pipe has no width of its own, and 80 columns would break labels
+    console.print(summary_table(summary))
+
+
+def main() -> None:
+    """Run the command; turn errors into one line and an exit code."""
+    try:
+        app()
+    except InputError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except FedbanditsError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        typer.echo("interrupted; nothing was written", err=True)
+        sys.exit(130)

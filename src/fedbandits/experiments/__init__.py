@@ -1,0 +1,1 @@
+"""Experiments: file, variants, run, tables, figures, report."""

@@ -1,0 +1,146 @@
+"""Values from tables: a dataclass is built from the keys of a table, or the error says which key.
+
+The fields of the dataclass are the keys, their types are checked by pydantic, and what the class
+itself refuses (`InputError`) is told with the key's full path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, fields
+from functools import cache
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, create_model
+
+from fedbandits.errors import InputError, nearest
+from fedbandits.rules.radii import PaperRadius
+from fedbandits.rules.schedules import ScheduleLike, as_schedule
+
+T = TypeVar("T")
+
+
+class StrictTable(BaseModel):
+    """A table that takes the keys it knows and values of their types, nothing else."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def parameters_of(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass value by name.
+
+    Examples
+    --------
+    >>> parameters_of(PaperRadius(arm=1.0))
+    {'arm': 1.0, 'client': 6.0}
+    """
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+def keys_of(cls: type) -> list[str]:
+    """Return the keys of the table that describes a value of a dataclass.
+
+    Examples
+    --------
+    >>> keys_of(PaperRadius)
+    ['arm', 'client']
+    """
+    return list(_model_of(cls).model_fields)
+
+
+def radius_from(table: object) -> PaperRadius:
+    """Return the radius that a table describes.
+
+    Examples
+    --------
+    >>> radius_from({"rule": "paper", "arm": 1.0})
+    PaperRadius(arm=1.0, client=6.0)
+    """
+    if not isinstance(table, Mapping):
+        raise InputError("", f'{table!r} is not a table such as {{ rule = "paper", arm = 6.0 }}')
+    rule = table.get("rule", PaperRadius.rule)
+    if rule != PaperRadius.rule:
+        raise InputError(
+            "rule", f"{rule!r} is not a radius; {nearest(str(rule), [PaperRadius.rule])}"
+        )
+    return construct(PaperRadius, {k: v for k, v in table.items() if k != "rule"}, "")
+
+
+_FROM_FILES: dict[Any, Callable[[Any], Any]] = {
+    ScheduleLike: as_schedule,
+    PaperRadius: radius_from,
+}
+"""How a field of a type is read where it is not a plain number, word or list."""
+
+
+@cache
+def _model_of(cls: Any) -> type[BaseModel]:
+    hints = get_type_hints(cls)
+    keys: dict[str, Any] = {}
+    for field in fields(cls):
+        hint = hints[field.name]
+        if hint in _FROM_FILES:
+            hint = Annotated[Any, PlainValidator(_FROM_FILES[hint])]
+        required = field.default is MISSING and field.default_factory is MISSING
+        keys[field.name] = (hint, ... if required else None)
+    return create_model(cls.__name__, __base__=StrictTable, **keys)
+
+
+def construct(cls: type[T], table: Mapping[str, Any], where: str) -> T:
+    """Return the value of a dataclass that a table describes.
+
+    Parameters
+    ----------
+    cls : dataclass
+        What to build.
+    table : mapping
+        Its keys and their values.
+    where : str
+        Where the table stands, for errors.
+
+    Examples
+    --------
+    >>> construct(PaperRadius, {"arms": 1.0}, "variants[0].radius")
+    Traceback (most recent call last):
+        ...
+    fedbandits.errors.InputError: variants[0].radius.arms: is not a key here; did you mean "arm"?
+    (known: arm, client)
+    """
+    try:
+        checked = _model_of(cls).model_validate(dict(table))
+    except ValidationError as error:
+        raise input_error(error, where, _model_of(cls).model_fields) from None
+    try:
+        return cls(**{name: getattr(checked, name) for name in checked.model_fields_set})
+    except InputError as error:
+        raise error.within(where) if where else error from None
+
+
+def input_error(error: ValidationError, where: str, known: Collection[str]) -> InputError:
+    """Return the first of pydantic's complaints as an error of ours.
+
+    Parameters
+    ----------
+    error : ValidationError
+        What pydantic found.
+    where : str
+        Where the table stands.
+    known : collection of str
+        The keys that the table may have, to suggest the nearest.
+    """
+    first = error.errors(include_url=False)[0]
+    place = ""
+    for part in first["loc"]:
+        place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else part
+    value = first["input"]
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, InputError):
+        found = cause.within(place) if place else cause
+    elif first["type"] == "missing":
+        found = InputError(place, "is missing")
+    elif first["type"] == "extra_forbidden":
+        found = InputError(place, f"is not a key here; {nearest(str(first['loc'][-1]), known)}")
+    else:
+        rule = first["msg"].removeprefix("Input should be ")
+        found = InputError(place, f"{value!r} is not {rule}")
+    return found.within(where) if where else found

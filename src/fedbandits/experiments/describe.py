@@ -1,0 +1,144 @@
+"""An experiment as plain tables, in the words of experiment files: reading them gives it back."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from fedbandits.experiments.construct import parameters_of
+from fedbandits.problems.approximate import Approximate
+from fedbandits.problems.cognitive_radio import CognitiveRadio
+from fedbandits.problems.exact import Exact
+from fedbandits.problems.laws import Empirical
+from fedbandits.problems.problem import Problem
+from fedbandits.rules.radii import PaperRadius
+from fedbandits.rules.schedules import Schedule
+from fedbandits.simulation.simulate import Assume, Variant
+
+if TYPE_CHECKING:
+    from fedbandits.experiments.experiment import Experiment
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a result depends on."""
+    found = {"python": platform.python_version()}
+    for package in ("fedbandits", "numpy", "scipy"):
+        found[package] = metadata.version(package)
+    return found
+
+
+def describe_experiment(experiment: Experiment) -> dict[str, Any]:
+    """Return the tables of an experiment file that says the same."""
+    problems: dict[str, Problem] = {}
+    for variant in experiment.variants:
+        problems.setdefault(_problem_key(variant.problem, problems), variant.problem)
+    described: dict[str, Any] = {
+        "title": experiment.title,
+        "horizon": experiment.horizon,
+        "replications": experiment.replications,
+        "seed": experiment.seed,
+        "grid_points": experiment.grid_points,
+    }
+    single = len(problems) == 1 and "problem" in problems
+    if single:
+        described["problem"] = describe_problem(problems["problem"])
+    else:
+        described["problems"] = {key: describe_problem(p) for key, p in problems.items()}
+    described["variants"] = [
+        _describe_variant(variant, None if single else _problem_key(variant.problem, problems))
+        for variant in experiment.variants
+    ]
+    return described
+
+
+def _problem_key(problem: Problem, known: dict[str, Problem]) -> str:
+    """Return the key of a problem: its name, made unique where different ones share it."""
+    key, number = problem.name, 2
+    while key in known and known[key] is not problem:
+        key, number = f"{problem.name}-{number}", number + 1
+    return key
+
+
+def describe_problem(problem: Problem) -> dict[str, Any]:
+    """Return the table of a problem.
+
+    Examples
+    --------
+    >>> from fedbandits.problems import Gaussian
+    >>> describe_problem(Exact(local_means=[[0.2, 0.9], [0.7, 0.2]], noise=Gaussian(0.5)))
+    {'model': 'exact', 'local_means': [[0.2, 0.9], [0.7, 0.2]], 'noise': {'law': 'gaussian',
+    'sigma': 0.5}}
+    """
+    match problem:
+        case Approximate():
+            table: dict[str, Any] = {
+                "model": problem.model,
+                "means": problem.means.tolist(),
+                "noise": _describe_law(problem.noise),
+                "spread": _describe_law(problem.spread),
+            }
+            if problem.offset:
+                table["spread"]["offset"] = problem.offset
+        case Exact(noise=Empirical() as noise):
+            table = {
+                "model": problem.model,
+                "observations": noise.observations(problem.table.shape[1]),
+                "noise": {"law": noise.law},
+            }
+        case Exact():
+            table = {
+                "model": problem.model,
+                "local_means": problem.table.tolist(),
+                "noise": _describe_law(problem.noise),
+            }
+        case CognitiveRadio():
+            table = {
+                "model": problem.model,
+                "area": list(problem.area),
+                "base_station": list(problem.base_station),
+                "listener": problem.listener,
+                "channels": [
+                    [
+                        {"at": list(mast.at), "reach": mast.reach, "activity": mast.activity}
+                        for mast in channel.transmitters
+                    ]
+                    for channel in problem.channels
+                ],
+            }
+        case _:
+            return {"model": problem.model, "means": problem.means.tolist()}
+    if problem.population is not None and not isinstance(problem, Exact):
+        table["population"] = problem.population
+    return table
+
+
+def _describe_law(law: Any) -> dict[str, Any]:
+    return {"law": law.law, **parameters_of(law)}
+
+
+def _describe_variant(variant: Variant, problem: str | None) -> dict[str, Any]:
+    table: dict[str, Any] = {"label": variant.label, "algorithm": variant.algorithm.name}
+    if problem is not None:
+        table["problem"] = problem
+    for name, value in parameters_of(variant.algorithm).items():
+        if value is not None:
+            table[name] = _plain(value)
+    table["communication_cost"] = variant.communication_cost
+    if variant.assume != Assume():
+        told = parameters_of(variant.assume)
+        table["assume"] = {name: value for name, value in told.items() if value is not None}
+    for name in ("fidelity", "max_clients", "max_phases"):
+        value = getattr(variant, name)
+        if value is not None:
+            table[name] = value
+    return table
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case Schedule(source=source):
+            return source
+        case PaperRadius():
+            return {"rule": value.rule, **parameters_of(value)}
+    return value

@@ -1,0 +1,97 @@
+"""An experiment: several variants under one horizon and one seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedbandits.errors import InputError
+from fedbandits.experiments.results import Results
+from fedbandits.simulation.simulate import (
+    DEFAULT_MEMORY_LIMIT,
+    Progress,
+    Variant,
+    build_rules,
+    simulate_all,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Experiment:
+    """What an experiment file says, as a value.
+
+    Parameters
+    ----------
+    title : str
+        What report and figures are headed with.
+    variants : sequence of Variant
+        What is compared; labels differ.
+    horizon : int
+        T.
+    replications : int
+        How many independent games of every variant.
+    seed : int
+        The same seed gives the same numbers.
+    grid_points : int
+        On how many slots regret curves are kept.
+
+    Examples
+    --------
+    >>> from fedbandits import Approximate, Fed2Ucb, Gaussian
+    >>> game = Approximate(means=[0.5, 0.9], noise=Gaussian(0.5), spread=Gaussian(0.1))
+    >>> demo = Experiment(
+    ...     title="demo",
+    ...     variants=[
+    ...         Variant(label=f, problem=game, algorithm=Fed2Ucb(pulls=f, admissions="2^p"))
+    ...         for f in ("10", "20")
+    ...     ],
+    ...     horizon=10_000,
+    ...     replications=20,
+    ... )
+    >>> [variant["best_arm_rate"] for variant in demo.run().summary()["variants"]]
+    [1.0, 1.0]
+    """
+
+    title: str
+    variants: tuple[Variant, ...] | list[Variant]
+    horizon: int
+    replications: int = 100
+    seed: int = 0
+    grid_points: int = 400
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variants", tuple(self.variants))
+        if not self.variants:
+            raise InputError("variants", "is empty; give at least one")
+        labels = [variant.label for variant in self.variants]
+        for number, label in enumerate(labels):
+            if not label.strip():
+                raise InputError(f"variants[{number}].label", "is empty; name the variant")
+            if label in labels[:number]:
+                raise InputError(
+                    f"variants[{number}].label",
+                    f'"{label}" is the label of variants[{labels.index(label)}] too; change it',
+                )
+
+    def check(self) -> list[str]:
+        """Return the fidelity of every variant, or say what is wrong, without simulating."""
+        return [fidelity.value for _, fidelity in build_rules(self.variants, self.horizon)]
+
+    def run(
+        self,
+        *,
+        workers: int | None = None,
+        memory_limit: int = DEFAULT_MEMORY_LIMIT,
+        progress: Progress | None = None,
+    ) -> Results:
+        """Simulate every variant; see `fedbandits.simulation.simulate_all`."""
+        simulations = simulate_all(
+            self.variants,
+            horizon=self.horizon,
+            replications=self.replications,
+            seed=self.seed,
+            grid_points=self.grid_points,
+            workers=workers,
+            memory_limit=memory_limit,
+            progress=progress,
+        )
+        return Results(experiment=self, simulations=tuple(simulations))

@@ -1,0 +1,329 @@
+"""Experiment files: TOML, every error naming the key, the rule and the value."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from fedbandits.errors import InputError, nearest
+from fedbandits.experiments.construct import StrictTable, construct, input_error, keys_of
+from fedbandits.experiments.experiment import Experiment
+from fedbandits.problems.approximate import Approximate
+from fedbandits.problems.cognitive_radio import Channel, CognitiveRadio, Listener, Transmitter
+from fedbandits.problems.exact import Exact
+from fedbandits.problems.laws import (
+    Bernoulli,
+    Beta,
+    Empirical,
+    Gaussian,
+    NoiseLaw,
+    SpreadLaw,
+    Uniform,
+)
+from fedbandits.problems.problem import Problem
+from fedbandits.rules.algorithms import algorithm_named
+from fedbandits.simulation.simulate import Assume, Variant
+
+TableT = TypeVar("TableT", bound=StrictTable)
+LawT = TypeVar("LawT", NoiseLaw, SpreadLaw)
+
+_NOISE_LAWS: dict[str, type[NoiseLaw]] = {law.law: law for law in (Gaussian, Bernoulli, Uniform)}
+_SPREAD_LAWS: dict[str, type[SpreadLaw]] = {law.law: law for law in (Gaussian, Uniform, Beta)}
+
+
+class _File(StrictTable):
+    """The keys of the file itself."""
+
+    title: str
+    horizon: Annotated[int, Field(ge=1)]
+    replications: Annotated[int, Field(ge=1)] = 100
+    seed: Annotated[int, Field(ge=0)] = 0
+    grid_points: Annotated[int, Field(ge=1)] = 400
+    communication_cost: float = 1.0
+    problem: dict[str, Any] | None = None
+    problems: dict[str, dict[str, Any]] | None = None
+    variants: list[dict[str, Any]]
+
+
+class _Variant(StrictTable):
+    """The keys that every variant may have; the others are its algorithm's."""
+
+    model_config = ConfigDict(extra="allow")
+
+    label: str | None = None
+    algorithm: str
+    problem: str | None = None
+    communication_cost: float | None = None
+    assume: dict[str, Any] = Field(default_factory=dict)
+    fidelity: str | None = None
+    max_clients: int | None = None
+    max_phases: int | None = None
+
+
+class _ApproximateTable(StrictTable):
+    model: str
+    means: list[float]
+    noise: dict[str, Any]
+    spread: dict[str, Any]
+    population: int | None = None
+
+
+class _ExactTable(StrictTable):
+    model: str
+    local_means: list[list[float]] | None = None
+    observations: list[list[list[float]]] | None = None
+    noise: dict[str, Any]
+
+
+class _CognitiveRadioTable(StrictTable):
+    model: str
+    area: list[float] | None = None
+    channels: list[list[dict[str, Any]]] | None = None
+    city: dict[str, int] | None = None
+    base_station: list[float] | None = None
+    listener: Listener = "users"
+    population: int | None = None
+
+
+def load_experiment(path: str | Path) -> Experiment:
+    """Return the experiment of a TOML file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or says something that cannot be; the message names the key.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(str(path), f"is not UTF-8 text: {error.reason}") from None
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(str(path), f"is not TOML: {error}") from None
+    return read_experiment(tables)
+
+
+def read_experiment(tables: Mapping[str, Any]) -> Experiment:
+    """Return the experiment that the tables of a file describe.
+
+    Examples
+    --------
+    >>> experiment = read_experiment({
+    ...     "title": "demo",
+    ...     "horizon": 10_000,
+    ...     "problem": {
+    ...         "model": "exact",
+    ...         "local_means": [[0.2, 0.9], [0.7, 0.4]],
+    ...         "noise": {"law": "bernoulli"},
+    ...     },
+    ...     "variants": [{"algorithm": "fed1-ucb", "pulls": "ceil(10*log(T))"}],
+    ... })
+    >>> experiment.variants[0].label, experiment.check()
+    ('fed1-ucb', ['clients'])
+    """
+    file = _validated(_File, tables, "")
+    problems = _problems(file)
+    variants = []
+    for number, table in enumerate(file.variants):
+        try:
+            variants.append(_variant(table, problems, file.communication_cost))
+        except InputError as error:
+            raise error.within(f"variants[{number}]") from None
+    return Experiment(
+        title=file.title,
+        variants=variants,
+        horizon=file.horizon,
+        replications=file.replications,
+        seed=file.seed,
+        grid_points=file.grid_points,
+    )
+
+
+def _validated(model: type[TableT], table: Mapping[str, Any], where: str) -> TableT:
+    try:
+        return model.model_validate(dict(table))
+    except ValidationError as error:
+        raise input_error(error, where, model.model_fields) from None
+
+
+def _problems(file: _File) -> dict[str, Problem]:
+    """Return the problems by name; a single one is called "problem"."""
+    if (file.problem is None) == (file.problems is None):
+        raise InputError(
+            "problem", "give either one [problem] or several [problems.NAME], and not both"
+        )
+    if file.problem is not None:
+        return {"problem": _problem(file.problem, "problem", "problem")}
+    tables = file.problems or {}
+    return {name: _problem(table, name, f"problems.{name}") for name, table in tables.items()}
+
+
+def _variant(table: Mapping[str, Any], problems: dict[str, Problem], cost: float) -> Variant:
+    common = _validated(_Variant, table, "")
+    algorithm = algorithm_named(common.algorithm)
+    own = {key: value for key, value in table.items() if key not in _Variant.model_fields}
+    try:
+        built = construct(algorithm, own, "")
+    except InputError as error:
+        if error.where in own and error.problem.startswith("is not a key here"):
+            known = [*_Variant.model_fields, *keys_of(algorithm)]
+            hint = nearest(error.where, known)
+            raise InputError(
+                error.where, f"is not a key of a {common.algorithm} variant; {hint}"
+            ) from None
+        raise
+    return Variant(
+        label=common.algorithm if common.label is None else common.label,
+        problem=_chosen(common.problem, problems),
+        algorithm=built,
+        communication_cost=cost if common.communication_cost is None else common.communication_cost,
+        assume=construct(Assume, common.assume, "assume"),
+        fidelity=common.fidelity,
+        max_clients=common.max_clients,
+        max_phases=common.max_phases,
+    )
+
+
+def _chosen(name: str | None, problems: dict[str, Problem]) -> Problem:
+    if name is None:
+        if len(problems) != 1:
+            raise InputError("problem", f"is missing; known: {', '.join(problems)}")
+        return next(iter(problems.values()))
+    if name not in problems:
+        raise InputError("problem", f'"{name}" is not a problem; {nearest(name, problems)}')
+    return problems[name]
+
+
+def _problem(table: Mapping[str, Any], name: str, where: str) -> Problem:
+    model = table.get("model")
+    if model not in _MODELS:
+        raise InputError(
+            f"{where}.model",
+            "is missing; " + nearest("", _MODELS)
+            if model is None
+            else f"{model!r} is not a model; {nearest(str(model), _MODELS)}",
+        )
+    try:
+        return _MODELS[model](table, name)
+    except InputError as error:
+        raise error.within(where) from None
+
+
+def _approximate(table: Mapping[str, Any], name: str) -> Problem:
+    checked = _validated(_ApproximateTable, table, "")
+    spread = {key: value for key, value in checked.spread.items() if key != "offset"}
+    offset = checked.spread.get("offset", 0.0)
+    if isinstance(offset, bool) or not isinstance(offset, int | float):
+        raise InputError("spread.offset", f"{offset!r} is not a number")
+    return Approximate(
+        means=checked.means,
+        noise=_law(checked.noise, _NOISE_LAWS, "noise"),
+        spread=_law(spread, _SPREAD_LAWS, "spread"),
+        offset=float(offset),
+        population=checked.population,
+        name=name,
+    )
+
+
+def _exact(table: Mapping[str, Any], name: str) -> Problem:
+    checked = _validated(_ExactTable, table, "")
+    if checked.noise.get("law") == Empirical.law:
+        if checked.local_means is not None:
+            raise InputError("local_means", "empirical noise has the means of its observations")
+        if checked.observations is None:
+            raise InputError("observations", "is missing; empirical noise draws from them")
+        if len(checked.noise) > 1:
+            extra = next(key for key in checked.noise if key != "law")
+            raise InputError(f"noise.{extra}", "is not a key of empirical noise")
+        return Exact.from_observations(checked.observations, name=name)
+    if checked.observations is not None:
+        raise InputError("observations", 'only goes with noise = { law = "empirical" }')
+    if checked.local_means is None:
+        raise InputError("local_means", "is missing; give a row for every client")
+    noise = _law(checked.noise, _NOISE_LAWS, "noise")
+    return Exact(local_means=checked.local_means, noise=noise, name=name)
+
+
+def _cognitive_radio(table: Mapping[str, Any], name: str) -> Problem:
+    checked = _validated(_CognitiveRadioTable, table, "")
+    if (checked.channels is None) == (checked.city is None):
+        raise InputError("channels", "give either channels or a city, and not both")
+    if checked.city is not None:
+        return _city(checked, name)
+    if checked.area is None:
+        raise InputError("area", "is missing; give its width and height in km")
+    channels = [
+        Channel(
+            [
+                construct(Transmitter, _with_place(mast), f"channels[{k}][{j}]")
+                for j, mast in enumerate(channel)
+            ]
+        )
+        for k, channel in enumerate(checked.channels or ())
+    ]
+    return CognitiveRadio(
+        area=_pair(checked.area, "area"),
+        channels=channels,
+        population=checked.population,
+        base_station=None
+        if checked.base_station is None
+        else _pair(checked.base_station, "base_station"),
+        listener=checked.listener,
+        name=name,
+    )
+
+
+def _city(checked: _CognitiveRadioTable, name: str) -> Problem:
+    """Return a made-up city: ``city = { channels = 10, seed = 2021 }``."""
+    city = checked.city or {}
+    for key in city:
+        if key not in ("channels", "seed"):
+            raise InputError(
+                f"city.{key}", f"is not a key here; {nearest(key, ('channels', 'seed'))}"
+            )
+    for key in ("area", "base_station"):
+        if getattr(checked, key) is not None:
+            raise InputError(key, "a city brings its own; leave it out, or give channels")
+    made = CognitiveRadio.example(city.get("channels", 10), city.get("seed", 2021))
+    return CognitiveRadio(
+        area=made.area,
+        channels=made.channels,
+        population=checked.population,
+        base_station=made.base_station,
+        listener=checked.listener,
+        name=name,
+    )
+
+
+def _with_place(mast: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a transmitter's table with its place as a tuple: TOML has only lists."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in mast.items()}
+
+
+def _pair(values: list[float], where: str) -> tuple[float, float]:
+    if len(values) != 2:
+        raise InputError(where, f"{values} is not a pair of numbers, in km")
+    return values[0], values[1]
+
+
+_MODELS: dict[str, Callable[[Mapping[str, Any], str], Problem]] = {
+    Approximate.model: _approximate,
+    Exact.model: _exact,
+    CognitiveRadio.model: _cognitive_radio,
+}
+
+
+def _law(table: Mapping[str, Any], laws: Mapping[str, type[LawT]], where: str) -> LawT:
+    law = table.get("law")
+    if not isinstance(law, str) or law not in laws:
+        problem = "is missing" if law is None else f"{law!r} is not a law of {where}"
+        raise InputError(f"{where}.law", f"{problem}; {nearest(str(law or ''), laws)}")
+    return construct(laws[law], {key: value for key, value in table.items() if key != "law"}, where)

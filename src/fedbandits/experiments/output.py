@@ -1,0 +1,112 @@
+"""The folder of results: written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from fedbandits.errors import InputError
+from fedbandits.experiments.results import Results
+from fedbandits.problems.cognitive_radio import CognitiveRadio
+
+_NEEDED = {"polars": "tables", "matplotlib": "figures", "plotly": "the page"}
+
+
+class Output:
+    """A directory to be, with a staging folder beside it."""
+
+    def __init__(self, directory: Path, staging: Path) -> None:
+        self.directory = directory
+        self.staging = staging
+
+
+@contextmanager
+def open_output(directory: Path) -> Iterator[Output]:
+    """Make sure that results can be written, and put them in place when all of them are.
+
+    Files go to a staging folder beside the directory. When the block ends well they are moved into
+    place, each replacing what had its name; when it fails nothing has changed.
+
+    Raises
+    ------
+    InputError
+        If the directory cannot be written, or a package that writes it is not installed.
+    """
+    missing = [package for package in _NEEDED if find_spec(package) is None]
+    if missing:
+        uses = " and ".join(_NEEDED[package] for package in missing)
+        raise InputError(
+            "", f"{uses} need {', '.join(missing)}: install the extra, fedbandits[report]"
+        )
+    directory = directory.absolute()
+    if directory.exists() and not directory.is_dir():
+        raise InputError("--out", f"{directory} is not a directory; name another one")
+    if directory.is_dir() and not os.access(directory, os.W_OK | os.X_OK):
+        raise InputError("--out", f"{directory} cannot be written; name another one")
+    made = _missing_parents(directory)
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+    except OSError as error:
+        _remove_empty(made)
+        raise InputError(
+            "--out", f"{directory} cannot be written: {error.strerror}; name another one"
+        ) from None
+    try:
+        yield Output(directory, staging)
+        directory.mkdir(exist_ok=True)
+        for file in sorted(staging.iterdir()):
+            file.replace(directory / file.name)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+        _remove_empty(made)
+
+
+def _missing_parents(directory: Path) -> list[Path]:
+    """Return the folders above a directory that do not exist yet, the innermost first."""
+    return [parent for parent in directory.parents if not parent.exists()]
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    """Remove folders that were made for nothing."""
+    for folder in folders:
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+
+
+def write_results(results: Results, output: Output) -> None:
+    """Write summary, tables, figures and the page."""
+    import polars as pl  # noqa: PLC0415 - heavy, and only needed to write
+
+    from fedbandits.experiments import figures, report  # noqa: PLC0415 - likewise
+
+    folder = output.staging
+    summary = json.dumps(results.summary(), indent=2, allow_nan=False)
+    (folder / "summary.json").write_text(summary + "\n", encoding="utf-8")
+    curves = results.curves()
+    pl.DataFrame(results.replications(), infer_schema_length=None).write_parquet(
+        folder / "replications.parquet"
+    )
+    pl.DataFrame(curves, infer_schema_length=None).write_parquet(folder / "curves.parquet")
+    figure = figures.regret_figure(curves, results.experiment.title)
+    figure.savefig(folder / "regret.png", dpi=160)
+    figure.savefig(folder / "regret.pdf")
+    for number, problem in enumerate(_radios(results), start=1):
+        name = "map" if number == 1 else f"map-{number}"
+        figures.availability_figure(problem).savefig(folder / f"{name}.png", dpi=160)
+    page = report.report_html(results)
+    (folder / "report.html").write_text(page, encoding="utf-8")
+
+
+def _radios(results: Results) -> list[CognitiveRadio]:
+    """Return the different cognitive-radio problems of an experiment."""
+    problems = {id(s.variant.problem): s.variant.problem for s in results.simulations}
+    return [problem for problem in problems.values() if isinstance(problem, CognitiveRadio)]

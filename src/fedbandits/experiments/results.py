@@ -1,0 +1,73 @@
+"""What an experiment gave: tables, and the folder of files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedbandits.experiments.describe import describe_experiment, versions
+from fedbandits.experiments.tables import (
+    Table,
+    curves_table,
+    replications_table,
+    summarise,
+)
+from fedbandits.simulation.simulate import Simulation
+
+if TYPE_CHECKING:
+    from fedbandits.experiments.experiment import Experiment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Results:
+    """The simulations of an experiment's variants, in their order.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What was run.
+    simulations : tuple of Simulation
+        What came out.
+    """
+
+    experiment: Experiment
+    simulations: tuple[Simulation, ...]
+
+    def summary(self) -> dict[str, Any]:
+        """Return what summary.json holds."""
+        return {
+            "title": self.experiment.title,
+            "seed": self.experiment.seed,
+            "versions": versions(),
+            "spec": describe_experiment(self.experiment),
+            "variants": [summarise(simulation) for simulation in self.simulations],
+        }
+
+    def replications(self) -> Table:
+        """Return a row for every variant and replication, as columns."""
+        return replications_table(self.simulations)
+
+    def curves(self) -> Table:
+        """Return a row for every variant, regret and slot of the grid, as columns."""
+        return curves_table(self.simulations)
+
+    def table(self) -> str:
+        """Return the summary as text that fits a terminal."""
+        from fedbandits.experiments.text import summary_text  # noqa: PLC0415 - Rich, only to print
+
+        return summary_text(self.summary())
+
+    def write(self, directory: str | Path) -> Path:
+        """Write summary, tables, figures and the page into a directory; return its path.
+
+        Needs the extra ``report``.
+        """
+        from fedbandits.experiments.output import (  # noqa: PLC0415 - Polars and the plots, only here
+            open_output,
+            write_results,
+        )
+
+        with open_output(Path(directory)) as output:
+            write_results(self, output)
+        return Path(directory)

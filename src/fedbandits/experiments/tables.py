@@ -1,0 +1,142 @@
+"""Results as plain tables: what is written to disk, printed, and drawn.
+
+Tables are dictionaries of columns, so that they can be checked without rendering anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fedbandits.problems.problem import best_arm
+from fedbandits.rules.arrays import BoolArray, FloatArray
+from fedbandits.simulation.simulate import Simulation
+
+Table: TypeAlias = dict[str, list[Any]]
+"""Columns of one length, by name."""
+
+QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
+REGRETS = ("total", "exploration", "communication")
+
+
+def quantity(values: FloatArray) -> dict[str, float | None]:
+    """Return mean and standard error over replications; null where there are too few.
+
+    Examples
+    --------
+    >>> quantity(np.array([1.0, 2.0, 3.0]))
+    {'mean': 2.0, 'stderr': 0.5773502691896258}
+    >>> quantity(np.array([]))
+    {'mean': None, 'stderr': None}
+    """
+    n = values.size
+    return {
+        "mean": float(values.mean()) if n else None,
+        "stderr": float(values.std(ddof=1) / math.sqrt(n)) if n > 1 else None,
+    }
+
+
+def chose_best(simulation: Simulation) -> BoolArray:
+    """Return which replications ended on an arm whose true mean is the highest."""
+    means = simulation.variant.problem.means
+    winner = simulation.outcome.winner
+    return np.asarray((winner >= 0) & (means[winner] == means.max()))
+
+
+def summarise(simulation: Simulation) -> dict[str, Any]:
+    """Return what summary.json says of a variant."""
+    outcome = simulation.outcome
+    decided = outcome.winner >= 0
+    best = chose_best(simulation)
+    return {
+        "label": simulation.variant.label,
+        "algorithm": simulation.variant.algorithm.name,
+        "fidelity": simulation.fidelity.value,
+        "seconds": round(simulation.seconds, 6),
+        "regret": {
+            "total": quantity(outcome.total),
+            "exploration": quantity(outcome.exploration),
+            "communication": quantity(outcome.communication),
+        },
+        "clients": quantity(outcome.clients.astype(np.float64)),
+        "phases": quantity(outcome.phases.astype(np.float64)),
+        "decision_slot": quantity(outcome.decision_slot[decided].astype(np.float64))
+        if decided.any()
+        else None,
+        "best_arm_rate": float(best.mean()),
+        "wrong_arm_rate": float((decided & ~best).mean()),
+        "undecided_rate": float((~decided).mean()),
+        "capped_rate": float(outcome.capped.mean()),
+    }
+
+
+def replications_table(simulations: Sequence[Simulation]) -> Table:
+    """Return a row for every variant and replication."""
+    table: Table = {}
+    for simulation in simulations:
+        outcome = simulation.outcome
+        n = outcome.winner.size
+        columns: dict[str, list[Any]] = {
+            "variant": [simulation.variant.label] * n,
+            "replication": list(range(n)),
+            "total": outcome.total.tolist(),
+            "exploration": outcome.exploration.tolist(),
+            "communication": outcome.communication.tolist(),
+            "clients": outcome.clients.tolist(),
+            "phases": outcome.phases.tolist(),
+            "decision_slot": [
+                slot if slot >= 0 else None for slot in outcome.decision_slot.tolist()
+            ],
+            "winner": [arm if arm >= 0 else None for arm in outcome.winner.tolist()],
+            "best": chose_best(simulation).tolist(),
+            "capped": outcome.capped.tolist(),
+        }
+        for name, column in columns.items():
+            table.setdefault(name, []).extend(column)
+    return table
+
+
+def curves_table(simulations: Sequence[Simulation]) -> Table:
+    """Return a row for every variant, regret and slot of the grid: mean, stderr and quantiles."""
+    table: Table = {}
+    for simulation in simulations:
+        outcome = simulation.outcome
+        curves = {
+            "total": simulation.total_curves(),
+            "exploration": outcome.exploration_curves,
+            "communication": outcome.communication_curves,
+        }
+        slots = simulation.grid.tolist()
+        for regret, values in curves.items():
+            n = values.shape[0]
+            deviation = values.std(axis=0, ddof=1) if n > 1 else np.full(len(slots), np.nan)
+            stderr = deviation / math.sqrt(n)
+            columns: dict[str, list[Any]] = {
+                "variant": [simulation.variant.label] * len(slots),
+                "regret": [regret] * len(slots),
+                "slot": slots,
+                "mean": values.mean(axis=0).tolist(),
+                "stderr": [error if math.isfinite(error) else None for error in stderr.tolist()],
+            }
+            quantiles = np.quantile(values, list(QUANTILES.values()), axis=0)
+            for name, row in zip(QUANTILES, quantiles, strict=True):
+                columns[name] = row.tolist()
+            for name, column in columns.items():
+                table.setdefault(name, []).extend(column)
+    return table
+
+
+def facts(simulation: Simulation) -> dict[str, Any]:
+    """Return what is true of a variant's problem, for people to read."""
+    problem = simulation.variant.problem
+    ordered = np.sort(problem.means)
+    return {
+        "arms": int(problem.means.size),
+        "best_arm": best_arm(problem),
+        "best_mean": float(ordered[-1]),
+        "gap": float(ordered[-1] - ordered[-2]),
+        "population": problem.population,
+    }
