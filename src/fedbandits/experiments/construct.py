@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, fields
-from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, create_model
@@ -73,8 +72,7 @@ _FROM_FILES: dict[Any, Callable[[Any], Any]] = {
 """How a field of a type is read where it is not a plain number, word or list."""
 
 
-@cache
-def _model_of(cls: Any) -> type[BaseModel]:
+def _model_of(cls: type) -> type[BaseModel]:
     hints = get_type_hints(cls)
     keys: dict[str, Any] = {}
     for field in fields(cls):

@@ -123,11 +123,11 @@ class _Unlimited:
         self.problem = problem
         self.sources = sources
 
-    def draw(self, n_clients: int) -> LocalModels:
+    def draw(self, n_clients: int, arms: Sequence[int] | None = None) -> LocalModels:
         game = self.problem
-        means = np.empty((len(game.means), n_clients))
-        for arm, mean in enumerate(game.means):
-            means[arm] = game.spread.draw(self.sources(arm), float(mean), n_clients)
+        means = np.zeros((game.means.size, n_clients))
+        for arm in range(game.means.size) if arms is None else arms:
+            means[arm] = game.spread.draw(self.sources(arm), float(game.means[arm]), n_clients)
         if game.offset > 0:
             means += game.offset * self.sources(len(game.means)).standard_normal(n_clients)
         return LocalModels(means)

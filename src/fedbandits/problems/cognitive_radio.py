@@ -319,7 +319,7 @@ class _Users:
         self.problem = problem
         self.rng = rng
 
-    def draw(self, n_clients: int) -> LocalModels:
+    def draw(self, n_clients: int, arms: Sequence[int] | None = None) -> LocalModels:
         places = self.rng.random((n_clients, 2)) * self.problem.area
         return LocalModels(self.problem.availability(places))
 
@@ -330,7 +330,7 @@ class _AtBaseStation:
     def __init__(self, problem: CognitiveRadio) -> None:
         self.means = problem.availability([problem.base_station])
 
-    def draw(self, n_clients: int) -> LocalModels:
+    def draw(self, n_clients: int, arms: Sequence[int] | None = None) -> LocalModels:
         return LocalModels(np.repeat(self.means, n_clients, axis=1))
 
 

@@ -124,7 +124,7 @@ class _InRandomOrder:
         self.order = rng.permutation(problem.population)
         self.given = 0
 
-    def draw(self, n_clients: int) -> LocalModels:
+    def draw(self, n_clients: int, arms: Sequence[int] | None = None) -> LocalModels:
         start, self.given = self.given, self.given + n_clients
         rows = self.order[start : self.given]
         means = np.ascontiguousarray(self.table[rows].T)

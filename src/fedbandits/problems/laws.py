@@ -58,9 +58,17 @@ class NoiseLaw(Law, Protocol):
         ...
 
     def phase_sums(
-        self, rng: np.random.Generator, pulls: int, means: FloatArray, cells: IntArray | None
+        self,
+        rng: np.random.Generator,
+        pulls: int,
+        means: FloatArray,
+        cells: IntArray | None,
+        out: FloatArray | None = None,
     ) -> FloatArray:
-        """Return, for every local mean, the sum of ``pulls`` fresh observations."""
+        """Return, for every local mean, the sum of ``pulls`` fresh observations.
+
+        ``out`` is room that the law may use for them, of the shape of ``means``.
+        """
         ...
 
 
@@ -118,12 +126,19 @@ class Gaussian:
         return means + self.sigma * variates
 
     def phase_sums(
-        self, rng: np.random.Generator, pulls: int, means: FloatArray, cells: IntArray | None
+        self,
+        rng: np.random.Generator,
+        pulls: int,
+        means: FloatArray,
+        cells: IntArray | None,
+        out: FloatArray | None = None,
     ) -> FloatArray:
         """Return normal sums."""
-        sums = rng.standard_normal(means.shape)
-        sums *= self.sigma * math.sqrt(pulls)
-        sums += means * float(pulls)
+        # In place: for a row of many clients, memory traffic costs as much as drawing.
+        sums = rng.standard_normal(out=out) if out is not None else rng.standard_normal(means.shape)
+        sums *= self.sigma / math.sqrt(pulls)
+        sums += means
+        sums *= float(pulls)
         return sums
 
     def support(self, mean: float) -> tuple[float, float]:
@@ -132,7 +147,10 @@ class Gaussian:
 
     def draw(self, rng: np.random.Generator, mean: float, n_clients: int) -> FloatArray:
         """Return normal local means."""
-        return mean + self.sigma * rng.standard_normal(n_clients)
+        means = rng.standard_normal(n_clients)
+        means *= self.sigma
+        means += mean
+        return means
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +191,12 @@ class Uniform:
         return means + (2.0 * variates - 1.0) * (math.sqrt(3.0) * self.sigma)
 
     def phase_sums(
-        self, rng: np.random.Generator, pulls: int, means: FloatArray, cells: IntArray | None
+        self,
+        rng: np.random.Generator,
+        pulls: int,
+        means: FloatArray,
+        cells: IntArray | None,
+        out: FloatArray | None = None,
     ) -> FloatArray:
         """Refuse: see ``sums_in_closed_form``."""
         raise InputError("noise", 'a sum of uniforms has no closed form; use fidelity = "pulls"')
@@ -225,7 +248,12 @@ class Bernoulli:
         return np.asarray(variates < means, dtype=np.float64)
 
     def phase_sums(
-        self, rng: np.random.Generator, pulls: int, means: FloatArray, cells: IntArray | None
+        self,
+        rng: np.random.Generator,
+        pulls: int,
+        means: FloatArray,
+        cells: IntArray | None,
+        out: FloatArray | None = None,
     ) -> FloatArray:
         """Return binomial sums."""
         return rng.binomial(pulls, means).astype(np.float64)
@@ -346,6 +374,7 @@ class Empirical:
         pulls: int,
         means: FloatArray,
         cells: IntArray | None,
+        out: FloatArray | None = None,
     ) -> FloatArray:
         """Return sums of multinomial draws."""
         times = rng.multinomial(pulls, self.probabilities[_given(cells)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fedbandits.problems.problem import ClientSampler, LocalModels
 from fedbandits.rules.arrays import FloatArray
 
@@ -25,7 +27,7 @@ class Recentred:
     --------
     >>> import numpy as np
     >>> class Twins:
-    ...     def draw(self, n_clients):
+    ...     def draw(self, n_clients, arms=None):
     ...         return LocalModels(np.tile([0.2, 0.4], (2, n_clients // 2)))
     >>> everyone = Recentred(Twins(), np.array([0.5, 0.6]), population=2)
     >>> everyone.draw(2).means.round(3)
@@ -38,7 +40,7 @@ class Recentred:
         self.means = drawn + (global_means - drawn.mean(axis=1))[:, None]
         self.given = 0
 
-    def draw(self, n_clients: int) -> LocalModels:
+    def draw(self, n_clients: int, arms: Sequence[int] | None = None) -> LocalModels:
         """Return the next clients."""
         start, self.given = self.given, self.given + n_clients
         return LocalModels(self.means[:, start : self.given])

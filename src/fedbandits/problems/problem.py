@@ -38,8 +38,17 @@ class LocalModels:
 class ClientSampler(Protocol):
     """Draws clients one after the other; how they are grouped makes no difference."""
 
-    def draw(self, n_clients: int) -> LocalModels:
-        """Return the next clients."""
+    def draw(self, n_clients: int, arms: Sequence[int] | None = None) -> LocalModels:
+        """Return the next clients.
+
+        Parameters
+        ----------
+        n_clients : int
+            How many.
+        arms : sequence of int, optional
+            The arms whose local means are wanted, all by default. Those of the others need not be
+            drawn and must not be read; an arm that was left out once stays out.
+        """
         ...
 
 

@@ -20,22 +20,27 @@ _BYTES_A_CLIENT_AND_ARM = 3 * 8
 
 
 class _Replication:
-    """The clients of one replication: local means and sums so far, shape (arms, room)."""
+    """The clients of one replication: for every arm their local means and their sums so far.
+
+    An arm that is out is left as it was: it is never read again.
+    """
 
     def __init__(self, sampler: ClientSampler, number: int, n_arms: int) -> None:
         self.sampler = sampler
         self.number = number
-        self.means: FloatArray = np.empty((n_arms, 0))
-        self.sums: FloatArray = np.empty((n_arms, 0))
-        self.cells: IntArray | None = None
+        self.means = [np.empty(0) for _ in range(n_arms)]
+        self.sums = [np.empty(0) for _ in range(n_arms)]
+        self.cells: list[IntArray | None] = [None] * n_arms
 
-    def admit(self, clients: int) -> None:
-        drawn = self.sampler.draw(clients)
-        self.means = np.append(self.means, drawn.means, axis=1)
-        self.sums = np.pad(self.sums, ((0, 0), (0, clients)))
-        if drawn.cells is not None:
-            known = drawn.cells[:, :0] if self.cells is None else self.cells
-            self.cells = np.append(known, drawn.cells, axis=1)
+    def admit(self, clients: int, arms: list[int]) -> None:
+        drawn = self.sampler.draw(clients, arms)
+        zeros = np.zeros(clients)
+        for arm in arms:
+            self.means[arm] = np.concatenate((self.means[arm], drawn.means[arm]))
+            self.sums[arm] = np.concatenate((self.sums[arm], zeros))
+            if drawn.cells is not None:
+                known, new = self.cells[arm], drawn.cells[arm]
+                self.cells[arm] = new if known is None else np.concatenate((known, new))
 
 
 class ClientEvidence:
@@ -50,52 +55,47 @@ class ClientEvidence:
     """
 
     def __init__(self, game: Game, replications: IntArray) -> None:
-        problem = game.played
-        self.noise = problem.noise
-        self.n_arms = problem.means.size
+        self.problem = game.played
         self.streams = game.streams()
         self.memory_limit = game.memory_limit
+        self.numbers = replications.tolist()
         self.counts: FloatArray = np.zeros(0)
-        self._kept = [
-            _Replication(problem.sampler(self.streams.sources(number)), number, self.n_arms)
-            for number in replications.tolist()
-        ]
+        self._kept: list[_Replication] = []
 
     @property
     def sizes(self) -> FloatArray:
         """One client a group."""
         return np.ones(1)
 
-    def admit(self, phase: int, clients: int) -> None:
+    def admit(self, phase: int, clients: int, active: BoolArray) -> None:
         """Let new clients in."""
         self.counts = np.append(self.counts, np.zeros(clients))
-        a_replication = self.counts.size * self.n_arms * _BYTES_A_CLIENT_AND_ARM
-        if a_replication * len(self._kept) > self.memory_limit:
-            if len(self._kept) > 1:
-                raise OutOfMemoryLimitError
-            raise InputError(
-                "memory_limit",
-                f"one replication with {self.counts.size:,} clients and {self.n_arms} arms takes "
-                f"{a_replication / 2**20:,.0f} MiB, and a process may take "
-                f"{self.memory_limit / 2**20:,.0f} MiB; raise it, or lower max_clients",
-            )
-        for replication in self._kept:
-            replication.admit(clients)
+        self._check_memory(active)
+        if not self._kept:
+            self._kept = [
+                _Replication(
+                    self.problem.sampler(self.streams.sources(number)), number, active.shape[1]
+                )
+                for number in self.numbers
+            ]
+        for replication, arms in zip(self._kept, active, strict=True):
+            replication.admit(clients, np.flatnonzero(arms).tolist())
 
     def play(self, phase: int, pulls: int, active: BoolArray) -> FloatArray:
         """Pull the active arms and return the estimates."""
         self.counts = self.counts + float(pulls)
         share = 1.0 / self.counts
+        room = np.empty(share.shape)
+        noise = self.problem.noise
         estimates = np.zeros(active.shape)
         for row, state in enumerate(self._kept):
             for arm in np.flatnonzero(active[row]).tolist():
                 rng = self.streams.at(
                     Purpose.PHASE_SUMS, replication=state.number, phase=phase, arm=arm
                 )
-                cells = None if state.cells is None else state.cells[arm]
                 sums = state.sums[arm]
-                sums += self.noise.phase_sums(rng, pulls, state.means[arm], cells)
-                estimates[row, arm] = aggregate(sums * share)
+                sums += noise.phase_sums(rng, pulls, state.means[arm], state.cells[arm], room)
+                estimates[row, arm] = aggregate(np.multiply(sums, share, out=room))
         return estimates
 
     def keep(self, going: BoolArray) -> None:
@@ -103,3 +103,21 @@ class ClientEvidence:
         self._kept = [
             state for state, stays in zip(self._kept, going.tolist(), strict=True) if stays
         ]
+
+    def _check_memory(self, active: BoolArray) -> None:
+        """Refuse to hold more than the limit: in parts if that helps, else say so."""
+        n, n_arms = active.shape
+        held = self.counts.size * _BYTES_A_CLIENT_AND_ARM
+        if self.problem.population is not None:
+            held += self.problem.population * 8  # drawn all at once
+        a_replication = held * n_arms
+        if n * a_replication <= self.memory_limit:
+            return
+        if n > 1:
+            raise OutOfMemoryLimitError
+        raise InputError(
+            "memory_limit",
+            f"one replication with {self.counts.size:,} clients and {n_arms} arms takes "
+            f"{a_replication / 2**20:,.0f} MiB, and a process may take "
+            f"{self.memory_limit / 2**20:,.0f} MiB; raise it, or lower max_clients",
+        )

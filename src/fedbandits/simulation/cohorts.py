@@ -52,7 +52,7 @@ class CohortEvidence:
         self._noise_sums: FloatArray = np.zeros(shape)
         self._blocks = blocks_of(replications)
 
-    def admit(self, phase: int, clients: int) -> None:
+    def admit(self, phase: int, clients: int, active: BoolArray) -> None:
         """Let a cohort of new clients in."""
         n, n_arms, n_groups = self._local.shape
         if 16 * n * n_arms * (n_groups + 1) > self.memory_limit and n > 1:
@@ -60,7 +60,7 @@ class CohortEvidence:
         local = np.broadcast_to(self.means, (n, n_arms)).copy()
         if self.spread > 0:
             shift, deviation = self._cohort_law(clients)
-            drawn = self._draw(Purpose.COHORT_MEANS, phase, np.ones((n, n_arms), dtype=np.bool_), 1)
+            drawn = self._draw(Purpose.COHORT_MEANS, phase, active, 1)
             local += shift + deviation * drawn[:, :, 0]
         self._local = np.append(self._local, local[:, :, np.newaxis], axis=2)
         self._noise_sums = np.pad(self._noise_sums, ((0, 0), (0, 0), (0, 1)))

@@ -35,8 +35,8 @@ class Evidence(Protocol):
         """Clients in each group, shape (groups,)."""
         ...
 
-    def admit(self, phase: int, clients: int) -> None:
-        """Let new clients in."""
+    def admit(self, phase: int, clients: int, active: BoolArray) -> None:
+        """Let new clients in; only their local means of active arms are ever needed."""
         ...
 
     def play(self, phase: int, pulls: int, active: BoolArray) -> FloatArray:
@@ -108,7 +108,7 @@ def _play_in_step(
             if not rows.size:
                 break
         if newcomers:
-            evidence.admit(phase, newcomers)
+            evidence.admit(phase, newcomers, playing)
         estimates = evidence.play(phase, int(planned[0].max()), playing)
         verdict = rule.decide(
             phase=phase,

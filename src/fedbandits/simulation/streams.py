@@ -3,18 +3,21 @@
 So the numbers do not depend on how the work is spread, and variants of one problem share their
 draws (common random numbers).
 
-The generator is Philox, whose 128-bit key is made from the seed and the problem's name, and whose
-256-bit counter starts at (0, phase, arm, purpose and replication): each stream has 2^64 blocks of
-its own, and setting the counter costs 2 µs where seeding a generator costs 10.
+The generator is SFC64, the fastest of NumPy's, and its state is a BLAKE2b hash of the key, so that
+streams of neighbouring keys have nothing to do with each other. A stream is set up in 3 µs, where
+seeding a generator the usual way takes 10 or more.
 """
 
 from __future__ import annotations
 
 import hashlib
+import struct
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from numpy.random.bit_generator import ISeedSequence
 
 from fedbandits.errors import InputError
 from fedbandits.problems.problem import Sources
@@ -23,7 +26,18 @@ from fedbandits.rules.arrays import IntArray
 REPLICATIONS_PER_BLOCK = 128
 """Replications that share a stream where a driver draws for many at once."""
 
-_MOST_REPLICATIONS = 2**56
+_pack_key = struct.Struct("<4Q").pack
+_unpack_state = struct.Struct("<3Q").unpack
+
+
+class _NotSeeded(ISeedSequence):
+    """Stands in for a seed where the state is set at once: making a real one takes 10 µs."""
+
+    def generate_state(self, n_words: int, dtype: npt.DTypeLike = np.uint32) -> Any:
+        return np.zeros(n_words, dtype=dtype)
+
+
+_NOT_SEEDED: Any = _NotSeeded()
 
 
 class Purpose(IntEnum):
@@ -65,12 +79,10 @@ class Streams:
     def __init__(self, seed: int, problem: str) -> None:
         if seed < 0:
             raise InputError("seed", f"{seed} is negative; give a whole number of at least 0")
-        name = int.from_bytes(hashlib.sha256(problem.encode()).digest()[:16], "little")
-        self._key = np.random.SeedSequence([seed, name]).generate_state(2, np.uint64)
-        self._bits = np.random.Philox(key=self._key)
+        self._hash = hashlib.blake2b(f"{seed}:{problem}".encode(), digest_size=24)
+        self._bits = np.random.SFC64(0)
         self._rng = np.random.Generator(self._bits)
-        self._start: Any = self._bits.state
-        self._start["buffer_pos"] = 4  # nothing buffered: the next draw computes a fresh block
+        self._state: Any = self._bits.state
 
     def at(
         self, purpose: Purpose, *, replication: int = 0, phase: int = 0, arm: int = 0
@@ -79,16 +91,22 @@ class Streams:
 
         It is good until the next call of `at`.
         """
-        self._start["state"]["counter"][:] = _counter(purpose, replication, phase, arm)
-        self._bits.state = self._start
+        hashed = self._hash.copy()
+        hashed.update(_pack_key(purpose, replication, phase, arm))
+        words = self._state["state"]["state"]
+        words[0], words[1], words[2] = _unpack_state(hashed.digest())
+        words[3] = 1  # the counter, as NumPy's own seeding leaves it
+        self._bits.state = self._state
         return self._rng
 
     def open(
         self, purpose: Purpose, *, replication: int = 0, phase: int = 0, arm: int = 0
     ) -> np.random.Generator:
         """Return a generator of its own for a stream, to be drawn from over time."""
-        counter = np.array(_counter(purpose, replication, phase, arm), dtype=np.uint64)
-        return np.random.Generator(np.random.Philox(key=self._key, counter=counter))
+        self.at(purpose, replication=replication, phase=phase, arm=arm)
+        bits = np.random.SFC64(_NOT_SEEDED)
+        bits.state = self._state
+        return np.random.Generator(bits)
 
     def sources(self, replication: int) -> Sources:
         """Return the generators from which the local means of a replication's clients are drawn."""
@@ -100,10 +118,6 @@ class Streams:
             return opened[number]
 
         return source
-
-
-def _counter(purpose: Purpose, replication: int, phase: int, arm: int) -> tuple[int, int, int, int]:
-    return 0, phase, arm, purpose * _MOST_REPLICATIONS + replication
 
 
 def blocks_of(replications: IntArray) -> list[tuple[int, IntArray, slice]]:

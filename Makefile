@@ -1,0 +1,45 @@
+# make reproduce   set everything up, run the main job, say where its page is
+# make test        set everything up, run all tests
+# make bench       print ratios of speed and memory; exit 1 on a missed bar
+# make lint        ruff, mypy --strict, import-linter
+# make constraints write the versions that are installed now to constraints.txt
+
+VENV ?= .venv
+OUT ?= out
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$p" && break; done)
+UV := $(shell command -v uv 2>/dev/null)
+INSTALLED := $(VENV)/.installed
+
+.PHONY: reproduce test bench lint constraints
+
+reproduce: $(INSTALLED)
+	$(BIN)/fedbandits run examples/figure-4.toml --out $(OUT)/figure-4
+	@echo "open $(OUT)/figure-4/report.html in a browser"
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest -n auto
+
+bench: $(INSTALLED)
+	$(BIN)/python bench/simulator.py
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+constraints:
+	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "fedbandits needs Python 3.11 or newer; install it or set PYTHON=..." >&2; exit 2; }
+ifneq ($(UV),)
+	$(UV) venv --quiet --allow-existing --python "$(PYTHON)" $(VENV)
+	$(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'
+else
+	"$(PYTHON)" -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+endif
+	@touch $(INSTALLED)

@@ -1,0 +1,196 @@
+"""What the simulator costs, as ratios that are taken side by side in one run.
+
+Prints a table and exits 1 when a bar is missed. Every ratio is the median over interleaved rounds,
+because machines are noisy.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import fedbandits as fb
+
+MEANS = [0.70, 0.71, 0.72, 0.73, 0.74, 0.75, 0.76, 0.765, 0.77, 0.79]
+FIGURE_4 = fb.Approximate(means=MEANS, noise=fb.Gaussian(0.5), spread=fb.Gaussian(0.02))
+TUNED = fb.PaperRadius(arm=1.0, client=1.0)
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    what: str
+    measured: float
+    bar: float
+    at_least: bool
+    unit: str
+    detail: str
+
+    @property
+    def met(self) -> bool:
+        """Whether the bar is met."""
+        return self.measured >= self.bar if self.at_least else self.measured <= self.bar
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return how long a piece of work takes."""
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def medians(works: list[Callable[[], object]], rounds: int) -> list[float]:
+    """Return the median time of each piece of work, run in turns."""
+    times: list[list[float]] = [[] for _ in works]
+    for _ in range(rounds):
+        for taken, work in zip(times, works, strict=True):
+            taken.append(seconds(work))
+    return [statistics.median(taken) for taken in times]
+
+
+def clients_against_bare_normals() -> Row:
+    """Time (a): `clients` against drawing as many normals with NumPy."""
+    n_clients = 2_000
+
+    def game(trace: bool = False) -> fb.Simulation:
+        return fb.simulate(
+            FIGURE_4,
+            fb.Fed1Ucb(pulls=1, clients=n_clients),
+            horizon=10**6,
+            replications=16,
+            fidelity="clients",
+            workers=1,
+            trace=trace,
+        )
+
+    trace = game(trace=True).outcome.trace
+    if trace is None:
+        raise RuntimeError("no trace")
+    draws = n_clients * int(np.isfinite(trace).sum())
+    if draws < 10**7:
+        raise RuntimeError(f"only {draws:,} draws")
+    buffer = np.empty(2**16)
+    rng = np.random.default_rng(1)
+
+    def bare() -> None:
+        for _ in range(draws // buffer.size + 1):
+            rng.standard_normal(out=buffer)
+
+    ours, theirs = medians([game, bare], rounds=5)
+    detail = f"{draws:,} active (client, arm, phase) draws, {1e9 * ours / draws:.0f} ns each"
+    return Row("(a) clients / bare normals", ours / theirs, 3.0, False, "×", detail)
+
+
+def cohorts_of_any_size() -> Row:
+    """Time (b): `cohorts` with 10⁹ clients against 10³, at the same number of phases."""
+    # So wide a radius that no arm is ever dropped: both games play the same ten phases.
+    wide = fb.PaperRadius(arm=1e18, client=1e18)
+
+    def game(admissions: str) -> Callable[[], fb.Simulation]:
+        return lambda: fb.simulate(
+            FIGURE_4,
+            fb.Fed2Ucb(pulls=100, admissions=admissions, radius=wide),
+            horizon=10**6,
+            replications=2_000,
+            max_phases=10,
+            workers=1,
+        )
+
+    for admissions, expected in (("100", 10**3), ("10^8", 10**9)):
+        if game(admissions)().outcome.clients[0] != expected:
+            raise RuntimeError("the game admits another number of clients")
+    few, many = medians([game("100"), game("10^8")], rounds=7)
+    detail = f"ten phases, 2,000 replications, {many:.2f} s with a billion"
+    return Row("(b) cohorts: 10⁹ / 10³ clients", many / few, 2.0, False, "×", detail)
+
+
+def cohorts_against_pulls() -> Row:
+    """Time (c): figure 4, per replication: 10,000 in `cohorts` against 20 in `pulls`."""
+
+    def game(fidelity: str, replications: int) -> Callable[[], fb.Simulation]:
+        return lambda: fb.simulate(
+            FIGURE_4,
+            fb.Fed2Ucb(pulls=100, admissions="2^p", radius=TUNED),
+            horizon=10**6,
+            replications=replications,
+            fidelity=fidelity,
+            workers=1,
+        )
+
+    cohorts, pulls = medians([game("cohorts", 10_000), game("pulls", 20)], rounds=3)
+    a_cohort, a_pull = cohorts / 10_000, pulls / 20
+    detail = f"{1e6 * a_cohort:.0f} µs against {1e3 * a_pull:.0f} ms a replication"
+    return Row("(c) pulls / cohorts, figure 4", a_pull / a_cohort, 1_000.0, True, "×", detail)
+
+
+def memory_of_clients() -> Row:
+    """Measure (d): peak memory of 100 replications, K = 100, 4,000 clients, in `clients`."""
+    done = subprocess.run(
+        [sys.executable, __file__, "--memory"], check=True, capture_output=True, text=True
+    )
+    peak = int(done.stdout) / 1024
+    return Row("(d) peak memory, 4,000 clients", peak, 1024.0, False, " MiB", "K = 100, 100 games")
+
+
+def play_for_memory() -> None:
+    """Play the game of (d) in this process and print its peak memory in KiB."""
+    rng = np.random.default_rng(1)
+    problem = fb.Approximate(
+        means=rng.uniform(0.3, 0.4, 100).tolist(),
+        noise=fb.Gaussian(0.2),
+        spread=fb.Gaussian(0.1),
+    )
+    fb.simulate(
+        problem,
+        fb.Fed1Ucb(pulls=10, clients=4_000),
+        horizon=10**6,
+        replications=100,
+        fidelity="clients",
+        max_phases=3,
+        workers=1,
+    )
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+def main() -> int:
+    """Run all of it."""
+    if "--memory" in sys.argv[1:]:
+        play_for_memory()
+        return 0
+    table = Table("", "measured", "bar", "", "detail", title="simulator")
+    missed = False
+    for measure in (
+        clients_against_bare_normals,
+        cohorts_of_any_size,
+        cohorts_against_pulls,
+        memory_of_clients,
+    ):
+        row = measure()
+        missed |= not row.met
+        sign = "≥" if row.at_least else "≤"
+        table.add_row(
+            row.what,
+            f"{row.measured:,.2f}{row.unit}"
+            if row.measured < 100
+            else f"{row.measured:,.0f}{row.unit}",
+            f"{sign} {row.bar:,.0f}{row.unit}",
+            "met" if row.met else "MISSED",
+            row.detail,
+        )
+    Console(width=120).print(table)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
