@@ -120,7 +120,7 @@ def _changed(
 ) -> Experiment:
     """Return the experiment with what the command line overrides."""
     from fedbandits.rules.indices import SlotRule  # noqa: PLC0415 - after --help
-    from fedbandits.simulation.simulate import build_rules  # noqa: PLC0415 - after --help
+    from fedbandits.simulation.simulator import build_rules  # noqa: PLC0415 - after --help
 
     variants = experiment.variants
     if fidelity is not None:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedbandits.experiments.experiment import Experiment
-from fedbandits.simulation.simulate import Progress as Report
+from fedbandits.simulation.simulator import Progress as Report
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from fedbandits.problems.laws import Empirical
 from fedbandits.problems.problem import Problem
 from fedbandits.rules.radii import PaperRadius
 from fedbandits.rules.schedules import Schedule
-from fedbandits.simulation.simulate import Assume, Variant
+from fedbandits.simulation.simulator import Assume, Variant
 
 if TYPE_CHECKING:
     from fedbandits.experiments.experiment import Experiment

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fedbandits.errors import InputError
 from fedbandits.experiments.results import Results
-from fedbandits.simulation.simulate import (
+from fedbandits.simulation.simulator import (
     DEFAULT_MEMORY_LIMIT,
     Progress,
     Variant,

@@ -26,7 +26,7 @@ from fedbandits.problems.laws import (
 )
 from fedbandits.problems.problem import Problem
 from fedbandits.rules.algorithms import algorithm_named
-from fedbandits.simulation.simulate import Assume, Variant
+from fedbandits.simulation.simulator import Assume, Variant
 
 TableT = TypeVar("TableT", bound=StrictTable)
 LawT = TypeVar("LawT", NoiseLaw, SpreadLaw)

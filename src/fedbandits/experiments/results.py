@@ -13,7 +13,7 @@ from fedbandits.experiments.tables import (
     replications_table,
     summarise,
 )
-from fedbandits.simulation.simulate import Simulation
+from fedbandits.simulation.simulator import Simulation
 
 if TYPE_CHECKING:
     from fedbandits.experiments.experiment import Experiment

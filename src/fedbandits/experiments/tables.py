@@ -13,7 +13,7 @@ import numpy as np
 
 from fedbandits.problems.problem import best_arm
 from fedbandits.rules.arrays import BoolArray, FloatArray
-from fedbandits.simulation.simulate import Simulation
+from fedbandits.simulation.simulator import Simulation
 
 Table: TypeAlias = dict[str, list[Any]]
 """Columns of one length, by name."""

@@ -2,7 +2,7 @@
 
 from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.simulation.game import Outcome
-from fedbandits.simulation.simulate import (
+from fedbandits.simulation.simulator import (
     Assume,
     Simulation,
     Variant,
