@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -88,7 +89,7 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
         load_experiment(file), replications=replications, seed=seed, fidelity=fidelity
     )
     experiment.check()
-    with nullcontext() if out is None else open_output(out) as output:
+    with _interruptible(), nullcontext() if out is None else open_output(out) as output:
         with show_progress(experiment, quiet=quiet) as progress:
             results = experiment.run(
                 workers=workers, memory_limit=memory_limit * 2**20, progress=progress
@@ -113,6 +114,19 @@ def check(file: File) -> None:
     typer.echo(f"{file}: valid")
     for variant, fidelity in zip(experiment.variants, fidelities, strict=True):
         typer.echo(f"  {variant.label}: {variant.algorithm.name}, fidelity {fidelity}")
+
+
+class _InterruptedError(Exception):
+    """The user pressed Ctrl-C."""
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Turn Ctrl-C into an error that reaches `main`; Click would end without a word."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise _InterruptedError from None
 
 
 def _changed(
@@ -160,6 +174,6 @@ def main() -> None:
     except FedbanditsError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(1)
-    except KeyboardInterrupt:
+    except _InterruptedError:
         typer.echo("interrupted; nothing was written", err=True)
         sys.exit(130)

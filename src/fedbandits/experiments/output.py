@@ -92,17 +92,25 @@ def write_results(results: Results, output: Output) -> None:
     summary = json.dumps(results.summary(), indent=2, allow_nan=False)
     (folder / "summary.json").write_text(summary + "\n", encoding="utf-8")
     curves = results.curves()
-    pl.DataFrame(results.replications(), infer_schema_length=None).write_parquet(
-        folder / "replications.parquet"
+    for name, table in (("replications", results.replications()), ("curves", curves)):
+        frame = pl.DataFrame(table, infer_schema_length=None)
+        frame.write_parquet(folder / f"{name}.parquet")
+    variants = [simulation.variant for simulation in results.simulations]
+    figure = figures.regret_figure(
+        curves,
+        results.experiment.title,
+        colour_of=figures.colours(
+            [variant.label for variant in variants],
+            [variant.algorithm.name for variant in variants],
+        ),
     )
-    pl.DataFrame(curves, infer_schema_length=None).write_parquet(folder / "curves.parquet")
-    figure = figures.regret_figure(curves, results.experiment.title)
-    figure.savefig(folder / "regret.png", dpi=160)
-    figure.savefig(folder / "regret.pdf")
+    images = {"regret.png": figures.image(figure, "png")}
     for number, problem in enumerate(_radios(results), start=1):
-        name = "map" if number == 1 else f"map-{number}"
-        figures.availability_figure(problem).savefig(folder / f"{name}.png", dpi=160)
-    page = report.report_html(results)
+        name = "map.png" if number == 1 else f"map-{number}.png"
+        images[name] = figures.image(figures.availability_figure(problem), "png")
+    for name, content in {**images, "regret.pdf": figures.image(figure, "pdf")}.items():
+        (folder / name).write_bytes(content)
+    page = report.report_html(results, images=images)
     (folder / "report.html").write_text(page, encoding="utf-8")
 
 

@@ -72,7 +72,7 @@ class PaperRadius:
         for name in ("arm", "client"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
-                raise InputError(f"radius.{name}", f"{value} is not a finite number of at least 0")
+                raise InputError(name, f"{value} is not a finite number of at least 0")
 
     def __call__(
         self, *, pull_variance: FloatArray, client_variance: FloatArray, horizon: int, phase: int

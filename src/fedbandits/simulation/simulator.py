@@ -62,7 +62,7 @@ class Assume:
         for name in ("noise", "spread"):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value >= 0):
-                raise InputError(f"assume.{name}", f"{value} is not a finite number of at least 0")
+                raise InputError(name, f"{value} is not a finite number of at least 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,0 +1,485 @@
+"""Figures and the page: what is drawn is what the tables say, and the page is one safe file."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from fedbandits.experiments.experiment import Experiment
+from fedbandits.experiments.figures import (
+    PALETTE,
+    availability_figure,
+    colours,
+    image,
+    regret_figure,
+    regret_page_figure,
+    spread_out,
+)
+from fedbandits.experiments.report import report_html
+from fedbandits.experiments.results import Results
+from fedbandits.experiments.tables import Table
+from fedbandits.problems import Approximate, CognitiveRadio, Exact, Gaussian, best_arm
+from fedbandits.rules.algorithms import ALGORITHMS, Fed1Ucb, Fed2Ucb, ImprovedUcb, Ucb1
+from fedbandits.simulation import Variant
+
+NASTY = '<script>alert(1)</script> & "x"'
+LONG = "a label so long that it does not fit into one line, nor into two, and hardly into three"
+GAME = Approximate(means=[0.5, 0.7, 0.9], noise=Gaussian(0.5), spread=Gaussian(0.1))
+
+
+def curves(totals: dict[str, float], *, cost: float = 0.0, stderr: float | None = 1.0) -> Table:
+    """Return a table of curves that rise straight to the given totals in 1,000 slots."""
+    table: Table = {"variant": [], "regret": [], "slot": [], "mean": [], "stderr": []}
+    for label, total in totals.items():
+        ends = {"total": total, "exploration": total - cost, "communication": cost}
+        for regret, end in ends.items():
+            for slot in (250, 500, 1000):
+                row = (label, regret, slot, end * slot / 1000, stderr)
+                for column, value in zip(table.values(), row, strict=True):
+                    column.append(value)
+    return table
+
+
+def run(*, replications: int = 5, labels: tuple[str, ...] = (NASTY, "f = 40 $x^{$")) -> Results:
+    """Return small results with an algorithm that communicates and one that does not."""
+    variants = [
+        Variant(label=label, problem=GAME, algorithm=Fed2Ucb(pulls=pulls, admissions="2^p"))
+        for label, pulls in zip(labels, (20, 40, 80, 160), strict=False)
+    ]
+    variants.append(Variant(label="_alone", problem=GAME, algorithm=ImprovedUcb()))
+    return Experiment(
+        title=f"Title of {NASTY}", variants=variants, horizon=5_000, replications=replications
+    ).run()
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    return run()
+
+
+@pytest.fixture(scope="module")
+def page(results: Results) -> str:
+    return report_html(results)
+
+
+# Regret in print
+
+
+def test_figure_has_a_line_for_every_variant_and_exploration_part(results: Results) -> None:
+    axes = regret_figure(results.curves(), "title").axes[0]
+    dashed = [line for line in axes.lines if line.is_dashed()]
+    assert len(axes.lines) - len(dashed) == 3
+    # Improved UCB never communicates, so all of its regret is exploration.
+    assert len(dashed) == 2
+    assert len(axes.collections) == 3
+    for line in axes.lines:
+        assert np.asarray(line.get_xydata())[0].tolist() == [0, 0]
+
+
+def test_lines_and_bands_are_means_and_1_96_standard_errors(results: Results) -> None:
+    table = results.curves()
+    axes = regret_figure(table, "title").axes[0]
+    for number, simulation in enumerate(results.simulations):
+        rows = [
+            row
+            for row, key in enumerate(zip(table["variant"], table["regret"], strict=True))
+            if key == (simulation.variant.label, "total")
+        ]
+        means = np.array([table["mean"][row] for row in rows])
+        half = 1.96 * np.array([table["stderr"][row] for row in rows])
+        solid = [line for line in axes.lines if not line.is_dashed()]
+        assert np.asarray(solid[number].get_ydata())[1:].tolist() == means.tolist()
+        corners = np.asarray(axes.collections[number].get_paths()[0].vertices)
+        for slot, low, high in zip(simulation.grid, means - half, means + half, strict=True):
+            at = corners[corners[:, 0] == slot, 1]
+            assert (at.min(), at.max()) == pytest.approx((low, high))
+
+
+def test_one_replication_has_no_band_and_says_so() -> None:
+    figure = regret_figure(curves({"a": 10.0}, stderr=None), "title")
+    assert len(figure.axes[0].collections) == 0
+    assert "one replication, so there is no confidence band" in figure.texts[1].get_text()
+
+
+def test_parts_of_the_figure_are_labelled(results: Results) -> None:
+    figure = regret_figure(results.curves(), "The title")
+    axes = figure.axes[0]
+    assert figure.texts[0].get_text() == "The title"
+    assert axes.get_xlabel() == "slot t"
+    assert axes.get_ylabel().startswith("regret (total over clients")
+    assert [text.get_text() for text in axes.texts] == [NASTY, "f = 40 $x^{$", "_alone"]
+
+
+def test_ticks_have_thousands_separators() -> None:
+    axes = drawn(regret_figure(curves({"a": 30_000.0}), "title")).axes[0]
+    assert "1,000" in [label.get_text() for label in axes.get_xticklabels()]
+    assert "10,000" in [label.get_text() for label in axes.get_yticklabels()]
+
+
+@pytest.mark.parametrize(("least", "logarithmic"), [(100.0, False), (99.0, True)])
+def test_axis_is_logarithmic_beyond_a_ratio_of_30(least: float, logarithmic: bool) -> None:
+    table = curves({"a": 3000.0, "b": least})
+    axes = regret_figure(table, "title").axes[0]
+    assert axes.get_yscale() == ("log" if logarithmic else "linear")
+    assert ("logarithmic" in axes.get_ylabel()) == logarithmic
+    layout = regret_page_figure(table)["layout"]
+    assert layout["yaxis"]["type"] == ("log" if logarithmic else "linear")
+    assert layout["yaxis"]["title"]["text"] == axes.get_ylabel()
+
+
+@pytest.mark.parametrize(
+    "totals", [{"a": 0.0}, {"a": 0.0, "b": 5.0}, {"a": 0.0, "b": 5.0, "c": 1e9}]
+)
+def test_no_regret_at_all_can_be_drawn(totals: dict[str, float]) -> None:
+    assert image(regret_figure(curves(totals, stderr=0.0), ""), dpi=50.0)
+    assert json.dumps(regret_page_figure(curves(totals, stderr=0.0)), allow_nan=False)
+
+
+def drawn(figure: Figure) -> Figure:
+    figure.canvas.draw()
+    return figure
+
+
+@pytest.mark.parametrize("totals", [[100.0] * 12, [2.0**n for n in range(12)]])
+def test_many_long_labels_overlap_nothing(totals: list[float]) -> None:
+    table = curves({f"{n} {LONG}": total for n, total in enumerate(totals)}, cost=0.5)
+    figure = drawn(regret_figure(table, f"A title: {LONG}. {LONG}"))
+    axes = figure.axes[0]
+    boxes = [text.get_window_extent() for text in (*axes.texts, *figure.texts)]
+    for number, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[:number])
+        assert not box.overlaps(axes.bbox)
+        assert figure.bbox.x0 <= box.x0
+        assert box.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= box.y0
+        assert box.y1 <= figure.bbox.y1
+
+
+@given(
+    st.lists(st.tuples(st.floats(-5, 15), st.floats(0.1, 1.0)), min_size=1, max_size=10),
+)
+def test_labels_that_are_spread_out_keep_order_and_distance(
+    pairs: list[tuple[float, float]],
+) -> None:
+    wanted, room = [at for at, _ in pairs], [size for _, size in pairs]
+    places = spread_out(wanted, room, 0.0, 10.0)
+    order = sorted(range(len(pairs)), key=lambda i: wanted[i])
+    edge = 0.0
+    for index in order:
+        assert places[index] - room[index] / 2 >= edge - 1e-9
+        edge = places[index] + room[index] / 2
+    assert edge <= 10.0 + 1e-9
+
+
+def test_a_label_with_room_stands_at_its_curve() -> None:
+    assert spread_out([5.0, 1.0], [1.0, 1.0], 0.0, 10.0) == [5.0, 1.0]
+
+
+def test_figures_leave_matplotlib_as_it_was(results: Results) -> None:
+    before = dict(mpl.rcParams)
+    image(regret_figure(results.curves(), "title"), "pdf")
+    image(availability_figure(CognitiveRadio.example(3), resolution=5))
+    assert dict(mpl.rcParams) == before
+
+
+def test_nothing_imports_pyplot() -> None:
+    code = "import fedbandits.experiments.report, sys; print('matplotlib.pyplot' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf"])
+def test_files_are_the_same_every_time(kind: Any) -> None:
+    table = curves({"a": 1.0})
+    assert image(regret_figure(table, "title"), kind) == image(regret_figure(table, "title"), kind)
+
+
+# Colours
+
+
+def test_an_algorithm_of_one_variant_keeps_its_colour() -> None:
+    alone = colours(["x"], ["fed2-ucb"])["x"]
+    among = colours(["a", "b", "c", "x"], ["fed1-ucb", "fed1-ucb", "my-own", "fed2-ucb"])
+    assert among["x"] == alone
+    assert len(set(among.values())) == 4
+
+
+def test_variants_of_one_algorithm_take_colours_in_order() -> None:
+    assert list(colours(["a", "b"], ["ucb1"] * 2).values()) == list(PALETTE[:2])
+
+
+@given(st.lists(st.sampled_from([*ALGORITHMS, "my-own"]), min_size=1, max_size=15))
+def test_colours_differ_as_long_as_there_are_any(algorithms: list[str]) -> None:
+    labels = [str(number) for number in range(len(algorithms))]
+    given_out = colours(labels, algorithms)
+    assert list(given_out) == labels
+    assert len(set(given_out.values())) == min(len(labels), len(PALETTE))
+
+
+def test_print_and_page_use_the_colours_given(results: Results) -> None:
+    colour_of = dict(zip((NASTY, "f = 40 $x^{$", "_alone"), PALETTE[3:], strict=False))
+    axes = regret_figure(results.curves(), "title", colour_of=colour_of).axes[0]
+    solid = [line for line in axes.lines if not line.is_dashed()]
+    assert [to_hex(line.get_color()).upper() for line in solid] == list(colour_of.values())
+    figure = regret_page_figure(results.curves(), colour_of=colour_of)
+    lines = figure["data"][1::2]
+    assert [line["line"]["color"] for line in lines] == list(colour_of.values())
+
+
+# Regret on the page
+
+
+def test_page_figure_groups_bands_with_their_lines(results: Results) -> None:
+    figure = regret_page_figure(results.curves())
+    assert json.loads(json.dumps(figure, allow_nan=False)) == figure
+    bands, lines = figure["data"][::2], figure["data"][1::2]
+    groups = [line["legendgroup"] for line in lines]
+    assert groups == [band["legendgroup"] for band in bands]
+    assert len(set(groups)) == 3
+    for band, line in zip(bands, lines, strict=True):
+        assert (band["showlegend"], band["hoverinfo"]) == (False, "skip")
+        assert (line["x"][0], line["y"][0]) == (0, 0)
+        assert ":,." in line["hovertemplate"]
+
+
+def test_page_band_is_1_96_standard_errors_and_never_below_nothing() -> None:
+    band, line = regret_page_figure(curves({"a": 8.0}))["data"]
+    assert line["y"] == [0, 2, 4, 8]
+    assert band["x"] == [0, 250, 500, 1000, 1000, 500, 250, 0]
+    assert band["y"] == pytest.approx([0, 3.96, 5.96, 9.96, 6.04, 2.04, 0.04, 0])
+    band, _ = regret_page_figure(curves({"a": 4.0}))["data"]
+    assert min(band["y"]) == 0
+
+
+def test_page_bands_on_a_logarithmic_axis_are_above_zero() -> None:
+    bands = regret_page_figure(curves({"a": 4.0, "b": 1e6, "c": 0.0}))["data"][::2]
+    assert min(min(band["y"]) for band in bands) > 0
+
+
+def test_page_figure_shows_labels_as_they_are(results: Results) -> None:
+    names = [line["name"] for line in regret_page_figure(results.curves())["data"][1::2]]
+    assert names[0] == '&lt;script&gt;alert(1)&lt;/script&gt; &amp; "x"'
+
+
+def test_buttons_switch_between_regrets_and_keep_what_is_hidden() -> None:
+    figure = regret_page_figure(curves({"a": 10.0, "b": 20.0}, cost=4.0))
+    (switch,) = figure["layout"]["updatemenus"]
+    assert [button["label"] for button in switch["buttons"]] == [
+        "total",
+        "exploration",
+        "communication",
+    ]
+    for button, ends in zip(switch["buttons"], ([10, 20], [6, 16], [4, 4]), strict=True):
+        traces, axes = button["args"]
+        assert [y[-1] for y in traces["y"][1::2]] == ends
+        assert "visible" not in traces
+        assert "total over clients" in axes["yaxis.title.text"]
+
+
+def test_nothing_on_the_page_sends_data_away(results: Results) -> None:
+    config = regret_page_figure(results.curves())["config"]
+    assert not config["showSendToCloud"]
+    assert config["plotlyServerURL"] == ""
+    assert config["modeBarButtons"] == [["toImage", "zoom2d", "pan2d", "resetScale2d"]]
+
+
+# The map
+
+
+def frames(axes: Axes) -> list[str]:
+    return [to_hex(patch.get_edgecolor()) for patch in axes.patches if isinstance(patch, Rectangle)]
+
+
+@pytest.mark.parametrize("n_channels", [2, 7])
+def test_map_shows_every_channel_and_frames_the_best(n_channels: int) -> None:
+    city = CognitiveRadio.example(n_channels)
+    figure = drawn(availability_figure(city, resolution=8))
+    shown = [axes for axes in figure.axes if axes.images]
+    assert len(shown) == n_channels
+    for channel, axes in enumerate(shown):
+        title = axes.get_title()
+        assert f"channel {channel}" in title
+        assert f"area {city.means[channel]:.3f}" in title
+        (mark,) = axes.lines
+        assert np.asarray(mark.get_xydata()).tolist() == [list(city.base_station)]
+    at_station = int(city.availability([city.base_station])[:, 0].argmax())
+    framed = {channel for channel, axes in enumerate(shown) if frames(axes)}
+    assert framed == {best_arm(city), at_station}
+    assert len(framed) == 2
+    (bar,) = (axes for axes in figure.axes if axes.get_label() == "<colorbar>")
+    assert bar.get_ylabel() == "availability"
+    (key,) = figure.legends
+    assert [text.get_text() for text in key.get_texts()] == [
+        "base station",
+        f"best overall: channel {best_arm(city)}",
+        f"best at the base station: channel {at_station}",
+    ]
+
+
+# The page
+
+
+class Page(HTMLParser):
+    """Reads a page strictly: every element is closed, and in order."""
+
+    VOID = frozenset({"meta", "img", "br", "link", "hr", "input"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[tuple[str, dict[str, str | None]]] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[tuple[str, dict[str, str | None], str]] = []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.texts.append((*self.open[-1], data))
+
+    def of(self, tag: str, **attributes: str) -> Iterator[str]:
+        """Return the texts of elements, as they are shown."""
+        for name, attrs, text in self.texts:
+            if name == tag and attributes.items() <= attrs.items():
+                yield text
+
+    def shown(self) -> str:
+        return " ".join(text for tag, _, text in self.texts if tag not in ("script", "style"))
+
+
+def test_page_is_complete_html(page: str) -> None:
+    assert page.startswith("<!DOCTYPE html>")
+    parsed = Page(page)
+    assert ("html", {"lang": "en"}) in parsed.elements
+    assert any(tag == "meta" and attrs.get("name") == "viewport" for tag, attrs in parsed.elements)
+    assert "".join(parsed.of("title")) == f"Title of {NASTY}"
+    identifiers = [attrs["id"] for _, attrs in parsed.elements if "id" in attrs]
+    assert len(identifiers) == len(set(identifiers))
+
+
+def test_page_loads_nothing_from_elsewhere(page: str) -> None:
+    parsed = Page(page)
+    for tag, attrs in parsed.elements:
+        assert tag not in ("link", "iframe", "object", "base")
+        assert "href" not in attrs
+        assert (attrs.get("src") or "data:image/png;base64,").startswith("data:image/png;base64,")
+    (style,) = parsed.of("style")
+    assert "url(" not in style
+    assert "@import" not in style
+    policies = [attrs["content"] for tag, attrs in parsed.elements if "http-equiv" in attrs]
+    assert policies
+    assert (policies[0] or "").startswith("default-src 'none'")
+
+
+def test_page_shows_labels_as_they_are(results: Results, page: str) -> None:
+    parsed = Page(page)
+    scripts = [text for text in parsed.of("script") if text.strip()]
+    # Plotly, the figure, and what puts the two together: no script came from a label.
+    assert len(scripts) == 3
+    assert "<script>alert" not in page
+    shown = parsed.shown()
+    for simulation in results.simulations:
+        assert simulation.variant.label in shown
+
+
+def test_json_on_the_page_can_be_read(results: Results, page: str) -> None:
+    parsed = Page(page)
+    (figure,) = parsed.of("script", type="application/json")
+    assert [trace["name"] for trace in json.loads(figure)["data"][1::2]][2] == "_alone"
+    spec = json.loads("".join(parsed.of("pre")))
+    assert spec == json.loads(json.dumps(results.summary()["spec"]))
+
+
+def test_page_has_the_numbers_of_the_summary(results: Results, page: str) -> None:
+    shown = Page(page).shown()
+    for variant in results.summary()["variants"]:
+        assert f"{variant['regret']['total']['mean']:,.0f}" in shown
+    for word in ("fidelity", "phase", "exploration, communication", "decision slot", "capped"):
+        assert word in shown
+    assert f"Seed {results.experiment.seed};" in shown
+
+
+def test_page_falls_back_to_an_image(page: str) -> None:
+    parsed = Page(page)
+    (picture,) = (attrs for tag, attrs in parsed.elements if tag == "img")
+    assert (picture["alt"] or "").startswith("Curves of total regret against slot")
+    assert any(tag == "noscript" for tag, _ in parsed.elements)
+
+
+def test_page_takes_images_that_were_drawn_already(results: Results) -> None:
+    assert "data:image/png;base64,cmVhZHk=" in report_html(results, images={"regret.png": b"ready"})
+
+
+def test_page_of_the_same_results_is_the_same(results: Results, page: str) -> None:
+    assert report_html(results) == page
+
+
+def test_page_of_one_replication_claims_nothing() -> None:
+    shown = Page(report_html(run(replications=1))).shown()
+    assert "how much of it is chance cannot be said" in shown
+    assert "clearly" not in shown.split("Regret over time")[0]
+    assert "±" not in shown
+
+
+def test_page_says_when_a_difference_is_not_clear() -> None:
+    # One pull a phase more makes hardly a difference, ten times as many do, and c is a.
+    variants = [
+        Variant(label=label, problem=GAME, algorithm=Fed2Ucb(pulls=pulls, admissions="2^p"))
+        for label, pulls in (("a", 40), ("b", 41), ("c", 40), ("d", 400))
+    ]
+    results = Experiment(title="close", variants=variants, horizon=5_000, replications=20).run()
+    totals = {s.variant.label: s.outcome.total for s in results.simulations}
+    opening = Page(report_html(results)).shown().split("Regret over time")[0]
+    difference = totals["b"] - totals["a"]
+    error = float(difference.std(ddof=1)) / math.sqrt(20)
+    assert abs(float(difference.mean())) <= 2 * error, "pick two that are closer"
+    assert "Not clearly different from it, within 2 standard errors" in opening
+    assert "had exactly as much" in opening
+    assert "clearly had" in opening
+
+
+def test_page_tells_problems_apart() -> None:
+    city = CognitiveRadio.example(3)
+    given_clients = Exact(
+        local_means=[[0.2, 0.9], [0.7, 0.4]], noise=Gaussian(0.5), name="two & two"
+    )
+    results = Experiment(
+        title="several problems",
+        variants=[
+            Variant(label="radio", problem=city, algorithm=Fed1Ucb(pulls=20, clients=5)),
+            Variant(label="given", problem=given_clients, algorithm=Fed1Ucb(pulls=20)),
+            Variant(label="slots", problem=given_clients, algorithm=Ucb1()),
+        ],
+        horizon=500,
+        replications=2,
+    ).run()
+    parsed = Page(report_html(results))
+    shown = parsed.shown()
+    assert "Problem “two & two”." in shown
+    assert "never settled on an arm, by design" in shown
+    assert "12 km × 9 km, base station at (6, 4.5)" in shown
+    pictures = [attrs["alt"] for tag, attrs in parsed.elements if tag == "img"]
+    assert pictures[1:] == ["Maps of the availability of 3 channels."]
