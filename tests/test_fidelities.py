@@ -15,7 +15,7 @@ from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.simulation.cohorts import CohortEvidence
 from fedbandits.simulation.game import Game, Outcome
-from fedbandits.simulation.phases import play_phases
+from fedbandits.simulation.phases import Played, play_phases
 from fedbandits.simulation.regret import make_grid
 from fedbandits.simulation.simulator import build_rules
 from fedbandits.simulation.streams import Purpose
@@ -176,12 +176,16 @@ def planted(evidence_of: Callable[..., CohortEvidence]) -> Outcome:
 class SpreadRedrawnEachPhase(CohortEvidence):
     """The error: clients forget who they are, and draw new local means in every phase."""
 
-    def play(self, phase: int, pulls: int, active: BoolArray) -> FloatArray:
+    @property
+    def most_phases(self) -> int:
+        return 1
+
+    def play(self, phase: int, pulls: int, active: BoolArray, n_phases: int) -> Played:
         fresh = self._draw(Purpose.COHORT_MEANS, 10_000 + phase, active, self.sizes.size)
         new = self.means[:, np.newaxis] + fresh * (self.spread / np.sqrt(self.sizes))
         share = pulls / (self.counts + pulls)
         self._local = self._local * (1 - share) + new * share
-        return super().play(phase, pulls, active)
+        return super().play(phase, pulls, active, n_phases)
 
 
 def test_the_tests_pass_evidence_without_an_error() -> None:

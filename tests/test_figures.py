@@ -6,8 +6,11 @@ import json
 import math
 import subprocess
 import sys
+from base64 import b64decode
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -483,3 +486,27 @@ def test_page_tells_problems_apart() -> None:
     assert "12 km × 9 km, base station at (6, 4.5)" in shown
     pictures = [attrs["alt"] for tag, attrs in parsed.elements if tag == "img"]
     assert pictures[1:] == ["Maps of the availability of 3 channels."]
+
+
+def test_radio_problems_of_one_place_share_a_map(tmp_path: Path) -> None:
+    city = CognitiveRadio.example(2)
+    problems = {
+        "users": city,
+        "station": replace(city, listener="base-station", name="station"),
+        "elsewhere": replace(city, base_station=(0.0, 0.0), name="elsewhere"),
+    }
+    rule = Fed1Ucb(pulls=5, clients=2)
+    results = Experiment(
+        title="one place, and another",
+        variants=[Variant(label=k, problem=p, algorithm=rule) for k, p in problems.items()],
+        horizon=50,
+        replications=2,
+    ).run()
+    results.write(tmp_path)
+    assert sorted(file.name for file in tmp_path.glob("map*")) == ["map-2.png", "map.png"]
+    parsed = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    pictures = [attrs["src"] for tag, attrs in parsed.elements if tag == "img"]
+    drawn_maps = [(tmp_path / name).read_bytes() for name in ("map.png", "map-2.png")]
+    assert drawn_maps[0] != drawn_maps[1]
+    assert [b64decode((source or "").partition(",")[2]) for source in pictures[1:]] == drawn_maps
+    assert "The map is that of “problem”, above." in parsed.shown()

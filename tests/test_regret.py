@@ -26,7 +26,7 @@ from fedbandits.rules.phased import Beliefs, Charge, PhasedRule
 from fedbandits.rules.radii import PaperRadius
 from fedbandits.simulation import simulate
 from fedbandits.simulation.game import Game, Outcome
-from fedbandits.simulation.phases import play_phases
+from fedbandits.simulation.phases import Played, play_phases
 from fedbandits.simulation.pulls import play_logged, play_pulls
 from fedbandits.simulation.regret import Breakpoints, RegretLedger, make_grid
 
@@ -235,14 +235,25 @@ class Recorded:
             for server in servers
         ]
         self.counts: FloatArray = np.zeros(0)
+        self.ahead: FloatArray = np.zeros(0)
         self.sizes: FloatArray = np.ones(1)
+        self.most_phases = 3
 
     def admit(self, phase: int, clients: int, active: BoolArray) -> None:
         self.counts = np.append(self.counts, np.zeros(clients))
 
-    def play(self, phase: int, pulls: int, active: BoolArray) -> FloatArray:
-        self.counts = self.counts + float(pulls)
-        return np.array([phases[phase - 1] for phases in self.estimates])
+    def play(self, phase: int, pulls: int, active: BoolArray, n_phases: int) -> Played:
+        steps = np.arange(1.0, n_phases + 1).reshape(-1, 1, 1, 1)
+        self.ahead = self.counts + float(pulls) * steps
+        # Phases after one that drops an arm were recorded without it: they are never accepted.
+        estimates = [
+            [phases[min(phase - 1 + step, len(phases) - 1)] for phases in self.estimates]
+            for step in range(n_phases)
+        ]
+        return Played(np.array(estimates), self.ahead)
+
+    def accept(self, n_phases: int) -> None:
+        self.counts = self.ahead[n_phases - 1].reshape(-1)
 
     def keep(self, going: BoolArray) -> None:
         self.estimates = [

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from fedbandits.errors import InputError
 from fedbandits.experiments.results import Results
-from fedbandits.problems.cognitive_radio import CognitiveRadio
 
 _NEEDED = {"polars": "tables", "matplotlib": "figures", "plotly": "the page"}
 
@@ -105,16 +104,10 @@ def write_results(results: Results, output: Output) -> None:
         ),
     )
     images = {"regret.png": figures.image(figure, "png")}
-    for number, problem in enumerate(_radios(results), start=1):
-        name = "map.png" if number == 1 else f"map-{number}.png"
-        images[name] = figures.image(figures.availability_figure(problem), "png")
+    for problem, name in figures.map_names(variant.problem for variant in variants).items():
+        if name not in images:
+            images[name] = figures.image(figures.availability_figure(problem), "png")
     for name, content in {**images, "regret.pdf": figures.image(figure, "pdf")}.items():
         (folder / name).write_bytes(content)
     page = report.report_html(results, images=images)
     (folder / "report.html").write_text(page, encoding="utf-8")
-
-
-def _radios(results: Results) -> list[CognitiveRadio]:
-    """Return the different cognitive-radio problems of an experiment."""
-    problems = {id(s.variant.problem): s.variant.problem for s in results.simulations}
-    return [problem for problem in problems.values() if isinstance(problem, CognitiveRadio)]

@@ -208,7 +208,7 @@ class PhasedRule:
     def decide(
         self,
         *,
-        phase: int,
+        phase: int | IntArray,
         active: BoolArray,
         estimates: FloatArray,
         counts: npt.ArrayLike,
@@ -218,7 +218,7 @@ class PhasedRule:
 
         Parameters
         ----------
-        phase : int
+        phase : int or array of int
             The phase that has just been played.
         active : array of bool, shape (..., arms)
             The arms that it played.

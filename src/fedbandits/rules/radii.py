@@ -13,14 +13,19 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from fedbandits.errors import InputError
-from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.arrays import FloatArray, IntArray
 
 
 class Radius(Protocol):
     """How wide the interval around a global estimate is."""
 
     def __call__(
-        self, *, pull_variance: FloatArray, client_variance: FloatArray, horizon: int, phase: int
+        self,
+        *,
+        pull_variance: FloatArray,
+        client_variance: FloatArray,
+        horizon: int,
+        phase: int | IntArray,
     ) -> FloatArray:
         """Return the half-width.
 
@@ -32,7 +37,7 @@ class Radius(Protocol):
             σ_c²(1/M − 1/N): what too few clients leave open.
         horizon : int
             T.
-        phase : int
+        phase : int or array of int
             The phase that has just been played, from 1.
         """
         ...
@@ -75,7 +80,12 @@ class PaperRadius:
                 raise InputError(name, f"{value} is not a finite number of at least 0")
 
     def __call__(
-        self, *, pull_variance: FloatArray, client_variance: FloatArray, horizon: int, phase: int
+        self,
+        *,
+        pull_variance: FloatArray,
+        client_variance: FloatArray,
+        horizon: int,
+        phase: int | IntArray,
     ) -> FloatArray:
         """Return the half-width; see `Radius`."""
         log = math.log(horizon)
@@ -103,8 +113,13 @@ class ImprovedUcbRadius:
     """
 
     def __call__(
-        self, *, pull_variance: FloatArray, client_variance: FloatArray, horizon: int, phase: int
+        self,
+        *,
+        pull_variance: FloatArray,
+        client_variance: FloatArray,
+        horizon: int,
+        phase: int | IntArray,
     ) -> FloatArray:
         """Return the half-width; see `Radius`. A single player has no client variance."""
-        log = math.log(horizon) - 2.0 * (phase - 1) * math.log(2.0)
-        return np.asarray(np.sqrt(2.0 * max(log, 0.0) * np.asarray(pull_variance)))
+        log = math.log(horizon) - 2.0 * (np.asarray(phase) - 1) * math.log(2.0)
+        return np.asarray(np.sqrt(2.0 * np.maximum(log, 0.0) * np.asarray(pull_variance)))

@@ -6,6 +6,8 @@ or multinomial.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from fedbandits.errors import InputError
@@ -13,7 +15,7 @@ from fedbandits.problems.problem import ClientSampler
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.statistics import aggregate
 from fedbandits.simulation.game import Game
-from fedbandits.simulation.phases import OutOfMemoryLimitError
+from fedbandits.simulation.phases import OutOfMemoryLimitError, Played
 from fedbandits.simulation.streams import Purpose
 
 _BYTES_A_CLIENT_AND_ARM = 3 * 8
@@ -54,6 +56,9 @@ class ClientEvidence:
         Their numbers.
     """
 
+    # Looking ahead would need the sums of every client twice.
+    most_phases: ClassVar[int] = 1
+
     def __init__(self, game: Game, replications: IntArray) -> None:
         self.problem = game.played
         self.streams = game.streams()
@@ -81,13 +86,13 @@ class ClientEvidence:
         for replication, arms in zip(self._kept, active, strict=True):
             replication.admit(clients, np.flatnonzero(arms).tolist())
 
-    def play(self, phase: int, pulls: int, active: BoolArray) -> FloatArray:
-        """Pull the active arms and return the estimates."""
+    def play(self, phase: int, pulls: int, active: BoolArray, n_phases: int) -> Played:
+        """Pull the active arms in one phase."""
         self.counts = self.counts + float(pulls)
         share = 1.0 / self.counts
         room = np.empty(share.shape)
         noise = self.problem.noise
-        estimates = np.zeros(active.shape)
+        estimates = np.zeros((1, *active.shape))
         for row, state in enumerate(self._kept):
             for arm in np.flatnonzero(active[row]).tolist():
                 rng = self.streams.at(
@@ -95,8 +100,11 @@ class ClientEvidence:
                 )
                 sums = state.sums[arm]
                 sums += noise.phase_sums(rng, pulls, state.means[arm], state.cells[arm], room)
-                estimates[row, arm] = aggregate(np.multiply(sums, share, out=room))
-        return estimates
+                estimates[0, row, arm] = aggregate(np.multiply(sums, share, out=room))
+        return Played(estimates, self.counts.reshape(1, 1, 1, -1))
+
+    def accept(self, n_phases: int) -> None:
+        """Do nothing: the one phase that was played is kept."""
 
     def keep(self, going: BoolArray) -> None:
         """Forget the replications that are over."""

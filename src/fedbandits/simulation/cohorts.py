@@ -17,7 +17,7 @@ from fedbandits.problems.laws import Gaussian
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.statistics import aggregate
 from fedbandits.simulation.game import Game
-from fedbandits.simulation.phases import OutOfMemoryLimitError
+from fedbandits.simulation.phases import OutOfMemoryLimitError, Played
 from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK, Purpose, blocks_of
 
 
@@ -50,7 +50,14 @@ class CohortEvidence:
         shape = (replications.size, self.means.size, 0)
         self._local: FloatArray = np.zeros(shape)
         self._noise_sums: FloatArray = np.zeros(shape)
+        self._ahead: FloatArray = np.zeros((1, *shape))
+        self._counts_ahead: FloatArray = np.zeros((0, 0))
         self._blocks = blocks_of(replications)
+
+    @property
+    def most_phases(self) -> int:
+        """As many as fit into the memory limit, and not so many that most are thrown away."""
+        return max(1, min(64, self.memory_limit // (32 * max(self._local.size, 1))))
 
     def admit(self, phase: int, clients: int, active: BoolArray) -> None:
         """Let a cohort of new clients in."""
@@ -67,13 +74,25 @@ class CohortEvidence:
         self.sizes = np.append(self.sizes, float(clients))
         self.counts = np.append(self.counts, 0.0)
 
-    def play(self, phase: int, pulls: int, active: BoolArray) -> FloatArray:
-        """Pull the active arms and return the estimates."""
-        self.counts = self.counts + float(pulls)
-        drawn = self._draw(Purpose.COHORT_SUMS, phase, active, self.sizes.size)
-        drawn *= self.noise * math.sqrt(pulls) / np.sqrt(self.sizes)
-        self._noise_sums += drawn
-        return aggregate(self._local + self._noise_sums / self.counts, weights=self.sizes)
+    def play(self, phase: int, pulls: int, active: BoolArray, n_phases: int) -> Played:
+        """Pull the active arms in one or several phases."""
+        scale = self.noise * math.sqrt(pulls) / np.sqrt(self.sizes)
+        ahead = np.empty((n_phases + 1, *self._noise_sums.shape))
+        ahead[0] = self._noise_sums
+        for step in range(n_phases):
+            drawn = self._draw(Purpose.COHORT_SUMS, phase + step, active, self.sizes.size)
+            np.multiply(drawn, scale, out=ahead[step + 1])
+        np.cumsum(ahead, axis=0, out=ahead)
+        steps = np.arange(1.0, n_phases + 1).reshape(-1, 1, 1, 1)
+        counts = self.counts + float(pulls) * steps
+        self._ahead, self._counts_ahead = ahead, counts.reshape(n_phases, -1)
+        estimates = aggregate(self._local + ahead[1:] / counts, weights=self.sizes)
+        return Played(estimates, counts)
+
+    def accept(self, n_phases: int) -> None:
+        """Keep the first so many of the phases that were played last."""
+        self._noise_sums = self._ahead[n_phases]
+        self.counts = self._counts_ahead[n_phases - 1]
 
     def keep(self, going: BoolArray) -> None:
         """Forget the replications that are over."""

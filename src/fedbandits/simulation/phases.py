@@ -3,11 +3,16 @@
 The schedules do not depend on what is observed, so all replications are in the same phase with the
 same clients; they differ in which arms are active, and so in how many slots a phase takes. Where
 the estimates come from is the business of a fidelity, behind `Evidence`.
+
+Phases that are alike (no new clients, as many pulls) are looked at together, up to the first that
+drops an arm in any replication: the rules take a leading axis of phases as they take one of
+replications.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -22,12 +27,28 @@ class OutOfMemoryLimitError(Exception):
     """The statistics of these replications together would exceed the memory limit."""
 
 
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What some phases gave, one after the other.
+
+    Parameters
+    ----------
+    estimates : array, shape (phases, replications, arms)
+        Global estimates after each.
+    counts : array, shape (phases, 1, 1, groups)
+        Pulls so far of an active arm by each client of a group.
+    """
+
+    estimates: FloatArray
+    counts: FloatArray
+
+
 class Evidence(Protocol):
     """The statistics that the clients of many replications have gathered."""
 
     @property
-    def counts(self) -> FloatArray:
-        """Pulls so far of an active arm by each client of a group, shape (groups,)."""
+    def most_phases(self) -> int:
+        """How many phases can be played at once."""
         ...
 
     @property
@@ -39,8 +60,12 @@ class Evidence(Protocol):
         """Let new clients in; only their local means of active arms are ever needed."""
         ...
 
-    def play(self, phase: int, pulls: int, active: BoolArray) -> FloatArray:
-        """Pull the active arms and return the estimates, shape (replications, arms)."""
+    def play(self, phase: int, pulls: int, active: BoolArray, n_phases: int) -> Played:
+        """Pull the active arms in one or several phases that are alike; nothing is kept yet."""
+        ...
+
+    def accept(self, n_phases: int) -> None:
+        """Keep the first so many of the phases that were played last."""
         ...
 
     def keep(self, going: BoolArray) -> None:
@@ -76,74 +101,135 @@ def play_phases(game: Game, replications: IntArray, evidence_of: EvidenceFactory
         return Outcome.joined([play_phases(game, part, evidence_of) for part in parts])
 
 
+class _Standings:
+    """How all replications of a batch stand; ``rows`` are those that go on."""
+
+    def __init__(self, game: Game, rule: PhasedRule, replications: int) -> None:
+        self.rule = rule
+        self.ledger = game.ledger(replications)
+        self.rows: IntArray = np.arange(replications)
+        self.active: BoolArray = np.ones((replications, rule.n_arms), dtype=np.bool_)
+        self.clients: IntArray = np.zeros(replications, dtype=np.int64)
+        self.phases: IntArray = np.zeros(replications, dtype=np.int64)
+        self.decision_slot: IntArray = np.full(replications, -1, dtype=np.int64)
+        self.winner: IntArray = np.full(replications, -1, dtype=np.int64)
+        self.capped: BoolArray = np.zeros(replications, dtype=np.bool_)
+        self.trace: list[FloatArray] | None = [] if game.trace else None
+
+    def slots_left(self) -> IntArray:
+        return self.rule.horizon - self.ledger.slot[self.rows]
+
+    def play_out(self, over: BoolArray, planned: IntArray, clients: int) -> None:
+        """Let these rows play a phase that does not fit up to the horizon, and end."""
+        cut = cut_to_fit(planned[over], self.slots_left()[over])
+        self.ledger.play(self.rows[over], cut, clients=clients, complete=~over[over])
+        self.rows = self.rows[~over]
+
+    def decide(
+        self, phase: int, stays: BoolArray, estimates: FloatArray, clients: int
+    ) -> BoolArray:
+        """Enter what a phase has decided; return which rows are over."""
+        rows, ledger = self.rows, self.ledger
+        self.active[rows] = stays
+        self.phases[rows] = phase
+        over: BoolArray = stays.sum(axis=-1) == 1
+        self.decision_slot[rows[over]] = ledger.slot[rows[over]]
+        self.winner[rows[over]] = stays[over].argmax(axis=-1)
+        if self.rule.ends_after(phase):
+            self.capped[rows] |= ~over & (phase == self.rule.max_phases)
+            over = np.ones_like(over)
+        if over.any():
+            best = best_active(estimates[over], stays[over])
+            ledger.stay(rows[over], best, clients=clients)
+            self.rows = rows[~over]
+        return over
+
+    def remember(self, played: FloatArray, playing: BoolArray) -> None:
+        """Keep the estimates of phases, if that was asked for."""
+        if self.trace is not None:
+            for estimates in played:
+                kept = np.full(self.active.shape, np.nan)
+                kept[self.rows] = np.where(playing, estimates, np.nan)
+                self.trace.append(kept)
+
+    def outcome(self) -> Outcome:
+        return Outcome(
+            exploration=self.ledger.exploration,
+            communication=self.ledger.communication,
+            clients=self.clients,
+            phases=self.phases,
+            decision_slot=self.decision_slot,
+            winner=self.winner,
+            capped=self.capped,
+            exploration_curves=self.ledger.exploration_curves,
+            communication_curves=self.ledger.communication_curves,
+            trace=None
+            if self.trace is None
+            else np.array(self.trace).reshape(-1, *self.active.shape),
+            breakpoints=tuple(self.ledger.breakpoints()),
+        )
+
+
 def _play_in_step(
     game: Game, rule: PhasedRule, replications: IntArray, evidence: Evidence
 ) -> Outcome:
-    n = replications.size
-    ledger = game.ledger(n)
-    active = np.ones((n, rule.n_arms), dtype=np.bool_)
-    n_clients = np.zeros(n, dtype=np.int64)
-    phases = np.zeros(n, dtype=np.int64)
-    decision_slot = np.full(n, -1, dtype=np.int64)
-    winner = np.full(n, -1, dtype=np.int64)
-    capped_rows = np.zeros(n, dtype=np.bool_)
-    trace: list[FloatArray] = []
-    rows = np.arange(n)
-    phase, clients, capped = 0, 0, False
-    while rows.size:
+    standings = _Standings(game, rule, replications.size)
+    phase, clients, capped, stretch = 0, 0, False, 1
+    while standings.rows.size:
         phase += 1
         newcomers, capped = rule.admit(phase, clients, capped)
         clients += newcomers
-        n_clients[rows] = clients
-        if capped:
-            capped_rows[rows] = True
-        playing = active[rows]
-        planned = rule.plan(phase, playing)
-        fitting = cut_to_fit(planned, rule.horizon - ledger.slot[rows])
-        complete = (fitting == planned).all(axis=-1)
-        ledger.play(rows, fitting, clients=clients, complete=complete)
-        if not complete.all():
-            rows, playing, planned = rows[complete], playing[complete], planned[complete]
-            evidence.keep(complete)
-            if not rows.size:
+        standings.clients[standings.rows] = clients
+        standings.capped[standings.rows] = capped
+        planned = rule.plan(phase, standings.active[standings.rows])
+        fits = planned.sum(axis=-1) <= standings.slots_left()
+        if not fits.all():
+            standings.play_out(~fits, planned, clients)
+            evidence.keep(fits)
+            planned = planned[fits]
+            if not standings.rows.size:
                 break
+        playing = standings.active[standings.rows]
         if newcomers:
             evidence.admit(phase, newcomers, playing)
-        estimates = evidence.play(phase, int(planned[0].max()), playing)
+        fitting = int((standings.slots_left() // planned.sum(axis=-1)).min())
+        most = min(stretch, fitting, evidence.most_phases)
+        n_phases = _alike(rule, phase, clients, capped, most)
+        played = evidence.play(phase, int(planned[0].max()), playing, n_phases)
         verdict = rule.decide(
-            phase=phase,
+            phase=np.arange(phase, phase + n_phases).reshape(-1, 1, 1),
             active=playing,
-            estimates=estimates,
-            counts=evidence.counts,
+            estimates=played.estimates,
+            counts=played.counts,
             sizes=evidence.sizes,
         )
-        if game.trace:
-            trace.append(np.full(active.shape, np.nan))
-            trace[-1][rows] = np.where(playing, estimates, np.nan)
-        active[rows] = verdict.active
-        phases[rows] = phase
-        over = verdict.active.sum(axis=-1) == 1
-        decision_slot[rows[over]] = ledger.slot[rows[over]]
-        winner[rows[over]] = verdict.active[over].argmax(axis=-1)
-        if rule.ends_after(phase):
-            if phase == rule.max_phases:
-                capped_rows[rows[~over]] = True
-            over = np.ones_like(over)
+        # What follows a phase that drops an arm was played with that arm: it is not accepted.
+        drops = (verdict.active != playing).any(axis=(1, 2))
+        steps = int(drops.argmax()) + 1 if drops.any() else n_phases
+        stretch = 2 * stretch if steps == n_phases else steps
+        evidence.accept(steps)
+        everyone = np.ones(playing.shape[0], dtype=np.bool_)
+        standings.ledger.play(
+            standings.rows, planned, clients=clients, complete=everyone, times=steps
+        )
+        standings.remember(played.estimates[:steps], playing)
+        phase += steps - 1
+        over = standings.decide(
+            phase, verdict.active[steps - 1], played.estimates[steps - 1], clients
+        )
         if over.any():
-            best = best_active(verdict.estimates[over], verdict.active[over])
-            ledger.stay(rows[over], best, clients=clients)
             evidence.keep(~over)
-            rows = rows[~over]
-    return Outcome(
-        exploration=ledger.exploration,
-        communication=ledger.communication,
-        clients=n_clients,
-        phases=phases,
-        decision_slot=decision_slot,
-        winner=winner,
-        capped=capped_rows,
-        exploration_curves=ledger.exploration_curves,
-        communication_curves=ledger.communication_curves,
-        trace=np.array(trace) if game.trace else None,
-        breakpoints=tuple(ledger.breakpoints()),
-    )
+    return standings.outcome()
+
+
+def _alike(rule: PhasedRule, phase: int, clients: int, capped: bool, most: int) -> int:
+    """Return how many phases from this one on pull as often and admit nobody, up to a most."""
+    pulls, found = rule.pulls(phase), 1
+    while (
+        found < most
+        and not rule.ends_after(phase + found - 1)
+        and rule.admit(phase + found, clients, capped) == (0, capped)
+        and rule.pulls(phase + found) == pulls
+    ):
+        found += 1
+    return found

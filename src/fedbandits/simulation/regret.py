@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.rules.phased import Charge
+from fedbandits.rules.phased import Charge, cut_to_fit
 
 
 def make_grid(horizon: int, points: int) -> IntArray:
@@ -91,20 +91,34 @@ class RegretLedger:
         self.gaps = gaps
         self.horizon = horizon
         self.grid = grid
-        self.cost_at_end = cost if charge is Charge.PHASE else 0.0
-        self.cost_a_slot = cost if charge is Charge.SLOT else 0.0
+        self.cost = cost
+        self.charge = charge
         self.slot: IntArray = np.zeros(replications, dtype=np.int64)
-        self.exploration: FloatArray = np.zeros(replications)
-        self.communication: FloatArray = np.zeros(replications)
         self.exploration_curves: FloatArray = np.zeros((replications, grid.size))
         self.communication_curves: FloatArray = np.zeros((replications, grid.size))
+        # Whole numbers, so that they do not depend on how phases are grouped: client-slots on each
+        # arm, and client-messages. Exact below 2^53, which is nine million clients for 10^9 slots.
+        self._plays: FloatArray = np.zeros((replications, gaps.size))
+        self._messages: FloatArray = np.zeros(replications)
         self._cursor: IntArray = np.zeros(replications, dtype=np.int64)
         self._points: list[list[tuple[int, float, float]]] | None = (
             [[(0, 0.0, 0.0)] for _ in range(replications)] if breakpoints else None
         )
 
-    def play(self, rows: IntArray, pulls: IntArray, *, clients: int, complete: BoolArray) -> None:
-        """Account for a phase.
+    @property
+    def exploration(self) -> FloatArray:
+        """Exploration regret so far."""
+        return self._regret(self._plays)
+
+    @property
+    def communication(self) -> FloatArray:
+        """Communication regret so far."""
+        return self.cost * self._messages
+
+    def play(
+        self, rows: IntArray, pulls: IntArray, *, clients: int, complete: BoolArray, times: int = 1
+    ) -> None:
+        """Account for a phase, or for several that are alike.
 
         Parameters
         ----------
@@ -115,29 +129,22 @@ class RegretLedger:
         clients : int
             M(p).
         complete : array of bool, shape (n,)
-            Whether the phase is played to its end; else it costs no communication at its end.
+            Whether the phase is played to its end; else nothing is sent at its end.
+        times : int
+            How often it is played.
         """
         start = self.slot[rows]
         ends = pulls.cumsum(axis=-1)
-        regrets = (pulls * self.gaps).cumsum(axis=-1)
-        stop = start + ends[:, -1]
+        stop = start + times * ends[:, -1]
         reached = self.grid.searchsorted(stop, side="right")
         if (reached > self._cursor[rows]).any():
-            points, since, at = self._points_in_phase(rows, start, reached)
-            arm = (ends[at] < since[:, np.newaxis]).sum(axis=1)
-            into_arm = since - (ends - pulls)[at, arm]
-            done = regrets[at, arm] - self.gaps[arm] * (pulls[at, arm] - into_arm)
-            at_end = complete[at] & (since == ends[at, -1])
-            paid = self.cost_at_end * at_end + self.cost_a_slot * since
-            row = rows[at]
-            self.exploration_curves[row, points] = self.exploration[row] + clients * done
-            self.communication_curves[row, points] = self.communication[row] + clients * paid
+            self._draw(rows, pulls, reached, clients=clients, complete=complete)
         if self._points is not None:
-            self._keep_points(rows, pulls, clients, complete)
+            for _ in range(times):
+                self._keep_points(rows, pulls, clients, complete)
         self.slot[rows] = stop
-        self.exploration[rows] += clients * regrets[:, -1]
-        paid = self.cost_at_end * complete + self.cost_a_slot * ends[:, -1]
-        self.communication[rows] += clients * paid
+        self._plays[rows] += float(clients * times) * pulls
+        self._messages[rows] += self._sent(clients, times * complete, times * ends[:, -1])
         self._cursor[rows] = reached
 
     def stay(self, rows: IntArray, arms: IntArray, *, clients: int) -> None:
@@ -146,17 +153,17 @@ class RegretLedger:
         slope = clients * self.gaps[arms]
         later = self.grid > start[:, np.newaxis]
         beyond = self.grid - start[:, np.newaxis]
-        exploration = self.exploration[rows, np.newaxis] + slope[:, np.newaxis] * beyond
+        exploration = self._regret(self._plays[rows])[:, np.newaxis] + slope[:, np.newaxis] * beyond
         self.exploration_curves[rows] = np.where(later, exploration, self.exploration_curves[rows])
         self.communication_curves[rows] = np.where(
             later, self.communication[rows, np.newaxis], self.communication_curves[rows]
         )
-        self.exploration[rows] += slope * (self.horizon - start)
+        self._plays[rows, arms] += clients * (self.horizon - start).astype(np.float64)
         self.slot[rows] = self.horizon
         self._cursor[rows] = self.grid.size
         if self._points is not None:
-            for row in rows:
-                self._keep_point(row, self.horizon, self.exploration[row], self.communication[row])
+            for row in rows.tolist():
+                self._keep_point(row, self.horizon, self._plays[row], self._messages[row])
 
     def breakpoints(self) -> list[Breakpoints]:
         """Return the breakpoints of every replication, if they were kept."""
@@ -169,32 +176,58 @@ class RegretLedger:
             for points in self._points or ()
         ]
 
-    def _points_in_phase(
-        self, rows: IntArray, start: IntArray, reached: IntArray
-    ) -> tuple[IntArray, IntArray, IntArray]:
-        """Return the grid points that lie in a phase: which, how many slots into it, whose."""
+    def _regret(self, plays: FloatArray) -> FloatArray:
+        return np.asarray((plays * self.gaps).sum(axis=-1))
+
+    def _sent(self, clients: int, ends: FloatArray | IntArray, slots: IntArray) -> FloatArray:
+        """Return how many messages are charged for so many ends of phases and slots."""
+        charged = {Charge.PHASE: ends, Charge.SLOT: slots, Charge.NOTHING: np.zeros_like(slots)}
+        return charged[self.charge].astype(np.float64) * clients
+
+    def _draw(
+        self,
+        rows: IntArray,
+        pulls: IntArray,
+        reached: IntArray,
+        *,
+        clients: int,
+        complete: BoolArray,
+    ) -> None:
+        """Evaluate the curves at the grid points that lie in these phases."""
         first = self._cursor[rows]
         times = reached - first
         at = np.repeat(np.arange(rows.size), times)
-        before = np.repeat(times.cumsum() - times, times)
-        points = np.arange(at.size) - before + first[at]
-        return points, self.grid[points] - start[at], at
+        points = np.arange(at.size) - np.repeat(times.cumsum() - times, times) + first[at]
+        row, length = rows[at], pulls.sum(axis=-1)[at]
+        since = self.grid[points] - self.slot[row]
+        # So many phases lie behind; the point is in the next one, at its last slot at the latest.
+        behind = (since - 1) // length
+        into = since - behind * length
+        played = behind[:, np.newaxis] * pulls[at] + cut_to_fit(pulls[at], into)
+        plays = self._plays[row] + float(clients) * played
+        self.exploration_curves[row, points] = self._regret(plays)
+        ended = behind + (complete[at] & (into == length))
+        messages = self._messages[row] + self._sent(clients, ended, since)
+        self.communication_curves[row, points] = self.cost * messages
 
     def _keep_points(
         self, rows: IntArray, pulls: IntArray, clients: int, complete: BoolArray
     ) -> None:
-        for row, row_pulls, row_complete in zip(rows, pulls, complete, strict=True):
-            slot = int(self.slot[row])
-            exploration, communication = self.exploration[row], self.communication[row]
-            for n, gap in zip(row_pulls.tolist(), self.gaps.tolist(), strict=True):
+        """Keep every bend and jump of one more phase."""
+        for i, row in enumerate(rows.tolist()):
+            points = self._points[row] if self._points is not None else []
+            slot, exploration, communication = points[-1]
+            for n, gap in zip(pulls[i].tolist(), self.gaps.tolist(), strict=True):
                 if n:
                     slot += n
                     exploration += clients * n * gap
-                    communication += clients * self.cost_a_slot * n
-                    self._keep_point(row, slot, exploration, communication)
-            if row_complete and self.cost_at_end:
-                self._keep_point(row, slot, exploration, communication + clients * self.cost_at_end)
+                    if self.charge is Charge.SLOT:
+                        communication += self.cost * clients * n
+                    points.append((slot, exploration, communication))
+            if complete[i] and self.charge is Charge.PHASE:
+                points.append((slot, exploration, communication + self.cost * clients))
 
-    def _keep_point(self, row: int, slot: int, exploration: float, communication: float) -> None:
+    def _keep_point(self, row: int, slot: int, plays: FloatArray, messages: float) -> None:
         if self._points is not None:
-            self._points[row].append((slot, float(exploration), float(communication)))
+            exploration = float(self._regret(plays))
+            self._points[row].append((slot, exploration, float(self.cost * messages)))

@@ -1,0 +1,245 @@
+"""Regret on the page: interactive, as the plain value that Plotly draws."""
+
+from __future__ import annotations
+
+import html
+import math
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedbandits.experiments.figures.curves import (
+    Curve,
+    axis_label,
+    curves_by_variant,
+    is_logarithmic,
+)
+from fedbandits.experiments.figures.palette import FAINT, INK, RULE, ColourOf, given_or_in_order
+from fedbandits.experiments.tables import REGRETS, Table
+
+_AXES_HEIGHT = 380
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+
+
+def regret_page_figure(curves: Table, *, colour_of: ColourOf | None = None) -> dict[str, Any]:
+    """Return an interactive figure of the regrets, as the plain value that Plotly draws.
+
+    Every variant has a band and a line that are shown and hidden together, and buttons switch
+    between total, exploration and communication regret without showing again what was hidden.
+
+    Parameters
+    ----------
+    curves : Table
+        From `fedbandits.experiments.tables.curves_table`.
+    colour_of : mapping, optional
+        As in `regret_figure`.
+
+    Returns
+    -------
+    dict
+        ``data``, ``layout`` and ``config``, ready for JSON.
+
+    Examples
+    --------
+    >>> table = {
+    ...     "variant": ["demo"] * 2, "regret": ["total"] * 2, "slot": [50, 100],
+    ...     "mean": [8.0, 9.0], "stderr": [0.5, 0.6],
+    ... }
+    >>> band, line = regret_page_figure(table)["data"]
+    >>> line["name"], line["y"], band["legendgroup"] == line["legendgroup"]
+    ('demo', [0.0, 8.0, 9.0], True)
+    """
+    variants = curves_by_variant(curves)
+    colour_of = given_or_in_order(colour_of, variants)
+    regrets = [name for name in REGRETS if all(name in v for v in variants.values())]
+    views = {
+        name: _view(name, {label: v[name] for label, v in variants.items()}) for name in regrets
+    }
+    shown_first = views[regrets[0]].traces
+    data: list[dict[str, Any]] = []
+    for number, label in enumerate(variants):
+        data += _traces(label, f"variant-{number}", colour_of[label])
+    return {
+        "data": [trace | shown for trace, shown in zip(data, shown_first, strict=True)],
+        "layout": _layout(
+            views,
+            horizon=max(float(v[regrets[0]].slot[-1]) for v in variants.values()),
+            legend_lines=sum(1 + name.count("<br>") for name in map(_legend_name, variants)),
+        ),
+        "config": _config(),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What the traces show of one regret: a band and a line for each variant, in turn."""
+
+    traces: list[dict[str, Any]]
+    axis: dict[str, Any]
+    axis_title: str
+
+
+def _view(regret: str, curves: Mapping[str, Curve]) -> _View:
+    logarithmic = is_logarithmic(curves.values())
+    # Neither is ever below 0, and a logarithmic axis cannot show what is not above.
+    positive = [float(c.mean[c.mean > 0].min()) for c in curves.values() if c.end > 0]
+    floor = min(positive) if logarithmic else 0.0
+    traces: list[dict[str, Any]] = []
+    for curve in curves.values():
+        slots = curve.slot.tolist()
+        band = curve.band()
+        around: dict[str, Any] = {"x": [], "y": []}
+        if band is not None:
+            low, high = (np.maximum(limit, floor) for limit in band)
+            around = {"x": slots + slots[::-1], "y": _rounded([*high, *low[::-1]])}
+        digits = 0 if curve.end >= 100 else 2
+        template = f"%{{y:,.{digits}f}}"
+        line: dict[str, Any] = {"x": slots, "y": _rounded(curve.mean), "customdata": []}
+        if curve.stderr is not None:
+            line["customdata"] = _rounded(curve.stderr)
+            template += f" ± %{{customdata:,.{digits}f}}"
+        traces += [around, line | {"hovertemplate": template}]
+    axis: dict[str, Any] = {"type": "linear", "dtick": None}
+    if logarithmic:
+        decades = math.log10(max(curve.end for curve in curves.values()) / floor)
+        axis = {"type": "log", "dtick": 1 if decades > 2.5 else None}
+    return _View(traces, axis, axis_label(regret, logarithmic=logarithmic))
+
+
+def _rounded(values: Iterable[float]) -> list[float]:
+    """Return values to six digits, more than a screen shows, to keep the page small."""
+    return [float(f"{value:.6g}") for value in values]
+
+
+def _traces(label: str, group: str, colour: str) -> list[dict[str, Any]]:
+    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    name = _legend_name(label)
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": name,
+            "legendgroup": group,
+            "showlegend": False,
+            "hoverinfo": "skip",
+            "fill": "toself",
+            "fillcolor": f"rgba({red},{green},{blue},0.18)",
+            "line": {"width": 0, "color": colour},
+        },
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": name,
+            "legendgroup": group,
+            "line": {"width": 2.2, "color": colour},
+        },
+    ]
+
+
+def _legend_name(label: str) -> str:
+    """Return a label in lines, with what Plotly would take for a tag escaped."""
+    lines = textwrap.wrap(label, 44, max_lines=3, placeholder=" …")
+    return "<br>".join(html.escape(line, quote=False) for line in lines)
+
+
+def _layout(views: Mapping[str, _View], *, horizon: float, legend_lines: int) -> dict[str, Any]:
+    """Return everything but the traces, as it is while the first view is shown."""
+    first = next(iter(views.values()))
+    return {
+        "autosize": True,
+        "height": _AXES_HEIGHT + 130 + 20 * legend_lines,
+        "margin": {"l": 60, "r": 45, "t": 60, "b": 60},
+        "font": {"family": _FONT, "size": 13, "color": INK},
+        "paper_bgcolor": "white",
+        "plot_bgcolor": "white",
+        "hovermode": "x unified",
+        "hoverlabel": {"namelength": -1, "font": {"size": 12}, "bordercolor": RULE},
+        "modebar": {"orientation": "v", "bgcolor": "rgba(255,255,255,0)"},
+        # Below the axes, where long labels take nothing from them.
+        "legend": {
+            "orientation": "v",
+            "x": 0,
+            "xanchor": "left",
+            "y": -60 / _AXES_HEIGHT,
+            "yanchor": "top",
+            "itemsizing": "constant",
+            "traceorder": "normal",
+            "maxheight": 20 * legend_lines + 40,
+        },
+        "xaxis": {
+            "title": {"text": "slot t", "font": {"size": 13}},
+            "tickformat": ",d",
+            "hoverformat": ",d",
+            "unifiedhovertitle": {"text": "slot %{x:,d}"},
+            "nticks": 6,
+            "range": [0, horizon],
+            "showgrid": False,
+            "zeroline": False,
+            "linecolor": FAINT,
+            "ticks": "outside",
+        },
+        "yaxis": {
+            "tickformat": ",",
+            "exponentformat": "none",
+            "gridcolor": RULE,
+            "zeroline": False,
+            "rangemode": "tozero",
+            "automargin": True,
+            "title": {
+                "text": first.axis_title,
+                "standoff": 12,
+                "font": {"size": 13},
+            },
+            **first.axis,
+        },
+        "updatemenus": [_switch(views)],
+    }
+
+
+def _switch(views: Mapping[str, _View]) -> dict[str, Any]:
+    """Return the buttons that switch between regrets.
+
+    They replace the data of the traces, not the traces: a curve that was hidden stays hidden.
+    """
+    buttons = []
+    for name, view in views.items():
+        keys = ("x", "y", "customdata", "hovertemplate")
+        empty: dict[str, Any] = {"customdata": [], "hovertemplate": ""}
+        traces = {key: [(empty | trace)[key] for trace in view.traces] for key in keys}
+        axes = {
+            "yaxis.autorange": True,
+            "yaxis.title.text": view.axis_title,
+            **{f"yaxis.{key}": value for key, value in view.axis.items()},
+        }
+        buttons.append({"label": name, "method": "update", "args": [traces, axes]})
+    return {
+        "type": "buttons",
+        "direction": "right",
+        "active": 0,
+        "showactive": True,
+        "x": 0,
+        "xanchor": "left",
+        "y": 1.02,
+        "yanchor": "bottom",
+        "pad": {"b": 8},
+        "bgcolor": "white",
+        "bordercolor": RULE,
+        "font": {"size": 12},
+        "buttons": buttons,
+    }
+
+
+def _config() -> dict[str, Any]:
+    """Return what the reader can do with the figure."""
+    return {
+        "responsive": True,
+        "displaylogo": False,
+        # By name, because what Plotly shows on its own sends the chart to its makers' servers.
+        "modeBarButtons": [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+        "showSendToCloud": False,
+        "plotlyServerURL": "",
+        "toImageButtonOptions": {"format": "svg", "filename": "regret"},
+    }

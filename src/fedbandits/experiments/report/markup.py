@@ -1,0 +1,39 @@
+"""Values as parts of the page that show them and do nothing else."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+from fedbandits.simulation.simulator import Simulation
+
+
+def bold_label(simulation: Simulation) -> str:
+    """Return the label of a variant, in bold."""
+    return f"<b>{escape(simulation.variant.label)}</b>"
+
+
+def definitions(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return words and their meanings, both HTML, as a list."""
+    rows = "\n".join(f"<div><dt>{word}</dt><dd>{meaning}</dd></div>" for word, meaning in pairs)
+    return f"<dl>\n{rows}\n</dl>"
+
+
+def data_uri(png: bytes) -> str:
+    """Return an image as an address that holds all of it."""
+    return f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
+
+
+def json_in_script(value: Any) -> str:
+    r"""Return JSON that cannot end the script element it stands in.
+
+    Examples
+    --------
+    >>> print(json_in_script("</script>"))
+    "\u003c/script>"
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
