@@ -40,6 +40,10 @@ modest = settings(deadline=None, derandomize=True, max_examples=150)
 
 schedules = st.lists(st.integers(1, 40), min_size=1, max_size=8)
 seeds = st.integers(0, 2**32 - 1)
+every_algorithm = pytest.mark.parametrize("name", sorted(ALGORITHMS))
+every_phased_algorithm = pytest.mark.parametrize(
+    "name", ["fed2-ucb", "fed1-ucb", "centralized", "improved-ucb", "authors-baseline"]
+)
 
 
 def same_bits(a: FloatArray, b: FloatArray) -> bool:
@@ -318,7 +322,7 @@ def test_a_radius_takes_a_batch() -> None:
 def test_a_constant_that_is_no_constant_is_refused(name: str, value: float) -> None:
     with pytest.raises(InputError) as caught:
         PaperRadius(**{name: value})
-    assert caught.value.where == f"radius.{name}"
+    assert caught.value.where == name
 
 
 # Eliminations ------------------------------------------------------------------------------------
@@ -605,6 +609,28 @@ def test_a_batch_of_games_is_decided_as_each_of_them(seed: int, n_games: int, cl
         assert same_bits(together.estimates[game], alone.estimates)
 
 
+@every_phased_algorithm
+def test_several_phases_are_decided_together_as_one_after_the_other(name: str) -> None:
+    rule = made(name).rule(BELIEFS)
+    assert isinstance(rule, PhasedRule)
+    rng = np.random.default_rng(3)
+    n_phases, n_games, clients = 4, 3, 12
+    active = np.array([[True, True, True, True], [True, False, True, True], [True] * 4])
+    estimates = rng.normal(0.5, 0.2, size=(n_phases, n_games, rule.n_arms))
+    counts = rng.integers(1, 500, size=(n_phases, 1, 1, clients))
+    phases = np.arange(2, 2 + n_phases)
+    together = rule.decide(
+        phase=phases.reshape(-1, 1, 1), active=active, estimates=estimates, counts=counts
+    )
+    widths = np.broadcast_to(together.widths, estimates.shape)
+    for step, phase in enumerate(phases.tolist()):
+        alone = rule.decide(
+            phase=phase, active=active, estimates=estimates[step], counts=counts[step]
+        )
+        assert together.active[step].tolist() == alone.active.tolist()
+        assert same_bits(widths[step], np.broadcast_to(alone.widths, estimates[step].shape))
+
+
 # Improved UCB ------------------------------------------------------------------------------------
 
 
@@ -676,7 +702,6 @@ def test_the_radius_of_improved_ucb_is_never_of_a_negative_log() -> None:
 
 # Every algorithm ---------------------------------------------------------------------------------
 
-every_algorithm = pytest.mark.parametrize("name", sorted(ALGORITHMS))
 GIVEN: dict[str, Any] = {"pulls": "10", "admissions": "2^p"}
 BELIEFS = Beliefs(n_arms=4, horizon=5000, noise=0.5, spread=0.1, population=12)
 
@@ -728,9 +753,7 @@ def test_a_rule_takes_over_what_is_believed(name: str) -> None:
     assert (rule.n_arms, rule.horizon, rule.noise) == (4, 5000, 0.5)
 
 
-@pytest.mark.parametrize(
-    "name", ["fed2-ucb", "fed1-ucb", "centralized", "improved-ucb", "authors-baseline"]
-)
+@every_phased_algorithm
 def test_a_phased_rule_admits_plays_and_decides(name: str) -> None:
     rule = made(name).rule(BELIEFS)
     assert isinstance(rule, PhasedRule)

@@ -7,8 +7,8 @@ from html import escape
 
 from fedbandits.experiments.report.games import Game
 from fedbandits.experiments.report.markup import bold_label
-from fedbandits.experiments.report.wording import ROUNDING, in_words, listed
 from fedbandits.experiments.tables import chose_best, quantity
+from fedbandits.experiments.wording import ROUNDING, in_words, listed
 from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.simulation.simulator import Simulation
 

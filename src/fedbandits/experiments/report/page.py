@@ -17,8 +17,8 @@ from fedbandits.experiments.report.opening import opening
 from fedbandits.experiments.report.problem_sections import problem_sections
 from fedbandits.experiments.report.results_table import results_table
 from fedbandits.experiments.report.style import STYLE
-from fedbandits.experiments.report.wording import in_words
 from fedbandits.experiments.results import Results
+from fedbandits.experiments.wording import in_words
 
 # The browser itself refuses whatever would come from elsewhere.
 _POLICY = (

@@ -8,7 +8,7 @@ from html import escape
 from fedbandits.experiments.figures import availability_figure, image, map_names
 from fedbandits.experiments.report.games import Game
 from fedbandits.experiments.report.markup import bold_label, data_uri, definitions
-from fedbandits.experiments.report.wording import listed
+from fedbandits.experiments.wording import listed
 from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.cognitive_radio import CognitiveRadio
 from fedbandits.problems.exact import Exact

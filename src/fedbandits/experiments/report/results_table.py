@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from fedbandits.experiments.figures import ColourOf
-from fedbandits.experiments.report.wording import mean_and_error, share
+from fedbandits.experiments.wording import mean_and_error, share
 from fedbandits.simulation.fidelities import Fidelity
 
 _HEADINGS = (
