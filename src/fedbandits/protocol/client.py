@@ -120,18 +120,20 @@ class Client:
         total, squares, left = 0.0, 0.0, pulls
         while left:
             n = min(left, MOST_AT_ONCE)
-            observations = np.asarray(self._pull(arm, n), dtype=np.float64)
+            where = f"pull(arm={arm}, n={n})"
+            returned = self._pull(arm, n)
+            try:
+                observations = np.asarray(returned, dtype=np.float64)
+            except (TypeError, ValueError):
+                kind = type(returned).__name__
+                raise InputError(where, f"returned a {kind}; return {n} numbers") from None
             if observations.shape != (n,):
                 raise InputError(
-                    f"pull(arm={arm}, n={n})",
-                    f"returned an array of shape {observations.shape}; return {n} numbers",
+                    where, f"returned an array of shape {observations.shape}; return {n} numbers"
                 )
-            part = float(observations.sum())
-            if not np.isfinite(part):
-                raise InputError(
-                    f"pull(arm={arm}, n={n})", "returned an observation that is not a finite number"
-                )
-            total += part
+            if not np.isfinite(observations).all():
+                raise InputError(where, "returned an observation that is not a finite number")
+            total += float(observations.sum())
             squares += float(observations @ observations)
             left -= n
         return total, squares

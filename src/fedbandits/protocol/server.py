@@ -83,6 +83,14 @@ def _event_of(record: Record) -> _Event:
             return _Event.ENDED if decision.final else _Event.DECIDED
 
 
+def _finite(values: tuple[float, ...]) -> bool:
+    """Return whether all of these, which came from outside, are finite numbers."""
+    try:
+        return all(map(math.isfinite, values))
+    except (TypeError, OverflowError):
+        return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSnapshot:
     """All of a server's state, as plain values that compare bit for bit."""
@@ -252,7 +260,7 @@ class Server:
         run: str = "run",
         epoch: int = 1,
     ) -> Server:
-        """Return the server whose log holds these records."""
+        """Return the server whose log holds these records; the rest as when it was made."""
         server = cls(rule, arms=arms, run=run, epoch=epoch)
         for record in records:
             server._commit(record)
@@ -281,7 +289,7 @@ class Server:
     def _fault_in(self, update: Update) -> Rejection | None:
         if update.header != self.header:
             return Rejection.HEADER
-        if update.client not in self._columns:
+        if not isinstance(update.client, str) or update.client not in self._columns:
             return Rejection.CLIENT
         assignment = self.assignment
         if (
@@ -292,16 +300,16 @@ class Server:
             return Rejection.PHASE
         if update.client in self._reported:
             return Rejection.DUPLICATE
-        squares = update.squares or ()
+        squares = () if update.squares is None else update.squares
         n_arms = self.rule.n_arms
-        wants_squares = n_arms if assignment.release.squares else 0
-        if len(update.means) != n_arms or len(squares) != wants_squares:
+        wanted = (n_arms, n_arms if assignment.release.squares else 0)
+        if not (isinstance(update.means, tuple) and isinstance(squares, tuple)):
+            return Rejection.SHAPE
+        if (len(update.means), len(squares)) != wanted:
             return Rejection.SHAPE
         if update.counts != assignment.pulls:
             return Rejection.COUNTS
-        if not all(map(math.isfinite, update.means + squares)):
-            return Rejection.NOT_FINITE
-        return None
+        return None if _finite(update.means + squares) else Rejection.NOT_FINITE
 
     def _commit(self, record: Record) -> None:
         """Log a record, then apply it: the only place where the state changes."""
@@ -322,6 +330,7 @@ class Server:
         self.phase = record.assignment.phase
         self.capped = record.capped
         self.assignment = record.assignment
+        self.release = record.assignment.release
         self.slots_played += sum(record.assignment.pulls)
         for client in record.admitted:
             self._columns[client] = len(self._columns)

@@ -28,7 +28,8 @@ Number: TypeAlias = int | Fraction | float
 
 _LONGEST = 200
 _MOST_BITS = 16_384
-_TOKEN = re.compile(r"\s*(?:(\d[\d_]*(?:\.\d*)?(?:[eE][+-]?\d{1,3})?|\.\d+)|([A-Za-z_]\w*)|(.))")
+_NUMBER = r"[0-9]+(?:_[0-9]+)*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+"
+_TOKEN = re.compile(rf"\s*(?:({_NUMBER})|([A-Za-z_][A-Za-z0-9_]*)|(.))", re.DOTALL)
 
 
 class _EvaluationError(Exception):
@@ -36,16 +37,21 @@ class _EvaluationError(Exception):
 
 
 def _simplify(value: Number) -> Number:
-    if isinstance(value, Fraction) and value.denominator == 1:
-        return value.numerator
-    return value
+    """Return a value as a whole number if it is one; refuse what would take over the memory."""
+    if isinstance(value, float):
+        if math.isnan(value):
+            raise _EvaluationError("has no value")
+        return value
+    if max(abs(value.numerator), value.denominator).bit_length() > _MOST_BITS:
+        raise _EvaluationError("is too large")
+    return value.numerator if value.denominator == 1 else value
 
 
 def _divide(a: Number, b: Number) -> Number:
     if b == 0:
         raise _EvaluationError("divides by zero")
     if isinstance(a, float) or isinstance(b, float):
-        return float(a) / float(b)
+        return _as_float(a) / _as_float(b)
     return Fraction(a) / Fraction(b)
 
 
@@ -57,21 +63,44 @@ def _power(a: Number, b: Number) -> Number:
         if abs(b) * size.bit_length() > _MOST_BITS:
             raise _EvaluationError("is too large")
         return Fraction(Fraction(a) ** b)
-    if a < 0 or (a == 0 and b < 0):
-        raise _EvaluationError(f"has no real value: {float(a):g} to the power {float(b):g}")
-    return math.pow(a, b)
+    base, exponent = _as_float(a), _as_float(b)
+    if (base < 0 and not exponent.is_integer()) or (base == 0 and exponent < 0):
+        raise _EvaluationError(f"has no real value: {base:g} to the power {exponent:g}")
+    return math.pow(base, exponent)
 
 
 def _log(a: Number) -> Number:
     if a <= 0:
-        raise _EvaluationError(f"takes the log of {float(a):g}")
-    return math.log(a)
+        raise _EvaluationError(f"takes the log of {_show(a)}")
+    if isinstance(a, float):
+        return math.log(a)
+    # Apart, because either may be beyond floating point.
+    return math.log(a.numerator) - math.log(a.denominator)
 
 
 def _sqrt(a: Number) -> Number:
     if a < 0:
-        raise _EvaluationError(f"takes the square root of {float(a):g}")
-    return math.sqrt(a)
+        raise _EvaluationError(f"takes the square root of {_show(a)}")
+    return math.sqrt(_as_float(a))
+
+
+def _as_float(value: Number) -> float:
+    """Return a value in floating point; a fraction that is too small for it is no zero."""
+    found = float(value)
+    if found == 0 and value != 0:
+        raise _EvaluationError("is too close to zero for floating point")
+    return found
+
+
+def _show(value: Number) -> str:
+    """Return a value as people read it."""
+    if isinstance(value, int) and abs(value) < 10**15:
+        return str(value)
+    if isinstance(value, float) or -(10**300) < value < 10**300:
+        return f"{float(value):g}"
+    sign = "-" if value < 0 else ""
+    digits = math.log10(abs(value.numerator)) - math.log10(value.denominator)
+    return f"{sign}10^{digits:.0f}"
 
 
 _OPERATORS: dict[str, Callable[[Number, Number], Number]] = {
@@ -271,7 +300,11 @@ class Schedule:
     def __post_init__(self) -> None:
         if len(self.source) > _LONGEST:
             raise InputError("", f"a schedule of {len(self.source)} characters; {_LONGEST} at most")
-        object.__setattr__(self, "_tree", _Parser(self.source).parse())
+        try:
+            tree = _Parser(self.source).parse()
+        except RecursionError:
+            raise InputError("", f'"{self.source}" is nested too deeply') from None
+        object.__setattr__(self, "_tree", tree)
 
     @property
     def depends_on_horizon(self) -> bool:
@@ -290,7 +323,7 @@ class Schedule:
             return self._tree.evaluate(variables)
         except _EvaluationError as error:
             raise InputError("", f'"{self.source}" {error} in phase {phase}') from None
-        except OverflowError:
+        except (OverflowError, ValueError, RecursionError):
             raise InputError("", f'"{self.source}" is too large in phase {phase}') from None
 
     def pulls(self, *, phase: int, horizon: int | None) -> int:
@@ -304,19 +337,15 @@ class Schedule:
     def _whole(self, phase: int, horizon: int | None, *, at_least: int, unit: str) -> int:
         value = self.value(phase=phase, horizon=horizon)
         gives = f'"{self.source}" gives {_show(value)} {unit} in phase {phase}'
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError("", f"{gives}; it must be a finite number")
         if value < at_least:
             below_one = 0 < value < 1
             hint = " (wrap it in ceil(...))" if below_one else f" (wrap it in max({at_least}, ...))"
             raise InputError("", f"{gives}; a phase needs at least {at_least}{hint}")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise InputError("", f"{gives}; it must be a finite number")
         if value != int(value):
             raise InputError("", f"{gives}; it must be a whole number (wrap it in ceil(...))")
         return int(value)
-
-
-def _show(value: Number) -> str:
-    return str(value) if isinstance(value, int) and abs(value) < 10**15 else f"{float(value):g}"
 
 
 ScheduleLike: TypeAlias = Schedule | str | int
@@ -336,6 +365,8 @@ def as_schedule(value: ScheduleLike, where: str = "") -> Schedule:
         raise InputError(
             where, f'{value!r} is not a schedule; write an expression such as "100" or "2^p"'
         )
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS // 4:
+        raise InputError(where, "is too large for a schedule")
     try:
         return Schedule(str(value))
     except InputError as error:
