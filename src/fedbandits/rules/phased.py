@@ -205,6 +205,18 @@ class PhasedRule:
         """
         return np.where(active, min(self.pulls(phase), self.horizon), 0).astype(np.int64)
 
+    def width(
+        self, *, phase: int | IntArray, counts: npt.ArrayLike, sizes: npt.ArrayLike = 1
+    ) -> FloatArray:
+        """Return the half-width of the interval around an estimate; arguments as in `decide`."""
+        clients = clients_in(counts, sizes)
+        return self.radius(
+            pull_variance=self.noise**2 * pull_factor(counts, sizes),
+            client_variance=self.spread**2 * client_factor(clients, self.population),
+            horizon=self.horizon,
+            phase=phase,
+        )
+
     def decide(
         self,
         *,
@@ -229,13 +241,7 @@ class PhasedRule:
         sizes : array, optional
             Clients in each group.
         """
-        widths = self.radius(
-            pull_variance=self.noise**2 * pull_factor(counts, sizes),
-            client_variance=self.spread**2
-            * client_factor(clients_in(counts, sizes), self.population),
-            horizon=self.horizon,
-            phase=phase,
-        )
+        widths = self.width(phase=phase, counts=counts, sizes=sizes)
         return Verdict(
             active=eliminate(estimates, widths, active), estimates=estimates, widths=widths
         )

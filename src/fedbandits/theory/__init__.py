@@ -1,0 +1,1 @@
+"""Theory: what the paper's theorems promise, with their slips corrected."""
