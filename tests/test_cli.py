@@ -267,3 +267,10 @@ def test_a_missing_extra_is_named(file: Path, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "install the extra, fedbandits[report]" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_bounds_says_what_the_theorems_promise_or_why_nothing(file: Path) -> None:
+    done = command("bounds", file)
+    assert done.returncode == 0
+    assert "Theorem 2" in done.stdout
+    assert "the theorems are about the paper's" in done.stdout

@@ -18,6 +18,9 @@ import typer
 from fedbandits.errors import FedbanditsError, InputError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
     from fedbandits.experiments.experiment import Experiment
 
 app = typer.Typer(
@@ -116,6 +119,19 @@ def check(file: File) -> None:
         typer.echo(f"  {variant.label}: {variant.algorithm.name}, fidelity {fidelity}")
 
 
+@app.command()
+def bounds(file: File) -> None:
+    """Print what the paper's theorems promise for each variant, or why they promise nothing."""
+    from rich.console import Console  # noqa: PLC0415 - after --help
+
+    from fedbandits.experiments.bounds import bounds_of  # noqa: PLC0415 - after --help
+    from fedbandits.experiments.files import load_experiment  # noqa: PLC0415 - after --help
+    from fedbandits.experiments.text import bounds_table  # noqa: PLC0415 - after --help
+
+    experiment = load_experiment(file)
+    _print(Console(), bounds_table(experiment.title, bounds_of(experiment)))
+
+
 class _InterruptedError(Exception):
     """The user pressed Ctrl-C."""
 
@@ -156,12 +172,15 @@ def _changed(
 def _print_table(summary: dict[str, object]) -> None:
     from rich.console import Console  # noqa: PLC0415 - after --help
 
-    from fedbandits.experiments.text import summary_table  # noqa: PLC0415
+    from fedbandits.experiments.text import summary_table  # noqa: PLC0415 - after --help
 
-    console = Console()
+    _print(Console(), summary_table(summary))
+
+
+def _print(console: Console, table: Table) -> None:
     if not console.is_terminal:
         console.width = 140  # a pipe has no width of its own, and 80 columns would break labels
-    console.print(summary_table(summary))
+    console.print(table)
 
 
 def main() -> None:

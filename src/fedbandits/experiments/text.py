@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fedbandits.experiments.bounds import VariantBound
 from fedbandits.experiments.wording import in_words, share
 
 
@@ -33,6 +35,26 @@ def summary_table(summary: dict[str, Any]) -> Table:
             in_words(variant["phases"]),
             _outcome(variant),
         )
+    return table
+
+
+def bounds_table(title: str, bounds: Sequence[VariantBound]) -> Table:
+    """Return bounds on the expected total regret as a Rich table, or why there are none."""
+    table = Table(title=Text(title), title_justify="left", title_style="bold")
+    table.add_column("variant", overflow="fold")
+    table.add_column("bound on regret", justify="right", no_wrap=True)
+    for heading in ("exploration", "communication", "failure", "phases"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("by", overflow="fold")
+    for found in bounds:
+        cells = ["–"] * 5
+        if found.bound is not None:
+            terms = (found.bound.exploration, found.bound.communication, found.bound.failure)
+            first, last = found.bound.phases.min(), found.bound.phases.max()
+            cells = [f"{value:,.0f}" for value in (found.bound.total, *terms)]
+            cells.append(f"{first:,} to {last:,}")
+        by = found.reason if found.bound is None else f"Theorem {found.bound.theorem}"
+        table.add_row(Text(found.variant.label), *cells, by)
     return table
 
 
