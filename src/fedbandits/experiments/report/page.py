@@ -7,40 +7,21 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from plotly.offline import get_plotlyjs
-
 from fedbandits.experiments.figures import colours, image, regret_figure, regret_page_figure
 from fedbandits.experiments.report.games import games_of
 from fedbandits.experiments.report.glossary import WORDS
-from fedbandits.experiments.report.markup import data_uri, definitions, json_in_script
+from fedbandits.experiments.report.markup import definitions
 from fedbandits.experiments.report.opening import opening
 from fedbandits.experiments.report.problem_sections import problem_sections
 from fedbandits.experiments.report.results_table import results_table
-from fedbandits.experiments.report.style import STYLE
+from fedbandits.experiments.report.shell import html_page, live_figure
 from fedbandits.experiments.results import Results
 from fedbandits.experiments.wording import in_words
 
-# The browser itself refuses whatever would come from elsewhere.
-_POLICY = (
-    "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-)
-
-_REGRET_CAPTION = """Mean regret of each variant from the start to the horizon, added up over its
+REGRET_CAPTION = """Mean regret of each variant from the start to the horizon, added up over its
 clients; bands are 95&nbsp;% confidence intervals of the mean. <span class="screen">Point at a
 curve to read its value and standard error; click a label to hide or show its curve, double-click it
 to see it alone.</span>"""
-
-# The still image stays where the interactive figure cannot be drawn, and in print.
-_SCRIPT = """
-(function () {
-  const frame = document.getElementById("regret");
-  const made = JSON.parse(document.getElementById("regret-data").textContent);
-  frame.classList.add("live");
-  Plotly.newPlot("regret-live", made.data, made.layout, made.config).catch(function () {
-    frame.classList.remove("live");
-  });
-})();
-"""
 
 
 def report_html(results: Results, *, images: Mapping[str, bytes] | None = None) -> str:
@@ -69,64 +50,30 @@ def report_html(results: Results, *, images: Mapping[str, bytes] | None = None) 
     title, variants = summary["title"], summary["variants"]
     colour_of = colours([v["label"] for v in variants], [v["algorithm"] for v in variants])
     static = drawn.get("regret.png") or image(regret_figure(curves, title, colour_of=colour_of))
-    interactive = regret_page_figure(curves, colour_of=colour_of)
     games = games_of(results, summary["spec"])
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{escape(title)}</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<header>
-<h1>{escape(title)}</h1>
-<p class="byline">{_byline(results)}</p>
-</header>
-<main>
-<section>
-<h2>In short</h2>
-{opening(games, results.experiment.replications)}
-</section>
-<section>
-<h2>Regret over time</h2>
-<figure id="regret">
-<div id="regret-live"></div>
-<img src="{data_uri(static)}" alt="{escape(_regret_alt(variants))}">
-<figcaption>{_REGRET_CAPTION}
-<noscript>Scripts are off, so this is a still image.</noscript></figcaption>
-</figure>
-</section>
-<section>
-<h2>Results</h2>
-{results_table(variants, colour_of)}
-</section>
-<section>
-<h2>How to read this</h2>
-{definitions(WORDS)}
-</section>
-<section>
-<h2>{"The problem" if len(games) == 1 else "The problems"}</h2>
-{problem_sections(games, drawn)}
-</section>
-<section>
-<h2>To run it again</h2>
-<p>Seed {summary["seed"]}; {_versions(summary["versions"])}. The same seed and versions give the
-same numbers.</p>
+    regret = live_figure("regret", static, alt=regret_alt(variants), caption=REGRET_CAPTION)
+    again = f"""<p>Seed {summary["seed"]}; {_versions(summary["versions"])}. The same seed and
+versions give the same numbers.</p>
 <details>
 <summary>The whole experiment, as JSON</summary>
 <pre id="spec">{escape(_spec_text(summary["spec"]))}</pre>
-</details>
-</section>
-</main>
-<script>{get_plotlyjs()}</script>
-<script type="application/json" id="regret-data">{json_in_script(interactive)}</script>
-<script>{_SCRIPT}</script>
-</body>
-</html>
-"""
+</details>"""
+    return html_page(
+        title=title,
+        byline=_byline(results),
+        sections=[
+            ("In short", opening(games, results.experiment.replications)),
+            ("Regret over time", regret),
+            ("Results", results_table(variants, colour_of)),
+            ("How to read this", definitions(WORDS)),
+            (
+                "The problem" if len(games) == 1 else "The problems",
+                problem_sections(games, drawn),
+            ),
+            ("To run it again", again),
+        ],
+        figures={"regret": regret_page_figure(curves, colour_of=colour_of)},
+    )
 
 
 def _byline(results: Results) -> str:
@@ -142,7 +89,8 @@ def _replications(n: int) -> str:
     return "one replication" if n == 1 else f"{n:,} replications"
 
 
-def _regret_alt(variants: Sequence[Mapping[str, Any]]) -> str:
+def regret_alt(variants: Sequence[Mapping[str, Any]]) -> str:
+    """Return what a figure of regret shows, for those who do not see it."""
     ends = ", ".join(f"{v['label']}: {in_words(v['regret']['total'])}" for v in variants)
     return f"Curves of total regret against slot; at the horizon, {ends}."
 

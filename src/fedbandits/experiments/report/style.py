@@ -19,7 +19,7 @@ ul { padding-left: 1.25rem; }
 figure { margin: 1rem 0; }
 figure img { display: block; width: auto; max-width: min(100%, 64rem); height: auto; }
 figcaption { max-width: 60rem; margin-top: .5rem; font-size: .9rem; }
-#regret.live img, #regret:not(.live) .screen { display: none; }
+.chart-frame.live img, .chart-frame:not(.live) .screen { display: none; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .84rem; line-height: 1.35;
   font-variant-numeric: tabular-nums; }
@@ -66,8 +66,8 @@ pre { font: .8rem/1.45 ui-monospace, Menlo, Consolas, monospace; white-space: pr
   table { font-size: 7.5pt; width: 100%; }
   table th, table td { padding: .25rem .3rem; }
   tbody th { min-width: 0; }
-  #regret-live, .screen { display: none; }
-  #regret img, #regret.live img { display: block; }
+  .chart, .screen { display: none; }
+  .chart-frame img, .chart-frame.live img { display: block; }
   figure img { max-width: 100%; max-height: 100mm; }
 }
 """

@@ -1,0 +1,95 @@
+"""What every page has around its sections: head, style, and the figures that come alive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import Any
+
+from plotly.offline import get_plotlyjs
+
+from fedbandits.experiments.report.markup import data_uri, json_in_script
+from fedbandits.experiments.report.style import STYLE
+
+# The browser itself refuses whatever would come from elsewhere.
+_POLICY = (
+    "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+)
+
+# The still image stays where an interactive figure cannot be drawn, and in print.
+_SCRIPT = """
+for (const data of document.querySelectorAll("script[data-figure]")) {
+  const frame = document.getElementById(data.dataset.figure);
+  const made = JSON.parse(data.textContent);
+  frame.classList.add("live");
+  Plotly.newPlot(frame.querySelector(".chart"), made.data, made.layout, made.config)
+    .catch(function () { frame.classList.remove("live"); });
+}
+"""
+
+
+def live_figure(key: str, png: bytes, *, alt: str, caption: str) -> str:
+    """Return a still image that the figure of this key takes the place of.
+
+    Parameters
+    ----------
+    key : str
+        Its name on the page.
+    png : bytes
+        The still image.
+    alt : str
+        What it shows, for those who do not see it.
+    caption : str
+        HTML below it.
+    """
+    return f"""<figure id="{escape(key)}" class="chart-frame">
+<div class="chart"></div>
+<img src="{data_uri(png)}" alt="{escape(alt)}">
+<figcaption>{caption}
+<noscript>Scripts are off, so this is a still image.</noscript></figcaption>
+</figure>"""
+
+
+def html_page(
+    *, title: str, byline: str, sections: Iterable[tuple[str, str]], figures: Mapping[str, Any]
+) -> str:
+    """Return a page that needs no network.
+
+    Parameters
+    ----------
+    title, byline : str
+        Plain text and HTML.
+    sections : iterable of (heading, body)
+        HTML, in order.
+    figures : mapping
+        Plotly figures by the keys of `live_figure`.
+    """
+    body = "\n".join(f"<section>\n<h2>{head}</h2>\n{text}\n</section>" for head, text in sections)
+    data = "\n".join(
+        f'<script type="application/json" data-figure="{escape(key)}">'
+        f"{json_in_script(figure)}</script>"
+        for key, figure in figures.items()
+    )
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<title>{escape(title)}</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<header>
+<h1>{escape(title)}</h1>
+<p class="byline">{byline}</p>
+</header>
+<main>
+{body}
+</main>
+<script>{get_plotlyjs()}</script>
+{data}
+<script>{_SCRIPT}</script>
+</body>
+</html>
+"""
