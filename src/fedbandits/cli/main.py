@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedbandits.cli.interrupt import RunInterruptedError, interruptible
+from fedbandits.cli.reproduce import reproduce
 from fedbandits.errors import FedbanditsError, InputError
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.command()(reproduce)
 
 File = Annotated[Path, typer.Argument(help="An experiment file (TOML).", metavar="FILE")]
 
@@ -92,7 +95,10 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
         load_experiment(file), replications=replications, seed=seed, fidelity=fidelity
     )
     experiment.check()
-    with _interruptible(), nullcontext() if out is None else open_output(out) as output:
+    with (
+        interruptible("nothing was written"),
+        nullcontext() if out is None else open_output(out) as output,
+    ):
         with show_progress(experiment, quiet=quiet) as progress:
             results = experiment.run(
                 workers=workers, memory_limit=memory_limit * 2**20, progress=progress
@@ -130,19 +136,6 @@ def bounds(file: File) -> None:
 
     experiment = load_experiment(file)
     _print(Console(), bounds_table(experiment.title, bounds_of(experiment)))
-
-
-class _InterruptedError(Exception):
-    """The user pressed Ctrl-C."""
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Turn Ctrl-C into an error that reaches `main`; Click would end without a word."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise _InterruptedError from None
 
 
 def _changed(
@@ -193,6 +186,6 @@ def main() -> None:
     except FedbanditsError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(1)
-    except _InterruptedError:
-        typer.echo("interrupted; nothing was written", err=True)
+    except RunInterruptedError as error:
+        typer.echo(f"interrupted; {error}", err=True)
         sys.exit(130)

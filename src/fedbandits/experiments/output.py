@@ -83,9 +83,18 @@ def _remove_empty(folders: list[Path]) -> None:
 
 def write_results(results: Results, output: Output) -> None:
     """Write summary, tables, figures and the page."""
+    from fedbandits.experiments import report  # noqa: PLC0415 - heavy, and only needed to write
+
+    images = write_tables_and_figures(results, output)
+    page = report.report_html(results, images=images)
+    (output.staging / "report.html").write_text(page, encoding="utf-8")
+
+
+def write_tables_and_figures(results: Results, output: Output) -> dict[str, bytes]:
+    """Write all but the page; return the images by their names."""
     import polars as pl  # noqa: PLC0415 - heavy, and only needed to write
 
-    from fedbandits.experiments import figures, report  # noqa: PLC0415 - likewise
+    from fedbandits.experiments import figures  # noqa: PLC0415 - likewise
 
     folder = output.staging
     summary = json.dumps(results.summary(), indent=2, allow_nan=False)
@@ -109,5 +118,4 @@ def write_results(results: Results, output: Output) -> None:
             images[name] = figures.image(figures.availability_figure(problem), "png")
     for name, content in {**images, "regret.pdf": figures.image(figure, "pdf")}.items():
         (folder / name).write_bytes(content)
-    page = report.report_html(results, images=images)
-    (folder / "report.html").write_text(page, encoding="utf-8")
+    return images

@@ -10,7 +10,7 @@ from fedbandits.experiments.figures.encode import image
 from fedbandits.experiments.figures.labels import spread_out
 from fedbandits.experiments.figures.palette import PALETTE, ColourOf, colours
 from fedbandits.experiments.figures.regret import regret_figure
-from fedbandits.experiments.figures.regret_page import regret_page_figure
+from fedbandits.experiments.figures.regret_page import reader_config, regret_page_figure
 
 __all__ = [
     "LOG_RATIO",
@@ -21,6 +21,7 @@ __all__ = [
     "colours",
     "image",
     "map_names",
+    "reader_config",
     "regret_figure",
     "regret_page_figure",
     "spread_out",

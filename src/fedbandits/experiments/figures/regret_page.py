@@ -69,7 +69,7 @@ def regret_page_figure(curves: Table, *, colour_of: ColourOf | None = None) -> d
             horizon=max(float(v[regrets[0]].slot[-1]) for v in variants.values()),
             legend_lines=sum(1 + name.count("<br>") for name in map(_legend_name, variants)),
         ),
-        "config": _config(),
+        "config": reader_config("regret"),
     }
 
 
@@ -232,8 +232,8 @@ def _switch(views: Mapping[str, _View]) -> dict[str, Any]:
     }
 
 
-def _config() -> dict[str, Any]:
-    """Return what the reader can do with the figure."""
+def reader_config(filename: str) -> dict[str, Any]:
+    """Return what the reader can do with a figure, and what its image is called when saved."""
     return {
         "responsive": True,
         "displaylogo": False,
@@ -241,5 +241,5 @@ def _config() -> dict[str, Any]:
         "modeBarButtons": [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
         "showSendToCloud": False,
         "plotlyServerURL": "",
-        "toImageButtonOptions": {"format": "svg", "filename": "regret"},
+        "toImageButtonOptions": {"format": "svg", "filename": filename},
     }

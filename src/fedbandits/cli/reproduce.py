@@ -1,0 +1,53 @@
+"""``fedbandits reproduce``: the figures of the paper, on one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedbandits.cli.interrupt import interruptible
+
+
+def reproduce(  # noqa: PLR0917 - options of a command, all of them named
+    figures: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="fig3, fig4, fig5, fig6, fig7, fig8; all by default.", metavar="[FIGURE]..."
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Where report.html and the tables go.")
+    ] = Path("out/reproduction"),
+    replications: Annotated[
+        int | None, typer.Option("--replications", "-n", min=1, help="Instead of the files'.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", "-w", min=1, help="Processes; all cores by default.")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Run what an earlier run has left, too.")
+    ] = False,
+    show: Annotated[
+        str | None, typer.Option(help="Print an experiment file, e.g. fig4 or fig4-theory.")
+    ] = None,
+) -> None:
+    """Run the paper's experiments and draw its figures, on one page."""
+    from fedbandits.reproduce.catalogue import experiment_text  # noqa: PLC0415 - after --help
+
+    if show is not None:
+        typer.echo(experiment_text(show), nl=False)
+        return
+    from fedbandits.reproduce.reproduction import reproduce_paper  # noqa: PLC0415 - heavy
+
+    with interruptible("finished figures are kept; run it again to go on"):
+        page = reproduce_paper(
+            figures or [],
+            out,
+            replications=replications,
+            workers=workers,
+            fresh=fresh,
+            say=lambda line: typer.echo(line, err=True),
+        )
+    typer.echo(f"report: {page}")

@@ -1,0 +1,77 @@
+"""The page of the reproduction: every figure with its numbers, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from fedbandits.experiments.figures import colours, image, regret_page_figure
+from fedbandits.experiments.report.glossary import WORDS
+from fedbandits.experiments.report.markup import definitions
+from fedbandits.experiments.report.page import REGRET_CAPTION, regret_alt
+from fedbandits.experiments.report.results_table import results_table
+from fedbandits.experiments.report.shell import html_page, live_figure
+from fedbandits.experiments.tables import Table
+from fedbandits.reproduce.catalogue import PaperFigure
+from fedbandits.reproduce.misranking import CAPTION as MISRANKING_CAPTION
+from fedbandits.reproduce.misranking import misranking_figure, misranking_page_figure
+from fedbandits.reproduce.run import Reproduced
+
+TITLE = "Federated Multi-Armed Bandits, reproduced"
+_BYLINE = (
+    "The figures of Shi and Shen, “Federated Multi-Armed Bandits” (AAAI 2021), simulated with "
+    "fedbandits."
+)
+_INTRODUCTION = """<p>Each figure is drawn from simulations whose settings stand in one file that
+can be read and changed: <code>fedbandits reproduce --show fig4</code> prints it. The published
+curves come from the constants of the authors' released scripts, which are smaller than the 6 that
+carries the paper's proofs; every figure is shown with both. Bands and ± are sampling errors of the
+simulation.</p>"""
+
+
+def reproduction_page(
+    figures: Sequence[PaperFigure],
+    experiments: Mapping[str, Reproduced],
+    misranking: Table | None,
+) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    figures : sequence of PaperFigure
+        Which figures to show, in order.
+    experiments : mapping
+        Their experiments by name.
+    misranking : Table, optional
+        Figure 7, which is computed and counted instead of played.
+    """
+    live: dict[str, object] = {}
+    sections = [("What this is", _INTRODUCTION)]
+    for figure in figures:
+        parts = [f"<p>{escape(figure.caption)}</p>"]
+        for name in figure.experiments:
+            made = experiments[name]
+            variants = made.summary["variants"]
+            colour_of = colours(
+                [variant["label"] for variant in variants],
+                [variant["algorithm"] for variant in variants],
+            )
+            live[name] = regret_page_figure(made.curves, colour_of=colour_of)
+            spec = made.summary["spec"]
+            parts += [
+                f"<h3>{escape(made.summary['title'])}</h3>",
+                f"<p>{spec['replications']:,} replications of {spec['horizon']:,} slots.</p>",
+                live_figure(name, made.image, alt=regret_alt(variants), caption=REGRET_CAPTION),
+                results_table(variants, colour_of),
+            ]
+        sections.append(
+            (f"Figure {figure.key.removeprefix('fig')}: {figure.title}", "\n".join(parts))
+        )
+    if misranking is not None:
+        live["fig7"] = misranking_page_figure(misranking)
+        still = image(misranking_figure(misranking))
+        alt = "Probability of misranking against the number of clients, for two gaps."
+        shown = live_figure("fig7", still, alt=alt, caption=escape(MISRANKING_CAPTION))
+        sections.append(("Figure 7: how many clients rank the arms rightly", shown))
+    sections.append(("How to read this", definitions(WORDS)))
+    return html_page(title=TITLE, byline=_BYLINE, sections=sections, figures=live)

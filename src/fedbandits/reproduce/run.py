@@ -1,0 +1,112 @@
+"""Run the experiments of the paper, once: what is unchanged is read back instead."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fedbandits.experiments.describe import versions
+from fedbandits.experiments.output import open_output, write_tables_and_figures
+from fedbandits.experiments.tables import Table
+from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
+from fedbandits.simulation.simulator import Progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reproduced:
+    """The tables of an experiment of the paper, as they are on disk.
+
+    Parameters
+    ----------
+    name : str
+        Of the experiment.
+    summary : dict
+        What summary.json holds.
+    curves : Table
+        What curves.parquet holds.
+    image : bytes
+        regret.png.
+    reused : bool
+        Whether an earlier run had made them.
+    """
+
+    name: str
+    summary: dict[str, Any]
+    curves: Table
+    image: bytes
+    reused: bool
+
+
+def fingerprint(name: str, replications: int | None) -> str:
+    """Return what the results of an experiment depend on, as a hash.
+
+    Examples
+    --------
+    >>> fingerprint("fig4", None) == fingerprint("fig4", 7)
+    False
+    """
+    inputs = {"text": experiment_text(name), "replications": replications, "versions": versions()}
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+
+
+def reproduce_experiment(
+    name: str,
+    directory: Path,
+    *,
+    replications: int | None = None,
+    workers: int | None = None,
+    fresh: bool = False,
+    progress: Progress | None = None,
+) -> Reproduced:
+    """Run an experiment of the paper into a folder of its own, unless it is there already.
+
+    Parameters
+    ----------
+    name : str
+        Of the experiment; its folder has the same name.
+    directory : Path
+        Where the folder goes.
+    replications : int, optional
+        Instead of the file's.
+    workers : int, optional
+        Processes; all cores by default.
+    fresh : bool
+        Run it even if an earlier run is there.
+    progress : callable, optional
+        Called as replications are done.
+    """
+    folder = directory / name
+    made_from = fingerprint(name, replications)
+    if not fresh:
+        found = _read(name, folder, made_from)
+        if found is not None:
+            return found
+    experiment = paper_experiment(name)
+    if replications is not None:
+        experiment = replace(experiment, replications=replications)
+    with open_output(folder) as output:
+        results = experiment.run(workers=workers, progress=progress)
+        write_tables_and_figures(results, output)
+        (output.staging / "made-from.txt").write_text(made_from + "\n", encoding="ascii")
+    made = _read(name, folder, made_from)
+    if made is None:
+        raise RuntimeError(f"{folder} does not hold what was just written")
+    return replace(made, reused=False)
+
+
+def _read(name: str, folder: Path, made_from: str) -> Reproduced | None:
+    """Return what an earlier run left, if it was made from the same and is all there."""
+    import polars as pl  # noqa: PLC0415 - heavy, and only needed here
+
+    try:
+        if (folder / "made-from.txt").read_text(encoding="ascii").strip() != made_from:
+            return None
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        curves = pl.read_parquet(folder / "curves.parquet").to_dict(as_series=False)
+        png = (folder / "regret.png").read_bytes()
+    except (OSError, ValueError, pl.exceptions.PolarsError):
+        return None
+    return Reproduced(name=name, summary=summary, curves=curves, image=png, reused=True)
