@@ -15,8 +15,8 @@ INSTALLED := $(VENV)/.installed
 .PHONY: reproduce test bench lint constraints
 
 reproduce: $(INSTALLED)
-	$(BIN)/fedbandits run examples/figure-4.toml --out $(OUT)/figure-4
-	@echo "open $(OUT)/figure-4/report.html in a browser"
+	$(BIN)/fedbandits reproduce --out $(OUT)/reproduction
+	@echo "open $(OUT)/reproduction/report.html in a browser"
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto

@@ -39,7 +39,7 @@ from fedbandits.protocol import (
     arms_hash,
 )
 from fedbandits.protocol.client import MOST_AT_ONCE
-from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
+from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb, ImprovedUcb
 from fedbandits.rules.phased import Beliefs, PhasedRule
 from fedbandits.rules.radii import PaperRadius
 
@@ -309,6 +309,38 @@ def test_a_game_keeps_the_promises_of_its_phases(setting: Setting) -> None:
                 assert decision.final == (number == len(records) - 1)
             case _:
                 raise AssertionError(record)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_dropped_arm_keeps_its_estimate_and_width_to_the_last_bit(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rule = Fed2Ucb(pulls=5, admissions=30).rule(
+        Beliefs(n_arms=3, horizon=10_000, noise=0.1, spread=0.1)
+    )
+    server = Server(rule)
+    decisions: list[Decision] = []
+    for _ in range(4):
+        first = len(server.clients)
+        assigned = server.open([str(first + i) for i in range(30)])
+        for client in server.clients:
+            means = tuple(rng.normal([0.1, 0.9, 0.9], 0.1).tolist())
+            sent = update(phase=assigned.phase, client=client, counts=assigned.pulls, means=means)
+            assert server.receive(sent) is None
+        decisions.append(server.close())
+    assert [decision.active for decision in decisions] == [(False, True, True)] * 4
+    assert {decision.estimates[0] for decision in decisions} == {decisions[0].estimates[0]}
+    assert len({decision.estimates[1] for decision in decisions}) == 4
+
+
+def test_a_width_that_shrinks_with_the_phase_stays_as_it_was_for_a_dropped_arm() -> None:
+    rule = ImprovedUcb().rule(Beliefs(n_arms=3, horizon=10**4, noise=0.5, spread=0.0))
+    server = Server(rule)
+    play(server, lambda wanted: [Client("a", steady(0.0, 0.9, 1.0))][:wanted])
+    decisions = [r.decision for r in records_of(server) if isinstance(r, PhaseClosed)]
+    assert decisions[0].active == (False, True, True)
+    assert len(decisions) >= 3
+    assert {decision.widths[0] for decision in decisions} == {decisions[0].widths[0]}
+    assert decisions[1].widths[1] < decisions[0].widths[1]
 
 
 # The server's table ------------------------------------------------------------------------------

@@ -562,3 +562,9 @@ def test_a_grid_is_even_ascending_and_ends_at_the_horizon(horizon: int, points: 
     assert grid[0] >= 1
     assert all(a < b for a, b in pairwise(grid))
     assert grid == [-(-i * horizon // n) for i in range(1, n + 1)]
+
+
+def test_a_fine_grid_on_the_longest_horizon_does_not_overflow() -> None:
+    horizon, points = 10**15 - 1, 100_000
+    grid = make_grid(horizon, points).tolist()
+    assert grid == [-(-i * horizon // points) for i in range(1, points + 1)]

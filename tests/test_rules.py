@@ -195,10 +195,13 @@ def test_the_memory_layout_does_not_change_a_bit_of_an_aggregate(
 ) -> None:
     rng = np.random.default_rng(seed)
     means, weights = rng.normal(0.5, 10.0, size=shape), rng.random(shape)
+    shared = rng.random(shape[-1])
     plain, weighted = aggregate(means), aggregate(means, weights)
+    together = aggregate(means, shared)
     shifted = layouts(weights)
     for name, other in layouts(means).items():
         assert same_bits(aggregate(other), plain), name
+        assert same_bits(aggregate(other, shared), together), name
         assert same_bits(aggregate(other, weights), weighted), name
         assert same_bits(aggregate(means, shifted[name]), weighted), name
         assert same_bits(aggregate(other, shifted[name]), weighted), name

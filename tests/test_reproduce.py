@@ -1,0 +1,99 @@
+"""The reproduction: files that ship, runs that are kept, the page."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedbandits as fb
+from fedbandits.reproduce.catalogue import FIGURES, experiment_text, paper_experiment
+from fedbandits.reproduce.misranking import misranking_table
+from fedbandits.reproduce.reproduction import reproduce_paper
+from fedbandits.reproduce.run import reproduce_experiment
+from test_cli import command
+
+NAMES = [name for figure in FIGURES.values() for name in figure.experiments]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_shipped_experiment_is_valid_and_fast(name: str) -> None:
+    experiment = paper_experiment(name)
+    assert set(experiment.check()) == {"cohorts"}
+    assert experiment.title.startswith(f"Figure {name[3]}")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith("-theory")])
+def test_the_theorys_constants_are_6_and_all_else_is_as_the_authors_had_it(name: str) -> None:
+    authors, theory = (
+        tomllib.loads(experiment_text(key)) for key in (name.removesuffix("-theory"), name)
+    )
+    for table in (authors, theory):
+        table.pop("title")
+        for variant in table["variants"]:
+            variant.pop("radius", None)
+    assert theory == authors
+    for variant in paper_experiment(name).variants:
+        radius = getattr(variant.algorithm, "radius", fb.PaperRadius())
+        assert radius == fb.PaperRadius()
+
+
+def test_a_run_is_kept_until_something_changes(tmp_path: Path) -> None:
+    first = reproduce_experiment("fig5", tmp_path, replications=4)
+    again = reproduce_experiment("fig5", tmp_path, replications=4)
+    assert (first.reused, again.reused) == (False, True)
+    assert again.summary == first.summary
+    assert not reproduce_experiment("fig5", tmp_path, replications=5).reused
+    assert not reproduce_experiment("fig5", tmp_path, replications=5, fresh=True).reused
+    (tmp_path / "fig5" / "curves.parquet").write_bytes(b"damaged")
+    assert not reproduce_experiment("fig5", tmp_path, replications=5).reused
+
+
+def test_one_worker_and_two_give_the_same_numbers(tmp_path: Path) -> None:
+    one = reproduce_experiment("fig4", tmp_path / "one", replications=6, workers=1)
+    two = reproduce_experiment("fig4", tmp_path / "two", replications=6, workers=2)
+    assert one.curves == two.curves
+
+
+def test_the_page_shows_what_was_asked_for(tmp_path: Path) -> None:
+    lines: list[str] = []
+    page = reproduce_paper(["fig5", "fig7"], tmp_path, replications=3, say=lines.append)
+    text = page.read_text(encoding="utf-8")
+    assert [line.split(":")[0] for line in lines] == ["fig5", "fig5-theory"]
+    keys = re.findall(r'data-figure="([^"]+)"', text)
+    assert keys == ["fig5", "fig5-theory", "fig7"]
+    for key in keys:
+        assert f'<figure id="{key}"' in text
+    found = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', text, re.DOTALL)
+    assert all(json.loads(block)["data"] for block in found)
+    assert {path.name for path in tmp_path.iterdir()} == {"fig5", "fig5-theory", "report.html"}
+
+
+def test_figure_7_counts_what_the_integral_says() -> None:
+    table = misranking_table()
+    exact, counted, error = (np.array(table[key]) for key in ("exact", "counted", "counted_error"))
+    assert (abs(counted - exact) < 5 * error + 1e-4).all()
+    assert (np.array(table["bound"]) >= exact).all()
+    assert (np.array(table["printed"]) < exact).any()
+
+
+def test_the_command_shows_files_and_refuses_unknown_figures(tmp_path: Path) -> None:
+    shown = command("reproduce", "--show", "fig4")
+    assert shown.stdout == experiment_text("fig4")
+    for words in (["fig9"], ["--show", "figure4"]):
+        done = command("reproduce", *words, "--out", tmp_path / "out")
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+        assert "known: fig3" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_writes_the_page_and_says_where(tmp_path: Path) -> None:
+    done = command("reproduce", "fig5", "-n", "2", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"report: {tmp_path / 'out' / 'report.html'}\n"
+    assert "fig5-theory: done (2 of 2" in done.stderr
