@@ -545,6 +545,12 @@ REJECTED: list[tuple[str, dict[str, Any], Rejection]] = [
     ("infinity", {"means": (math.inf, 0.25, 0.75)}, Rejection.NOT_FINITE),
     ("minus infinity", {"means": (0.5, 0.25, -math.inf)}, Rejection.NOT_FINITE),
     ("beyond floating point", {"means": (0.5, 0.25, 10**400)}, Rejection.NOT_FINITE),
+    ("a word", {"means": (0.5, 0.25, "high")}, Rejection.NOT_FINITE),
+    ("means in a list", {"means": [0.5, 0.25, 0.75]}, Rejection.SHAPE),
+    ("means missing", {"means": None}, Rejection.SHAPE),
+    ("squares in a list", {"squares": []}, Rejection.SHAPE),
+    ("pulls missing", {"counts": None}, Rejection.COUNTS),
+    ("a client of no name", {"client": ["a"]}, Rejection.CLIENT),
 ]
 
 

@@ -250,7 +250,8 @@ class Recorded:
             [phases[min(phase - 1 + step, len(phases) - 1)] for phases in self.estimates]
             for step in range(n_phases)
         ]
-        return Played(np.array(estimates), self.ahead)
+        # Whatever stands where an arm is not active must not matter.
+        return Played(np.where(active, np.array(estimates), 1e300), self.ahead)
 
     def accept(self, n_phases: int) -> None:
         self.counts = self.ahead[n_phases - 1].reshape(-1)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedbandits.cli.data import app as data_app
 from fedbandits.cli.interrupt import RunInterruptedError, interruptible
 from fedbandits.cli.reproduce import reproduce
 from fedbandits.errors import FedbanditsError, InputError
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 
 app.command()(reproduce)
+app.add_typer(data_app)
 
 File = Annotated[Path, typer.Argument(help="An experiment file (TOML).", metavar="FILE")]
 

@@ -1,0 +1,60 @@
+"""``fedbandits data``: MovieLens data that the user has, brought in once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="data",
+    help="Import MovieLens data, which does not ship with the package, and show what is there.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command("import")
+def import_(
+    path: Annotated[Path, typer.Argument(metavar="PATH")],
+    groups: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            show_default="100",
+            help="Split the movies of an archive into this many groups; a user takes part only "
+            "with a rating in every one.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Which movies are in which group.")] = 0,
+) -> None:
+    """Check MovieLens data, say what is in it, and keep it in your data directory.
+
+    PATH is the HetRec-2011 zip file or folder, or a .npy file: a row a user, a column a group,
+    values from 0 to 1.
+    """
+    from fedbandits.reproduce.movielens.store import import_data  # noqa: PLC0415 - after --help
+
+    try:
+        found = import_data(path, seed=seed, n_groups=groups)
+    except KeyboardInterrupt:
+        typer.echo("interrupted; nothing was written", err=True)
+        raise typer.Exit(130) from None
+    typer.echo(found.report())
+
+
+@app.command()
+def show() -> None:
+    """Print what is imported, and where it is kept."""
+    from fedbandits.reproduce.movielens.location import data_directory  # noqa: PLC0415 - likewise
+    from fedbandits.reproduce.movielens.store import imported  # noqa: PLC0415 - after --help
+
+    found = imported()
+    if not found:
+        typer.echo(f"no data imported in {data_directory()}")
+        typer.echo("bring it in with: fedbandits data import PATH")
+        typer.echo("PATH is the zip file of https://grouplens.org/datasets/hetrec-2011/, or a .npy")
+    for data in found:
+        typer.echo(data.report())

@@ -1,0 +1,26 @@
+"""MovieLens: the game of the paper's figure 6, and the real clients and ratings behind it.
+
+Three problems: *as released* (local means drawn around the 100 group means, which ship with the
+package), *real clients* (a row of local means for every user) and *real ratings* (a client's
+observations are its own ratings). The last two need data that may not be passed on; whoever has it
+imports it once with ``fedbandits data import PATH``.
+"""
+
+from fedbandits.reproduce.movielens.groups import as_released, group_means
+from fedbandits.reproduce.movielens.store import (
+    Imported,
+    import_data,
+    imported,
+    load_real_clients,
+    load_real_ratings,
+)
+
+__all__ = [
+    "Imported",
+    "as_released",
+    "group_means",
+    "import_data",
+    "imported",
+    "load_real_clients",
+    "load_real_ratings",
+]

@@ -1,0 +1,131 @@
+"""A checked file: facts about a table, the table, and a hash over both.
+
+A NumPy archive (.npz) without pickles: ``facts`` is JSON, ``table`` the array, ``sha256`` the hash.
+It says itself what it is (``format``, ``version``), and it is written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fedbandits.errors import InputError
+
+FORMAT = "fedbandits-movielens"
+VERSION = 1
+AGAIN = "import the data once more: fedbandits data import PATH"
+
+# What the readers of zip, .npy and JSON raise when bytes are not what they were; a flipped bit can
+# also ask for a place before the start, a password, or more memory than there is.
+_DAMAGE = (
+    ValueError,
+    KeyError,
+    EOFError,
+    zipfile.BadZipFile,
+    zlib.error,
+    OSError,
+    RuntimeError,
+    MemoryError,
+)
+
+Table: TypeAlias = npt.NDArray[np.float64] | npt.NDArray[np.uint32]
+
+
+def write_container(file: Path, facts: Mapping[str, Any], table: Table) -> None:
+    """Write a file in one step: whoever looks finds the old one or all of the new one.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
+    """
+    described = {"format": FORMAT, "version": VERSION, **facts}
+    text = json.dumps(described, sort_keys=True, ensure_ascii=True).encode("ascii")
+    # One byte order, so that the same import has the same hash on every machine.
+    stored = np.ascontiguousarray(table, dtype=table.dtype.newbyteorder("<"))
+    staging: str | None = None
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, staging = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)
+        with os.fdopen(handle, "wb") as stream:
+            np.savez_compressed(
+                stream,
+                facts=np.frombuffer(text, dtype=np.uint8),
+                table=stored,
+                sha256=np.frombuffer(_digest(text, stored), dtype=np.uint8),
+            )
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(staging).replace(file)
+    except OSError as error:
+        raise InputError(
+            str(file),
+            f"cannot be written: {error.strerror or error}; set FEDBANDITS_DATA to another "
+            "directory",
+        ) from None
+    finally:
+        if staging is not None:
+            Path(staging).unlink(missing_ok=True)
+
+
+def read_container(file: Path) -> tuple[dict[str, Any], npt.NDArray[Any]] | None:
+    """Return the facts and the table of a file, or None if there is no such file.
+
+    Raises
+    ------
+    InputError
+        If it is damaged, or of another version.
+    """
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(str(file), f"cannot be read: {error.strerror or error}") from None
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as members:
+            # Member by member rather than `np.load` of the whole: that guesses what the file is.
+            parts = {name: _member(members, name) for name in ("facts", "table", "sha256")}
+        text = parts["facts"].tobytes()
+        facts = json.loads(text)
+    except _DAMAGE as error:
+        raise InputError(str(file), f"is damaged ({error}); {AGAIN}") from None
+    # The version first: the hash of another version may be over something else.
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        raise InputError(str(file), f"is not a file of imported MovieLens data; {AGAIN}")
+    if facts.get("version") != VERSION:
+        raise InputError(
+            str(file), f"has version {facts.get('version')!r} where {VERSION} is known; {AGAIN}"
+        )
+    if parts["sha256"].tobytes() != _digest(text, parts["table"]):
+        raise InputError(str(file), f"is damaged (its hash is another one); {AGAIN}")
+    parts["table"].setflags(write=False)
+    return facts, parts["table"]
+
+
+def _member(members: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+    with members.open(f"{name}.npy") as stream:
+        array: npt.NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+    return array
+
+
+def _digest(text: bytes, table: npt.NDArray[Any]) -> bytes:
+    """Return the hash over the facts and over shape, type and values of the table."""
+    shape = f"{table.dtype.str} {table.shape}".encode("ascii")
+    content = hashlib.sha256()
+    for part in (text, shape, np.ascontiguousarray(table).tobytes()):
+        # Lengths, so that nothing can move from one part to the next.
+        content.update(len(part).to_bytes(8, "little"))
+        content.update(part)
+    return content.digest()

@@ -1,0 +1,258 @@
+"""Ratings of the HetRec-2011 MovieLens archive: read, split into groups, counted.
+
+The archive is ``hetrec2011-movielens-2k-v2.zip`` of GroupLens (non-commercial use;
+https://grouplens.org/datasets/hetrec-2011/): tab separated, with or without a header, CRLF or LF.
+
+**Groups that a client never rated.** A game needs a local mean for every arm of every client, so a
+user takes part as a client only if it rated at least one movie of *every* group. Nothing is made
+up for the others: zero would say that they disliked what they never saw, and their own average
+that all groups are alike to them. The price is that with 100 groups only users with some 500
+ratings and more remain: keen ones, not a random sample of all. Fewer groups keep more users.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedbandits.errors import InputError
+from fedbandits.reproduce.movielens.archive import Source, find_archive
+from fedbandits.rules.arrays import IntArray
+
+N_LEVELS = 10
+"""Ratings go from 0.5 to 5 stars in steps of 0.5: a level is a number of half stars, 1 to 10."""
+
+MOST_RATINGS = 10_000_000
+"""Twelve times the original: what is held in memory stays bounded, whatever the file says."""
+
+_LEVEL_OF = {
+    text.encode(): level
+    for level in range(1, N_LEVELS + 1)
+    for text in {f"{level / 2:g}", f"{level / 2:.1f}"}
+}
+_LONGEST_NUMBER = 18  # digits that certainly fit into 64 bits
+_HEADERS = {"ratings": (b"userid", b"movieid", b"rating"), "movies": (b"id",)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ratings:
+    """Who rated what, and how.
+
+    Parameters
+    ----------
+    users, movies, levels : array of int, shape (ratings,)
+        The user, the movie and the number of half stars (1 to 10), a movie once a user.
+    catalogue : array of int
+        All movies, rated or not, ascending.
+    repeated : int
+        How many ratings were left out because the same user rated the same movie again later in
+        the file.
+    """
+
+    users: IntArray
+    movies: IntArray
+    levels: IntArray
+    catalogue: IntArray
+    repeated: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupedRatings:
+    """The clients' own ratings, group by group.
+
+    Parameters
+    ----------
+    counts : array of int, shape (clients, groups, 10)
+        How often the client gave 0.5, 1, …, 5 stars to a movie of the group. At least one of them
+        in every group.
+    n_users : int
+        How many users there are, with those who did not rate every group.
+    """
+
+    counts: IntArray
+    n_users: int
+
+
+def read_ratings(path: Path) -> Ratings:
+    """Return the ratings of a HetRec archive.
+
+    If ``movies.dat`` is there, its movies are the catalogue; else the rated ones are. Of the two
+    files of ratings, which say the same, ``user_ratedmovies.dat`` is read if both are there.
+
+    Parameters
+    ----------
+    path : Path
+        The zip file, the folder it was unpacked to, or a file of ratings.
+
+    Raises
+    ------
+    InputError
+        If something is missing or wrong; the message names the file and the line.
+    """
+    archive = find_archive(path)
+    users, movies, levels = _read_table(archive.ratings)
+    last, repeated = _last_of_each(users, movies)
+    users, movies, levels = users[last], movies[last], levels[last]
+    listed = movies if archive.movies is None else _read_catalogue(archive.movies)
+    return Ratings(
+        users=users,
+        movies=movies,
+        levels=levels,
+        catalogue=np.union1d(listed, movies),
+        repeated=repeated,
+    )
+
+
+def split_movies(n_movies: int, *, n_groups: int, seed: int) -> IntArray:
+    """Return a random group for every movie; the sizes of the groups differ by at most one.
+
+    Examples
+    --------
+    >>> groups = split_movies(7, n_groups=3, seed=0)
+    >>> np.bincount(groups)
+    array([3, 2, 2])
+    """
+    if n_groups < 2:
+        raise InputError("groups", f"{n_groups} is no game; it needs at least 2")
+    if n_groups > n_movies:
+        raise InputError("groups", f"{n_groups:,} groups of {n_movies:,} movies; ask for fewer")
+    if seed < 0:
+        raise InputError("seed", f"{seed} is negative; give a number >= 0")
+    return np.random.default_rng(seed).permutation(n_movies) % n_groups
+
+
+def group_ratings(ratings: Ratings, *, n_groups: int, seed: int) -> GroupedRatings:
+    """Return the ratings of the users who rated a movie of every group, in ascending user number.
+
+    Parameters
+    ----------
+    ratings : Ratings
+        Who rated what.
+    n_groups : int
+        How many groups the movies are split into: the arms.
+    seed : int
+        Which movies are in which group.
+
+    Raises
+    ------
+    InputError
+        If no user rated all groups.
+
+    Examples
+    --------
+    >>> ratings = Ratings(
+    ...     users=np.array([7, 7, 8]),
+    ...     movies=np.array([1, 2, 1]),
+    ...     levels=np.array([9, 3, 10]),
+    ...     catalogue=np.array([1, 2]),
+    ... )
+    >>> grouped = group_ratings(ratings, n_groups=2, seed=0)
+    >>> grouped.n_users, grouped.counts.shape, grouped.counts.sum()
+    (2, (1, 2, 10), np.int64(2))
+    """
+    group_of = split_movies(ratings.catalogue.size, n_groups=n_groups, seed=seed)
+    groups = group_of[np.searchsorted(ratings.catalogue, ratings.movies)]
+    numbers, rows = np.unique(ratings.users, return_inverse=True)
+    rated = np.unique(rows * n_groups + groups)
+    n_rated = np.bincount(rated // n_groups, minlength=numbers.size)
+    takes_part = n_rated == n_groups
+    if not takes_part.any():
+        raise InputError(
+            "groups",
+            f"no user rated a movie of each of the {n_groups} groups (at most {n_rated.max()} of "
+            "them); ask for fewer groups",
+        )
+    client_of = np.cumsum(takes_part) - 1
+    kept = takes_part[rows]
+    cells = client_of[rows[kept]] * n_groups + groups[kept]
+    # A client has at least one rating in each cell, so there are no more cells than ratings.
+    shape = (int(takes_part.sum()), n_groups, N_LEVELS)
+    places = cells * N_LEVELS + ratings.levels[kept] - 1
+    counts = np.bincount(places, minlength=shape[0] * shape[1] * shape[2]).reshape(shape)
+    return GroupedRatings(counts=counts.astype(np.int64), n_users=int(numbers.size))
+
+
+def _read_table(source: Source) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the first three columns of a file of ratings, the third in half stars."""
+    users, movies, levels = array("q"), array("q"), array("b")
+    n_fields = 0
+    for number, line in source.lines():
+        fields = line.split(b"\t")
+        if not line or (number == 1 and _is_header(fields, "ratings")):
+            continue
+        if n_fields == 0:
+            n_fields = max(len(fields), 3)
+        if len(fields) != n_fields:
+            raise InputError(
+                source.where(number),
+                f"{_quoted(line)} has {len(fields)} fields separated by tabs where {n_fields} "
+                "belong",
+            )
+        level = _LEVEL_OF.get(fields[2])
+        if level is None:
+            raise InputError(
+                source.where(number),
+                f"rating {_quoted(fields[2])}; ratings go from 0.5 to 5 in steps of 0.5",
+            )
+        if len(users) == MOST_RATINGS:
+            raise InputError(
+                source.where(number), f"more than {MOST_RATINGS:,} ratings; the original has fewer"
+            )
+        users.append(_whole_number(fields[0], "user", source, number))
+        movies.append(_whole_number(fields[1], "movie", source, number))
+        levels.append(level)
+    if not users:
+        raise InputError(source.where(), "holds no ratings")
+    return (
+        np.array(users, dtype=np.int64),
+        np.array(movies, dtype=np.int64),
+        np.array(levels, dtype=np.int64),
+    )
+
+
+def _read_catalogue(source: Source) -> IntArray:
+    """Return the movies of ``movies.dat``: its first column.
+
+    Its titles are in ISO-8859-1 and are not looked at, so nothing needs to be decoded.
+    """
+    movies = array("q")
+    for number, line in source.lines():
+        fields = line.split(b"\t", 1)
+        if not line or (number == 1 and _is_header(fields, "movies")):
+            continue
+        if len(movies) == MOST_RATINGS:
+            raise InputError(
+                source.where(number), f"more than {MOST_RATINGS:,} movies; the original has fewer"
+            )
+        movies.append(_whole_number(fields[0], "movie", source, number))
+    return np.array(movies, dtype=np.int64)
+
+
+def _last_of_each(users: IntArray, movies: IntArray) -> tuple[IntArray, int]:
+    """Return where each pair of user and movie stands last, and how many stand before that."""
+    order = np.lexsort((movies, users))  # stable: ratings of one pair stay in the file's order
+    changes = (np.diff(users[order]) != 0) | (np.diff(movies[order]) != 0)
+    last = order[np.append(changes, True)]
+    return last, int(users.size - last.size)
+
+
+def _is_header(fields: list[bytes], table: str) -> bool:
+    names = _HEADERS[table]
+    return tuple(field.strip().lower() for field in fields[: len(names)]) == names
+
+
+def _whole_number(field: bytes, what: str, source: Source, number: int) -> int:
+    if not field.isdigit() or len(field) > _LONGEST_NUMBER:
+        raise InputError(
+            source.where(number), f"{what} {_quoted(field)} is not the number of a {what}"
+        )
+    return int(field)
+
+
+def _quoted(text: bytes) -> str:
+    """Return the beginning of something unexpected, safe to print."""
+    shown = text[:40].decode("iso-8859-1")
+    return repr(shown if len(text) <= 40 else f"{shown}…")

@@ -1,0 +1,357 @@
+"""Imported data: checked once, kept in the user's data directory, loaded as games.
+
+A matrix and an archive may both be imported; each replaces the former one of its kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from fedbandits.errors import InputError
+from fedbandits.problems.exact import Exact
+from fedbandits.problems.laws import Empirical, Gaussian
+from fedbandits.problems.problem import best_arm, gap
+from fedbandits.reproduce.movielens.container import (
+    AGAIN,
+    Table,
+    read_container,
+    write_container,
+)
+from fedbandits.reproduce.movielens.hetrec import N_LEVELS, group_ratings, read_ratings
+from fedbandits.reproduce.movielens.location import data_directory
+from fedbandits.reproduce.movielens.matrix import MAGIC, read_matrix
+from fedbandits.rules.arrays import FloatArray
+
+Kind: TypeAlias = Literal["matrix", "ratings"]
+"""What was imported: a matrix of local means, or the ratings of a HetRec archive."""
+
+DEFAULT_GROUPS = 100
+"""As many as in the paper."""
+
+_CONTENT = {
+    "matrix": "table[m, k] is the local mean of client m and arm k (a group of movies), in [0, 1]",
+    "ratings": "table[m, k, j] is how often client m gave (j + 1) / 2 of 5 stars to movies of arm "
+    "k (a group of movies); a client has at least one rating of every arm",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an import found, and where it is kept.
+
+    Parameters
+    ----------
+    kind : {"matrix", "ratings"}
+        A matrix of local means, or the ratings of a HetRec archive.
+    source : str
+        The name of the file or folder that was imported.
+    file : Path
+        Where it is kept.
+    users, clients : int
+        How many users the data has, and how many of them take part: those with a value for every
+        group.
+    movies, movies_rated, ratings, repeated, seed : int, optional
+        How many movies were split into groups with which seed, how many of them anybody rated,
+        how many ratings there are, and how many were left out since the user rated the movie again
+        later. None for a matrix, which does not say.
+    groups : int
+        How many groups of movies there are: the arms.
+    gap : float
+        Δ, between the best and the second best global mean.
+    spread : float
+        Standard deviation of local means within a group (divisor clients − 1), averaged over the
+        groups.
+    best_arm : int
+        The group with the highest global mean, counted from 0.
+    """
+
+    kind: Kind
+    source: str
+    file: Path
+    users: int
+    clients: int
+    movies: int | None = None
+    movies_rated: int | None = None
+    ratings: int | None = None
+    repeated: int | None = None
+    seed: int | None = None
+    groups: int
+    gap: float
+    spread: float
+    best_arm: int
+
+    def report(self) -> str:
+        """Return all of it in words, several lines.
+
+        Examples
+        --------
+        >>> print(Imported(
+        ...     kind="matrix", source="means.npy", file=Path("movielens-matrix.npz"), users=2113,
+        ...     clients=2113, groups=100, gap=0.0053182, spread=0.2565, best_arm=0,
+        ... ).report())
+        MovieLens matrix, imported from means.npy
+          users     2,113
+          groups    100, as they are in the matrix
+          clients   2,113: all users
+          gap Δ     0.005318, between arm 0 and the second best
+          spread    0.2565, the standard deviation of clients within a group
+          stored as movielens-matrix.npz
+        """
+        rows = [("users", f"{self.users:,}")]
+        if self.kind == "matrix":
+            rows.append(("groups", f"{self.groups:,}, as they are in the matrix"))
+        else:
+            rows += [
+                ("movies", f"{self.movies:,}, of which {self.movies_rated:,} were rated"),
+                ("ratings", f"{self.ratings:,}{self._without_repeated()}"),
+                ("groups", f"{self.groups:,}, movies split at random with seed {self.seed}"),
+            ]
+        rows += [
+            ("clients", f"{self.clients:,}: {self._who_takes_part()}"),
+            ("gap Δ", f"{self.gap:.4g}, between arm {self.best_arm} and the second best"),
+            ("spread", f"{self.spread:.4g}, the standard deviation of clients within a group"),
+            ("stored as", str(self.file)),
+        ]
+        lines = (f"  {word:<9} {text}" for word, text in rows)
+        return "\n".join((f"MovieLens {self.kind}, imported from {self.source}", *lines))
+
+    def _who_takes_part(self) -> str:
+        if self.clients == self.users:
+            return "all users"
+        return (
+            f"the users who rated a movie of every group; the other {self.users - self.clients:,} "
+            "are left out (fewer groups keep more)"
+        )
+
+    def _without_repeated(self) -> str:
+        if not self.repeated:
+            return ""
+        return f", after {self.repeated:,} were left out that the user gave anew further on"
+
+
+def import_data(
+    path: str | Path,
+    *,
+    seed: int = 0,
+    n_groups: int | None = None,
+    directory: str | Path | None = None,
+) -> Imported:
+    """Check MovieLens data and keep it in the user's data directory.
+
+    Of an archive, only users who rated at least one movie of every group become clients (why is
+    said in `fedbandits.reproduce.movielens.hetrec`); of a matrix, all users do.
+
+    Parameters
+    ----------
+    path : str or Path
+        The zip file or the folder of HetRec-2011, or a .npy file with a row a user and a column a
+        group.
+    seed : int
+        Which movies are in which group. A matrix has its groups already.
+    n_groups : int, optional
+        How many groups the movies of an archive are split into, 100 by default. If it is given for
+        a matrix, that must have as many.
+    directory : str or Path, optional
+        Where to keep it; `data_directory()` by default.
+
+    Raises
+    ------
+    InputError
+        If the data is not as it should be (file and line are named) or cannot be stored.
+    """
+    path = Path(path)
+    if _is_matrix(path):
+        facts, table = _of_matrix(path, n_groups)
+    else:
+        facts, table = _of_archive(path, DEFAULT_GROUPS if n_groups is None else n_groups, seed)
+    file = _file(facts["kind"], directory)
+    write_container(file, facts, table)
+    return _described(file, facts, table)
+
+
+def imported(*, directory: str | Path | None = None) -> tuple[Imported, ...]:
+    """Return what is imported: nothing, a matrix, ratings, or both.
+
+    Examples
+    --------
+    >>> imported(directory="no such directory")
+    ()
+    """
+    kinds = [_file(kind, directory) for kind in get_args(Kind)]
+    found = [(file, _loaded(file)) for file in kinds]
+    return tuple(_described(file, *loaded) for file, loaded in found if loaded is not None)
+
+
+def load_real_clients(
+    *,
+    kind: Kind | None = None,
+    noise: float = 0.2,
+    name: str = "movielens-real-clients",
+    directory: str | Path | None = None,
+) -> Exact | None:
+    """Return the game of the real clients, or None if nothing was imported.
+
+    They are a finite population: a row of the matrix, or a user's mean ratings of the groups
+    (stars / 5), are a client's local means. Observations are normal around them.
+
+    Parameters
+    ----------
+    kind : {"matrix", "ratings"}, optional
+        Which import to take; by default the matrix, or the ratings if there is none.
+    noise : float
+        σ.
+    name : str
+        What the random streams are keyed by.
+    directory : str or Path, optional
+        Where to look; `data_directory()` by default.
+
+    Raises
+    ------
+    InputError
+        If what is stored is damaged.
+
+    Examples
+    --------
+    >>> load_real_clients(directory="no such directory") is None
+    True
+    """
+    for wanted in get_args(Kind) if kind is None else (kind,):
+        loaded = _loaded(_file(wanted, directory))
+        if loaded is not None:
+            return Exact(local_means=_local_means(*loaded), noise=Gaussian(noise), name=name)
+    return None
+
+
+def load_real_ratings(
+    *, name: str = "movielens-real-ratings", directory: str | Path | None = None
+) -> Exact | None:
+    """Return the game in which clients observe their own ratings, or None without an archive.
+
+    An observation is drawn from the client's ratings of the movies of a group, with replacement;
+    stars / 5, so that it lies in [0, 1].
+
+    Parameters
+    ----------
+    name : str
+        What the random streams are keyed by.
+    directory : str or Path, optional
+        Where to look; `data_directory()` by default.
+
+    Raises
+    ------
+    InputError
+        If what is stored is damaged.
+
+    Examples
+    --------
+    >>> load_real_ratings(directory="no such directory") is None
+    True
+    """
+    loaded = _loaded(_file("ratings", directory))
+    if loaded is None:
+        return None
+    _, counts = loaded
+    noise = _empirical(counts)
+    means = noise.cell_means().reshape(counts.shape[:2])
+    return Exact(local_means=means, noise=noise, name=name)
+
+
+def _is_matrix(path: Path) -> bool:
+    try:
+        if path.is_dir():
+            return False
+        with path.open("rb") as stream:
+            start = stream.read(len(MAGIC))
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror or error}") from None
+    # A file that says .npy is read as one, and refused as one if it is not.
+    return start == MAGIC or path.suffix == ".npy"
+
+
+def _of_matrix(path: Path, n_groups: int | None) -> tuple[dict[str, Any], Table]:
+    means = read_matrix(path)
+    users, groups = means.shape
+    if n_groups is not None and n_groups != groups:
+        raise InputError(
+            "groups", f"{n_groups} where the matrix has {groups} columns; leave it out"
+        )
+    facts = {
+        "kind": "matrix",
+        "content": _CONTENT["matrix"],
+        "source": path.resolve().name,
+        "users": users,
+    }
+    return facts, means
+
+
+def _of_archive(path: Path, n_groups: int, seed: int) -> tuple[dict[str, Any], Table]:
+    ratings = read_ratings(path)
+    grouped = group_ratings(ratings, n_groups=n_groups, seed=seed)
+    facts = {
+        "kind": "ratings",
+        "content": _CONTENT["ratings"],
+        "source": path.resolve().name,
+        "users": grouped.n_users,
+        "movies": int(ratings.catalogue.size),
+        "movies_rated": int(np.unique(ratings.movies).size),
+        "ratings": int(ratings.levels.size),
+        "repeated": ratings.repeated,
+        "seed": seed,
+    }
+    return facts, grouped.counts.astype(np.uint32)
+
+
+def _file(kind: Kind, directory: str | Path | None) -> Path:
+    folder = data_directory() if directory is None else Path(directory)
+    return folder / f"movielens-{kind}.npz"
+
+
+def _loaded(file: Path) -> tuple[dict[str, Any], npt.NDArray[Any]] | None:
+    loaded = read_container(file)
+    if loaded is not None and f"movielens-{loaded[0].get('kind')}.npz" != file.name:
+        raise InputError(str(file), f"holds a {loaded[0].get('kind')}, not what it says; {AGAIN}")
+    return loaded
+
+
+def _local_means(facts: dict[str, Any], table: npt.NDArray[Any]) -> FloatArray:
+    if facts["kind"] == "matrix":
+        return np.asarray(table, dtype=np.float64)
+    return _empirical(table).cell_means().reshape(table.shape[:2])
+
+
+def _empirical(counts: npt.NDArray[Any]) -> Empirical:
+    """Return the law of ratings that are counted by level, as that of their lists would be."""
+    cells = counts.reshape(-1, N_LEVELS).astype(np.int64)
+    occurring = np.flatnonzero(cells.any(axis=0))
+    sizes = cells.sum(axis=1)
+    # Level j is j / 2 of 5 stars: a tenth each.
+    support = (occurring + 1) / N_LEVELS
+    shares = np.ascontiguousarray(cells[:, occurring] / sizes[:, np.newaxis])  # read by rows
+    return Empirical(support, shares, sizes)
+
+
+def _described(file: Path, facts: dict[str, Any], table: npt.NDArray[Any]) -> Imported:
+    means = _local_means(facts, table)
+    game = Exact(local_means=means, noise=Gaussian(0.0))
+    clients, groups = means.shape
+    return Imported(
+        kind=facts["kind"],
+        source=facts["source"],
+        file=file,
+        users=facts["users"],
+        clients=clients,
+        movies=facts.get("movies"),
+        movies_rated=facts.get("movies_rated"),
+        ratings=facts.get("ratings"),
+        repeated=facts.get("repeated"),
+        seed=facts.get("seed"),
+        groups=groups,
+        gap=gap(game),
+        spread=float(means.std(axis=0, ddof=1).mean()) if clients > 1 else 0.0,
+        best_arm=best_arm(game),
+    )
