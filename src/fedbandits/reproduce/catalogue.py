@@ -115,11 +115,3 @@ def paper_experiment(name: str) -> Experiment:
     ['f = 10', 'f = 50', 'f = 100']
     """
     return read_experiment(tomllib.loads(experiment_text(name)))
-
-
-def chosen_figures(keys: list[str]) -> list[PaperFigure]:
-    """Return the figures with these keys, all of them by default."""
-    for key in keys:
-        if key not in FIGURES:
-            raise InputError("", f'"{key}" is not a figure; {nearest(key, FIGURES)}')
-    return [figure for figure in FIGURES.values() if not keys or figure.key in keys]

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from fedbandits.experiments.figures import PALETTE, reader_config
 from fedbandits.experiments.figures.style import house_style
 from fedbandits.experiments.tables import Table
+from fedbandits.rules.arrays import FloatArray
 from fedbandits.theory.sampling import (
     misranking_as_printed,
     misranking_bound,
@@ -34,6 +35,11 @@ CAPTION = (
 )
 
 
+def misranking_gaps(gap: float) -> FloatArray:
+    """Return Δ_k of the arms other than the best, which stands ``gap`` above the second."""
+    return 0.77 + gap - _OTHERS
+
+
 def misranking_table(seed: int = 2021) -> Table:
     """Return the probability for every gap and number of clients: exact, counted and bounded.
 
@@ -46,7 +52,7 @@ def misranking_table(seed: int = 2021) -> Table:
     rng = np.random.default_rng(np.random.SeedSequence([seed, 7]))
     table: Table = {key: [] for key in ("gap", "clients", *_WAYS, "counted_error")}
     for gap in GAPS:
-        gaps = 0.77 + gap - _OTHERS
+        gaps = misranking_gaps(gap)
         averages = np.append(-gaps, 0.0)
         exact = misranking_probability(gaps, SPREAD, _CLIENTS)
         table["gap"] += [gap] * _CLIENTS.size

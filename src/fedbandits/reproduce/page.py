@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import Any
 
 from fedbandits.experiments.figures import colours, image, regret_page_figure
 from fedbandits.experiments.report.glossary import WORDS
@@ -13,6 +14,7 @@ from fedbandits.experiments.report.results_table import results_table
 from fedbandits.experiments.report.shell import html_page, live_figure
 from fedbandits.experiments.tables import Table
 from fedbandits.reproduce.catalogue import PaperFigure
+from fedbandits.reproduce.claims import LEVEL
 from fedbandits.reproduce.misranking import CAPTION as MISRANKING_CAPTION
 from fedbandits.reproduce.misranking import misranking_figure, misranking_page_figure
 from fedbandits.reproduce.run import Reproduced
@@ -33,6 +35,7 @@ def reproduction_page(
     figures: Sequence[PaperFigure],
     experiments: Mapping[str, Reproduced],
     misranking: Table | None,
+    claims: Sequence[Mapping[str, Any]] | None = None,
 ) -> str:
     """Return the page.
 
@@ -44,9 +47,13 @@ def reproduction_page(
         Their experiments by name.
     misranking : Table, optional
         Figure 7, which is computed and counted instead of played.
+    claims : sequence of mapping, optional
+        The paper's sentences and their verdicts.
     """
     live: dict[str, object] = {}
     sections = [("What this is", _INTRODUCTION)]
+    if claims is not None:
+        sections.append(("What the paper says, and what was measured", claims_table(claims)))
     for figure in figures:
         parts = [f"<p>{escape(figure.caption)}</p>"]
         for name in figure.experiments:
@@ -75,3 +82,32 @@ def reproduction_page(
         sections.append(("Figure 7: how many clients rank the arms rightly", shown))
     sections.append(("How to read this", definitions(WORDS)))
     return html_page(title=TITLE, byline=_BYLINE, sections=sections, figures=live)
+
+
+def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:
+    """Return the claims as a table, with a sentence that counts the verdicts."""
+    verdicts = [claim["verdict"] for claim in claims]
+    counted = ", ".join(
+        f"{verdicts.count(verdict)} {word}"
+        for verdict, word in (("holds", "hold"), ("fails", "fail"), ("undecided", "are undecided"))
+        if verdict in verdicts
+    )
+    rows = "\n".join(
+        f'<tr class="{claim["verdict"]}"><th scope="row">{escape(claim["claim"])} '
+        f"<small>{escape(claim['where'])}</small></th><td>{escape(claim['measured'])}</td>"
+        f"<td><b>{escape(claim['verdict'])}</b></td></tr>"
+        for claim in claims
+    )
+    return f"""<p>Of {len(claims)} sentences of the paper about its experiments, {counted}. A verdict
+is a test at level {LEVEL:g}, by Holm's method over the whole table; “about equal”, “almost the same”,
+“small” and “slightly” are tested as equivalence within 10&nbsp;%. ± is a 95&nbsp;% interval.
+Whoever reads those words more generously will judge some rows more mildly: the numbers are
+there.</p> <div class="scroll" role="region" aria-label="Claims" tabindex="0">
+<table class="claims">
+<thead><tr><th scope="col">the paper says</th><th scope="col">measured</th>
+<th scope="col">verdict</th></tr></thead>
+<tbody>
+{rows}
+</tbody>
+</table>
+</div>"""

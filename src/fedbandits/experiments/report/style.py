@@ -36,6 +36,10 @@ tbody th small { text-indent: 0; }
 .swatch { display: inline-block; width: .8rem; height: .8rem; margin-right: .45rem;
   border-radius: 2px; vertical-align: -.08rem; print-color-adjust: exact;
   -webkit-print-color-adjust: exact; }
+.claims td { white-space: normal; text-align: left; }
+.claims tr > th:first-child { width: 40%; }
+.claims .fails b { color: #b3261e; }
+.claims .holds b { color: #146c2e; }
 dl { margin: 0; }
 dl > div { display: grid; grid-template-columns: 13rem 1fr; gap: .25rem 1rem; padding: .35rem 0;
   border-bottom: 1px solid var(--rule); }
