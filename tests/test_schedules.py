@@ -122,6 +122,13 @@ def test_log_is_natural_and_sqrt_is_the_square_root() -> None:
     assert Schedule("sqrt(T)").pulls(phase=1, horizon=10**6) == 1000
 
 
+def test_the_log_of_a_fraction_beyond_floating_point_has_its_value() -> None:
+    value = Schedule("log(10^-400)").value(phase=1, horizon=None)
+    assert value == pytest.approx(-400 * math.log(10))
+    value = Schedule("log(10^400/3)").value(phase=1, horizon=None)
+    assert value == pytest.approx(400 * math.log(10) - math.log(3))
+
+
 def test_a_negative_float_to_a_whole_power_has_its_value() -> None:
     value = Schedule("(-log(T))^2").value(phase=1, horizon=1000)
     assert value == pytest.approx(math.log(1000) ** 2)
@@ -425,6 +432,7 @@ HOSTILE = [
     "log(T)/10^-400",
     "log(T)*1e308*1e308",
     "ceil(log(T)*1e308*10 - log(T)*1e308*10)",
+    "max(1, log(T)*1e308*10 - log(T)*1e308*10)",
     "inf",
     "nan",
     "\u0663",

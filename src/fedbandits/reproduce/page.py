@@ -98,11 +98,12 @@ def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:
         f"<td><b>{escape(claim['verdict'])}</b></td></tr>"
         for claim in claims
     )
-    return f"""<p>Of {len(claims)} sentences of the paper about its experiments, {counted}. A verdict
-is a test at level {LEVEL:g}, by Holm's method over the whole table; “about equal”, “almost the same”,
-“small” and “slightly” are tested as equivalence within 10&nbsp;%. ± is a 95&nbsp;% interval.
-Whoever reads those words more generously will judge some rows more mildly: the numbers are
-there.</p> <div class="scroll" role="region" aria-label="Claims" tabindex="0">
+    return f"""<p>Of {len(claims)} sentences of the paper about its experiments, {counted}. A
+verdict is a test at level {LEVEL:g}, by Holm's method over the whole table; “about equal”, “almost
+the same”, “small” and “slightly” are tested as equivalence within 10&nbsp;%. ± is a 95&nbsp;%
+interval. Whoever reads those words more generously will judge some rows more mildly: the numbers
+are there.</p>
+<div class="scroll" role="region" aria-label="Claims" tabindex="0">
 <table class="claims">
 <thead><tr><th scope="col">the paper says</th><th scope="col">measured</th>
 <th scope="col">verdict</th></tr></thead>
