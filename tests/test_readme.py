@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import fedbandits as fb
+from fedbandits.reproduce.claims import CLAIMS
 
 ROOT = Path(__file__).parent.parent
 
@@ -56,6 +57,11 @@ def test_every_algorithm_law_and_model_is_in_the_readme() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for name in (*fb.ALGORITHMS, "gaussian", "bernoulli", "uniform", "empirical", "beta"):
         assert f"`{name}`" in text
+
+
+def test_the_readme_counts_the_claims_rightly() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"tests {len(CLAIMS)}\nsentences" in text
 
 
 def test_public_names_are_listed_once_and_can_be_imported() -> None:

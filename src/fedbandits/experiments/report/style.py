@@ -36,8 +36,8 @@ tbody th small { text-indent: 0; }
 .swatch { display: inline-block; width: .8rem; height: .8rem; margin-right: .45rem;
   border-radius: 2px; vertical-align: -.08rem; print-color-adjust: exact;
   -webkit-print-color-adjust: exact; }
-.claims td { white-space: normal; text-align: left; }
-.claims tr > th:first-child { width: 40%; }
+.claims td, .claims thead th { white-space: normal; text-align: left; }
+.claims tr > th:first-child { width: 40%; padding-left: 0; text-indent: 0; }
 .claims .fails b { color: #b3261e; }
 .claims .holds b { color: #146c2e; }
 dl { margin: 0; }
