@@ -277,7 +277,7 @@ def test_a_game_keeps_the_promises_of_its_phases(setting: Setting) -> None:
                     assert list(assignment.pulls) == full
                 else:
                     assert number == len(records) - 1
-                    assert sum(full) > rule.horizon - slots
+                    assert sum(full) > rule.horizon - slots > 0
                     assert sum(assignment.pulls) == rule.horizon - slots
                 slots += sum(assignment.pulls)
                 assert slots <= rule.horizon
@@ -305,7 +305,10 @@ def test_a_game_keeps_the_promises_of_its_phases(setting: Setting) -> None:
                 left = [arm for arm, a in enumerate(active) if a]
                 assert decision.best == max(left, key=lambda arm: (decision.estimates[arm], -arm))
                 assert decision.winner == (left[0] if len(left) == 1 else None)
-                assert decision.final == (len(left) == 1 or decision.phase == rule.max_phases)
+                # No phase follows a winner, the last phase, or the last slot.
+                assert decision.final == (
+                    len(left) == 1 or decision.phase == rule.max_phases or slots == rule.horizon
+                )
                 assert decision.final == (number == len(records) - 1)
             case _:
                 raise AssertionError(record)

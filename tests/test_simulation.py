@@ -244,6 +244,22 @@ def test_a_phase_that_ends_at_the_horizon_decides_and_pays(fidelity: str) -> Non
     assert (run.outcome.communication == 2.0).all()
 
 
+@pytest.mark.parametrize("fidelity", ["cohorts", "clients", "pulls"])
+def test_no_phase_follows_one_that_ends_with_the_last_slot(fidelity: str) -> None:
+    tie = fb.Approximate(means=[0.5, 0.5], noise=fb.Gaussian(0.5), spread=fb.Gaussian(0.1))
+    run = fb.simulate(
+        tie,
+        # In phase 4 the admissions would not be a whole number: it must not be asked for.
+        fb.Fed2Ucb(pulls=10, admissions="6/p"),
+        horizon=60,
+        replications=4,
+        fidelity=fidelity,
+    )
+    assert (run.outcome.phases == 3).all()
+    assert (run.outcome.clients == 6 + 3 + 2).all()
+    assert (run.outcome.winner == -1).all()
+
+
 def test_huge_schedules_stay_exact_and_do_not_fit() -> None:
     run = fb.simulate(
         GAME,

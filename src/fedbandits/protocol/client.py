@@ -107,7 +107,7 @@ class Client:
         step = (self.state, event)
         if step not in _TRANSITIONS:
             raise ProtocolError(
-                f"client {self.name} is {self.state.value}: it takes no {event.value}"
+                f"client {self.name} is {self.state.value}: it cannot take {event.value}"
             )
         return _TRANSITIONS[step]
 

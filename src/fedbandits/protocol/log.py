@@ -22,7 +22,7 @@ class Rejection(Enum):
     DUPLICATE = "already counted"
     SHAPE = "wrong number of arms"
     COUNTS = "counts that were not assigned"
-    NOT_FINITE = "a mean or square that is not a finite number"
+    NOT_FINITE = "a mean or square that is not a finite number of reasonable size"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

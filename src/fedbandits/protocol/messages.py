@@ -57,6 +57,8 @@ class Reason(Enum):
     """The winner is known."""
     LAST_PHASE = "last phase"
     """No phase follows; the arm with the best estimate is played on, undecided."""
+    HORIZON = "horizon"
+    """The phase ended with the last slot, and several arms are left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

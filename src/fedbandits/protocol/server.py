@@ -6,7 +6,6 @@ and closes the phase. Whoever moves the bytes is a driver.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -83,11 +82,15 @@ def _event_of(record: Record) -> _Event:
             return _Event.ENDED if decision.final else _Event.DECIDED
 
 
+# So many times the largest count still is a finite number.
+_LARGEST = 1e200
+
+
 def _finite(values: tuple[float, ...]) -> bool:
-    """Return whether all of these, which came from outside, are finite numbers."""
+    """Return whether all of these, which came from outside, are numbers that can be added up."""
     try:
-        return all(map(math.isfinite, values))
-    except (TypeError, OverflowError):
+        return all(abs(float(value)) <= _LARGEST for value in values)
+    except (TypeError, ValueError, OverflowError):
         return False
 
 
@@ -354,6 +357,8 @@ class Server:
             reason = Reason.ONE_ARM_LEFT
         elif self.rule.ends_after(self.phase):
             reason = Reason.LAST_PHASE
+        elif self.slots_played == self.rule.horizon:
+            reason = Reason.HORIZON
         widths = np.where(self._active, verdict.widths, self._widths)
         return Decision(
             header=self.header,

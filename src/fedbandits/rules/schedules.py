@@ -28,7 +28,7 @@ Number: TypeAlias = int | Fraction | float
 
 _LONGEST = 200
 _MOST_BITS = 16_384
-_NUMBER = r"[0-9]+(?:_[0-9]+)*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+"
+_NUMBER = r"(?:[0-9]+(?:_[0-9]+)*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 _TOKEN = re.compile(rf"\s*(?:({_NUMBER})|([A-Za-z_][A-Za-z0-9_]*)|(.))", re.DOTALL)
 
 

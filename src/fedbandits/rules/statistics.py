@@ -86,6 +86,7 @@ def pull_factor(counts: npt.ArrayLike, sizes: npt.ArrayLike = 1) -> FloatArray:
     """
     counts = np.asarray(counts, dtype=np.float64)
     inverse = np.asarray(sizes, dtype=np.float64) / np.where(counts > 0, counts, np.inf)
+    inverse = np.ascontiguousarray(inverse)  # as in `aggregate`
     clients = clients_in(counts, sizes)
     total = np.where(clients > 0, np.add.reduce(inverse, axis=-1), np.inf)
     return np.asarray(total / np.maximum(clients, 1.0) ** 2)[()]

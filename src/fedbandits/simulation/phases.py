@@ -138,6 +138,8 @@ class _Standings:
         if self.rule.ends_after(phase):
             self.capped[rows] |= ~over & (phase == self.rule.max_phases)
             over = np.ones_like(over)
+        # A phase that ends with the last slot decides, and none follows.
+        over |= ledger.slot[rows] == self.rule.horizon
         if over.any():
             best = best_active(estimates[over], stays[over])
             ledger.stay(rows[over], best, clients=clients)
