@@ -72,6 +72,8 @@ def test_one_worker_and_two_give_the_same_numbers(
 ) -> None:
     alone = play(problem, algorithm, fidelity)
     monkeypatch.setattr(simulator, "_SERIAL_SECONDS", -1.0)
+    sizes = dict.fromkeys(simulator._MOST_PER_TASK, 20)
+    monkeypatch.setattr(simulator, "_MOST_PER_TASK", sizes)
     assert_same(play(problem, algorithm, fidelity, workers=2), alone)
 
 

@@ -45,6 +45,13 @@ _MOST_PER_TASK = {
     Fidelity.PULLS: 8,
     Fidelity.SLOTS: 256,
 }
+# Below so many, a vectorised driver takes as long for half of them.
+_FEWEST_PER_TASK = {
+    Fidelity.COHORTS: 512,
+    Fidelity.CLIENTS: 4,
+    Fidelity.PULLS: 1,
+    Fidelity.SLOTS: 64,
+}
 _SERIAL_SECONDS = 1.0
 
 Progress: TypeAlias = Callable[[str, int], None]
@@ -295,7 +302,8 @@ def simulate_all(
             breakpoints=breakpoints,
         )
         fidelities.append(fidelity)
-        at_once = min(_MOST_PER_TASK[fidelity], math.ceil(replications / n_workers))
+        shared = max(math.ceil(replications / n_workers), _FEWEST_PER_TASK[fidelity])
+        at_once = min(_MOST_PER_TASK[fidelity], shared)
         tasks += [
             _Task(number, game, fidelity, np.arange(start, min(start + at_once, replications)))
             for start in range(0, replications, at_once)
