@@ -18,6 +18,7 @@ from fedbandits.reproduce.evidence import about_equal, less
 from fedbandits.reproduce.misranking import misranking_table
 from fedbandits.reproduce.reproduction import reproduce_paper
 from fedbandits.reproduce.run import reproduce_experiment
+from fedbandits.reproduce.scaling import SCHEDULES, growth_of
 from test_cli import command
 
 NAMES = [name for figure in FIGURES.values() for name in figure.experiments]
@@ -81,7 +82,7 @@ def test_the_page_shows_what_was_asked_for(tmp_path: Path) -> None:
 def claims(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, str]]]:
     folder = tmp_path_factory.mktemp("claims")
     reproduce_paper(["claims"], folder, replications=300, workers=1)
-    return folder, json.loads((folder / "claims.json").read_text(encoding="utf-8"))["claims"]
+    return folder, json.loads((folder / "claims.json").read_text(encoding="utf-8"))["table"]
 
 
 def test_claims_are_judged_and_those_that_fail_are_not_hidden(
@@ -122,6 +123,25 @@ def test_evidence_has_the_level_it_states() -> None:
     ]
     # At the edge of equivalence it is shown no more often than the level.
     assert np.mean(edge) < 0.01 + 5 * (0.01 * 0.99 / 4_000) ** 0.5
+
+
+def test_regret_grows_as_the_tables_say(tmp_path: Path) -> None:
+    page = reproduce_paper(["scaling"], tmp_path, replications=2_000, workers=1)
+    table = json.loads((tmp_path / "scaling.json").read_text(encoding="utf-8"))["table"]
+    assert {path.name for path in tmp_path.iterdir()} == {"report.html", "scaling.json"}
+    assert 'data-figure="scaling"' in page.read_text(encoding="utf-8")
+    growth = {(s.table, s.label): growth_of(table, s.table, s.label) for s in SCHEDULES}
+    for key, found in growth.items():
+        assert found is not None, key
+        # Doubling cohorts and every schedule of Fed1-UCB: O(log T).
+        if key[0] == 3 or key[1].startswith(("f = 10, g = 2^p", "f = 10, g = ⌈2^p")):
+            assert abs(found.exponent - 1) < 0.15, (key, found)
+    constant, pulls = growth[2, "f = 10, g = 2"], growth[2, "f = ⌈10 log T⌉, g = 2^p"]
+    assert constant is not None
+    assert pulls is not None
+    # On their way to O(log² T).
+    assert constant.exponent - constant.margin > 1.2
+    assert pulls.exponent - pulls.margin > 1.1
 
 
 def test_figure_7_counts_what_the_integral_says() -> None:

@@ -13,7 +13,9 @@ from fedbandits.cli.interrupt import interruptible
 def reproduce(  # noqa: PLR0917 - options of a command, all of them named
     figures: Annotated[
         list[str] | None,
-        typer.Argument(help="fig3 to fig8, claims; all by default.", metavar="[FIGURE]..."),
+        typer.Argument(
+            help="fig3 to fig8, scaling, claims; all by default.", metavar="[FIGURE]..."
+        ),
     ] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Where report.html and the tables go.")

@@ -18,6 +18,8 @@ from fedbandits.reproduce.claims import LEVEL
 from fedbandits.reproduce.misranking import CAPTION as MISRANKING_CAPTION
 from fedbandits.reproduce.misranking import misranking_figure, misranking_page_figure
 from fedbandits.reproduce.run import Reproduced
+from fedbandits.reproduce.scaling import CAPTION as SCALING_CAPTION
+from fedbandits.reproduce.scaling import scaling_figure, scaling_page_figure
 
 TITLE = "Federated Multi-Armed Bandits, reproduced"
 _BYLINE = (
@@ -34,8 +36,10 @@ simulation.</p>"""
 def reproduction_page(
     figures: Sequence[PaperFigure],
     experiments: Mapping[str, Reproduced],
+    *,
     misranking: Table | None,
-    claims: Sequence[Mapping[str, Any]] | None = None,
+    scaling: Table | None,
+    claims: Sequence[Mapping[str, Any]] | None,
 ) -> str:
     """Return the page.
 
@@ -47,6 +51,8 @@ def reproduction_page(
         Their experiments by name.
     misranking : Table, optional
         Figure 7, which is computed and counted instead of played.
+    scaling : Table, optional
+        Regret against the horizon.
     claims : sequence of mapping, optional
         The paper's sentences and their verdicts.
     """
@@ -80,6 +86,12 @@ def reproduction_page(
         alt = "Probability of misranking against the number of clients, for two gaps."
         shown = live_figure("fig7", still, alt=alt, caption=escape(MISRANKING_CAPTION))
         sections.append(("Figure 7: how many clients rank the arms rightly", shown))
+    if scaling is not None:
+        live["scaling"] = scaling_page_figure(scaling)
+        still = image(scaling_figure(scaling))
+        alt = "Regret divided by log T against the horizon, for nine schedules."
+        shown = live_figure("scaling", still, alt=alt, caption=escape(SCALING_CAPTION))
+        sections.append(("Tables 2 and 3: how regret grows with the horizon", shown))
     sections.append(("How to read this", definitions(WORDS)))
     return html_page(title=TITLE, byline=_BYLINE, sections=sections, figures=live)
 

@@ -11,13 +11,17 @@ from typing import Any
 from fedbandits.errors import InputError, nearest
 from fedbandits.experiments.output import open_output
 from fedbandits.reproduce.catalogue import FIGURES
-from fedbandits.reproduce.claims import LEVEL, MANY, claims_fingerprint, judge, measure
+from fedbandits.reproduce.claims import MANY, claims_fingerprint, judge, measure
 from fedbandits.reproduce.misranking import misranking_table
 from fedbandits.reproduce.page import reproduction_page
 from fedbandits.reproduce.run import Reproduced, reproduce_experiment
+from fedbandits.reproduce.scaling import scaling_fingerprint, scaling_table
 
 MISRANKING = "fig7"
+SCALING = "scaling"
 CLAIMS = "claims"
+COMPUTED = (MISRANKING, SCALING, CLAIMS)
+"""The parts that are no figure of regret curves."""
 
 
 def reproduce_paper(
@@ -34,7 +38,7 @@ def reproduce_paper(
     Parameters
     ----------
     keys : list of str
-        "fig3" to "fig8" and "claims"; all of them when empty.
+        "fig3" to "fig8", "scaling" and "claims"; all of them when empty.
     directory : Path
         Where the page and a folder for every experiment go.
     replications, workers, fresh
@@ -47,14 +51,14 @@ def reproduce_paper(
     Path
         Of the page.
     """
-    known = [*FIGURES, MISRANKING, CLAIMS]
+    known = [*FIGURES, *COMPUTED]
     for key in keys:
         if key not in known:
             raise InputError("", f'"{key}" is not a part of the paper; {nearest(key, known)}')
     wanted = keys or known
     figures = [figure for key, figure in FIGURES.items() if key in wanted]
     names = [name for figure in figures for name in figure.experiments]
-    report = _Steps(len(names) + (MISRANKING in wanted) + (CLAIMS in wanted), say)
+    report = _Steps(len(names) + sum(part in wanted for part in COMPUTED), say)
     made: dict[str, Reproduced] = {}
     for name in names:
         made[name] = reproduce_experiment(
@@ -65,12 +69,27 @@ def reproduce_paper(
     if MISRANKING in wanted:
         misranking = misranking_table()
         report.done(MISRANKING, reused=False)
+    # A quick look at the figures is a quick look at the rest.
+    scale = 1.0 if replications is None else min(1.0, replications / MANY)
+    scaling = None
+    if SCALING in wanted:
+        scaling, reused = _kept(
+            directory / "scaling.json",
+            scaling_fingerprint(scale),
+            lambda: scaling_table(scale=scale, workers=workers),
+            fresh=fresh,
+        )
+        report.done(SCALING, reused=reused)
     claims = None
     if CLAIMS in wanted:
-        scale = 1.0 if replications is None else min(1.0, replications / MANY)
-        claims, reused = _claims(directory, scale=scale, workers=workers, fresh=fresh)
+        claims, reused = _kept(
+            directory / "claims.json",
+            claims_fingerprint(scale),
+            lambda: judge(measure(workers=workers, scale=scale)),
+            fresh=fresh,
+        )
         report.done(CLAIMS, reused=reused)
-    page = reproduction_page(figures, made, misranking, claims)
+    page = reproduction_page(figures, made, misranking=misranking, scaling=scaling, claims=claims)
     with open_output(directory) as output:
         (output.staging / "report.html").write_text(page, encoding="utf-8")
     return directory / "report.html"
@@ -94,21 +113,23 @@ class _Steps:
         self.say(f"{name}: {how} ({step}, {passed:.0f} s, about {left:.0f} s left)")
 
 
-def _claims(
-    directory: Path, *, scale: float, workers: int | None, fresh: bool
-) -> tuple[list[dict[str, Any]], bool]:
-    """Return the table of claims, and whether an earlier run had made it."""
-    made_from = claims_fingerprint(scale)
-    file = directory / "claims.json"
+def _kept(file: Path, made_from: str, make: Callable[[], Any], *, fresh: bool) -> tuple[Any, bool]:
+    """Return what a JSON file holds if it was made from the same, else make and write it.
+
+    Returns
+    -------
+    found, reused
+        What was made, and whether an earlier run had made it.
+    """
     if not fresh:
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
             if found["made_from"] == made_from:
-                return list(found["claims"]), True
+                return found["table"], True
         except (OSError, ValueError, KeyError, TypeError):
             pass
-    with open_output(directory) as output:
-        claims = judge(measure(workers=workers, scale=scale))
-        text = json.dumps({"made_from": made_from, "level": LEVEL, "claims": claims}, indent=2)
-        (output.staging / "claims.json").write_text(text + "\n", encoding="utf-8")
-    return claims, False
+    with open_output(file.parent) as output:
+        table = make()
+        text = json.dumps({"made_from": made_from, "table": table}, indent=2, ensure_ascii=False)
+        (output.staging / file.name).write_text(text + "\n", encoding="utf-8")
+    return table, False

@@ -1,0 +1,269 @@
+"""How regret grows with the horizon, for the schedules of Tables 2 and 3."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+from scipy import stats
+
+from fedbandits.experiments.describe import versions
+from fedbandits.experiments.figures import PALETTE, reader_config
+from fedbandits.experiments.figures.style import house_style
+from fedbandits.experiments.tables import Table
+from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
+from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb
+from fedbandits.rules.radii import PaperRadius
+from fedbandits.rules.schedules import as_schedule
+from fedbandits.simulation.simulator import Variant, simulate_all
+
+HORIZONS = tuple(10**exponent for exponent in range(3, 10))
+REPLICATIONS = 200
+# A horizon at which some games are still open has the regret of a game that was cut short.
+_MOST_UNDECIDED = 0.01
+
+CAPTION = (
+    "Total regret divided by log T, for the schedules of Tables 2 and 3 on the games of figures 4 "
+    "and 3, constants 1 and 1: flat is O(log T), a rising line is O(log² T). The exponent is the "
+    "slope of log regret against log log T over the horizons at which at least 99 % of the games "
+    "get decided, with a 95 % interval: 1 for O(log T), 2 for O(log² T), between them where a "
+    "schedule is not yet at its limit."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledSchedule:
+    """A schedule, on the game of its table."""
+
+    table: int
+    label: str
+    algorithm: Algorithm
+
+
+_RADIUS = PaperRadius(arm=1.0, client=1.0)
+SCHEDULES = (
+    *(
+        ScaledSchedule(2, label, Fed2Ucb(pulls=pulls, admissions=admissions, radius=_RADIUS))
+        for label, pulls, admissions in (
+            ("f = 10, g = 2", "10", "2"),
+            ("f = 10, g = ⌈log T⌉", "10", "ceil(log(T))"),
+            ("f = 10, g = 2^p", "10", "2^p"),
+            ("f = 10, g = ⌈2^p log T⌉", "10", "ceil(2^p*log(T))"),
+            ("f = ⌈10 log T⌉, g = 2^p", "ceil(10*log(T))", "2^p"),
+        )
+    ),
+    *(
+        ScaledSchedule(3, label, Fed1Ucb(pulls=pulls, radius=_RADIUS))
+        for label, pulls in (
+            ("f = 100", "100"),
+            ("f = ⌈10 log T⌉", "ceil(10*log(T))"),
+            ("f = 2^p", "2^p"),
+            ("f = ⌈2^p log T⌉", "ceil(2^p*log(T))"),
+        )
+    ),
+)
+
+
+def scaling_table(*, scale: float = 1.0, workers: int | None = None) -> Table:
+    """Return regret for every schedule and horizon.
+
+    Parameters
+    ----------
+    scale : float
+        Part of the replications, for a quick look.
+    workers : int, optional
+        Processes; all cores by default.
+    """
+    games = {
+        2: paper_experiment("fig4").variants[0].problem,
+        3: paper_experiment("fig3").variants[0].problem,
+    }
+    table: Table = {
+        key: [] for key in ("table", "schedule", "horizon", "mean", "stderr", "undecided")
+    }
+    for horizon in HORIZONS:
+        playable = [s for s in SCHEDULES if _fits(s.algorithm, horizon)]
+        variants = [
+            Variant(
+                label=f"{schedule.table}: {schedule.label}",
+                problem=games[schedule.table],
+                algorithm=schedule.algorithm,
+            )
+            for schedule in playable
+        ]
+        runs = simulate_all(
+            variants,
+            horizon=horizon,
+            replications=max(2, round(REPLICATIONS * scale)),
+            seed=2021,
+            grid_points=1,
+            workers=workers,
+        )
+        for schedule, run in zip(playable, runs, strict=True):
+            total = run.outcome.total
+            table["table"].append(schedule.table)
+            table["schedule"].append(schedule.label)
+            table["horizon"].append(horizon)
+            table["mean"].append(float(total.mean()))
+            table["stderr"].append(float(total.std(ddof=1) / math.sqrt(total.size)))
+            table["undecided"].append(float((run.outcome.winner < 0).mean()))
+    return table
+
+
+def scaling_fingerprint(scale: float) -> str:
+    """Return what the table depends on, as a hash."""
+    texts = [experiment_text(name) for name in ("fig3", "fig4")]
+    schedules = [(schedule.table, schedule.label) for schedule in SCHEDULES]
+    inputs = [texts, schedules, HORIZONS, REPLICATIONS, scale, versions()]
+    return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
+
+
+def _fits(algorithm: Algorithm, horizon: int) -> bool:
+    """Return whether the first phase fits into the horizon, with ten arms."""
+    schedule = algorithm.pulls if isinstance(algorithm, Fed1Ucb | Fed2Ucb) else 1
+    return 10 * as_schedule(schedule).pulls(phase=1, horizon=horizon) <= horizon
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """The fitted order of growth of a schedule.
+
+    Parameters
+    ----------
+    exponent, margin : float
+        Regret grows as (log T) to the power ``exponent`` ± ``margin`` (95 %).
+    """
+
+    exponent: float
+    margin: float
+
+
+def growth_of(table: Table, number: int, schedule: str) -> Growth | None:
+    """Return the order of growth of a schedule; None where too few horizons decide.
+
+    Examples
+    --------
+    >>> rows = [10**e for e in range(3, 10)]
+    >>> made = {
+    ...     "table": [2] * 7, "schedule": ["x"] * 7, "horizon": rows, "undecided": [0.0] * 7,
+    ...     "mean": [math.log(t) ** 2 for t in rows], "stderr": [0.1] * 7,
+    ... }
+    >>> round(growth_of(made, 2, "x").exponent, 6)
+    2.0
+    """
+    rows = [
+        i
+        for i, key in enumerate(zip(table["table"], table["schedule"], strict=True))
+        if key == (number, schedule) and table["undecided"][i] <= _MOST_UNDECIDED
+    ]
+    if len(rows) < 3:
+        return None
+    x = np.log(np.log([table["horizon"][i] for i in rows]))
+    fit = stats.linregress(x, np.log([table["mean"][i] for i in rows]))
+    width = float(stats.t.ppf(0.975, len(rows) - 2) * fit.stderr)
+    return Growth(float(fit.slope), width)
+
+
+_TITLES = {2: "Fed2-UCB (Table 2)", 3: "Fed1-UCB (Table 3)"}
+
+
+def scaling_figure(table: Table) -> Figure:
+    """Draw regret over log T against the horizon, a panel a table."""
+    with house_style():
+        figure = Figure(figsize=(9.0, 4.4), layout="constrained")
+        FigureCanvasAgg(figure)
+        for axes, number in zip(figure.subplots(1, 2), _TITLES, strict=True):
+            for curve, colour in zip(_curves(table, number), PALETTE, strict=False):
+                axes.errorbar(
+                    curve.horizons, curve.values, curve.errors, color=colour, label=curve.label,
+                    marker="o", markersize=3, linewidth=1.4,
+                )  # fmt: skip
+            axes.set(
+                xscale="log", xlabel="horizon T", ylabel="total regret / log T", ylim=(0, None)
+            )
+            axes.set_title(_TITLES[number], loc="left", fontweight="bold")
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+            axes.legend(frameon=False, loc="lower right")
+    return figure
+
+
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    label: str
+    horizons: list[int]
+    values: list[float]
+    errors: list[float]
+
+
+def _curves(table: Table, number: int) -> list[_Curve]:
+    """Return regret over log T of every schedule of a table, where games get decided."""
+    curves = []
+    for schedule in dict.fromkeys(
+        label for key, label in zip(table["table"], table["schedule"], strict=True) if key == number
+    ):
+        rows = [
+            i
+            for i, key in enumerate(zip(table["table"], table["schedule"], strict=True))
+            if key == (number, schedule) and table["undecided"][i] <= _MOST_UNDECIDED
+        ]
+        growth = growth_of(table, number, schedule)
+        label = schedule
+        if growth is not None:
+            label += f": exponent {growth.exponent:.2f} ± {growth.margin:.2f}"
+        logs = [math.log(table["horizon"][i]) for i in rows]
+        curves.append(
+            _Curve(
+                label,
+                [table["horizon"][i] for i in rows],
+                [table["mean"][i] / log for i, log in zip(rows, logs, strict=True)],
+                [1.96 * table["stderr"][i] / log for i, log in zip(rows, logs, strict=True)],
+            )
+        )
+    return curves
+
+
+def scaling_page_figure(table: Table) -> dict[str, Any]:
+    """Return the same as an interactive figure."""
+    data = []
+    for panel, number in enumerate(_TITLES, start=1):
+        for curve, colour in zip(_curves(table, number), PALETTE, strict=False):
+            data.append(
+                {
+                    "type": "scatter",
+                    "name": f"Table {number}, {curve.label}",
+                    "x": curve.horizons,
+                    "y": curve.values,
+                    "error_y": {"type": "data", "array": curve.errors, "thickness": 1},
+                    "mode": "lines+markers",
+                    "line": {"color": colour},
+                    "xaxis": f"x{panel}",
+                    "yaxis": f"y{panel}",
+                    "hovertemplate": "T = %{x:,}: %{y:,.0f}",
+                }
+            )
+    layout: dict[str, Any] = {
+        "height": 560,
+        "margin": {"l": 70, "r": 20, "t": 30, "b": 50},
+        "legend": {"orientation": "h", "y": -0.18},
+        "paper_bgcolor": "#fff",
+        "plot_bgcolor": "#fff",
+    }
+    for panel, (number, domain) in enumerate(
+        zip(_TITLES, ([0.0, 0.46], [0.56, 1.0]), strict=True), start=1
+    ):
+        title = f"horizon T: {_TITLES[number]}"
+        layout[f"xaxis{panel}"] = {"type": "log", "domain": domain, "title": {"text": title}}
+        layout[f"yaxis{panel}"] = {
+            "anchor": f"x{panel}",
+            "rangemode": "tozero",
+            "title": {"text": "total regret / log T"},
+            "tickformat": ",.0f",
+        }
+    return {"data": data, "layout": layout, "config": reader_config("scaling")}
