@@ -30,8 +30,13 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-constraints:
-	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt
+constraints: $(INSTALLED)
+ifneq ($(UV),)
+	$(UV) pip freeze --python $(BIN)/python --exclude-editable > constraints.new
+else
+	$(BIN)/python -m pip freeze --exclude-editable > constraints.new
+endif
+	mv constraints.new constraints.txt
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "fedbandits needs Python 3.11 or newer; install it or set PYTHON=..." >&2; exit 2; }

@@ -110,7 +110,14 @@ def test_the_tables_agree_with_the_summary(file: Path, tmp_path: Path) -> None:
         )
         assert last["mean"].item() == pytest.approx(total["mean"])
         assert last["stderr"].item() == pytest.approx(total["stderr"])
-        assert last["q05"].item() <= last["q50"].item() <= last["q95"].item()
+        for name, level in (
+            ("q05", 0.05),
+            ("q25", 0.25),
+            ("q50", 0.5),
+            ("q75", 0.75),
+            ("q95", 0.95),
+        ):
+            assert last[name].item() == pytest.approx(rows.quantile(level, "linear"))
 
 
 def test_json_is_all_there_is_on_standard_output(file: Path) -> None:
@@ -174,12 +181,47 @@ def test_a_mistake_that_shows_late_leaves_nothing_behind(file: Path, tmp_path: P
 def test_an_output_directory_that_cannot_be_written_is_refused_before_the_run(
     file: Path, tmp_path: Path
 ) -> None:
-    for out in (file, file / "below", Path("/proc/nothing/here")):
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    for out in (
+        file,
+        file / "below",
+        Path("/proc/nothing/here"),
+        tmp_path / "dangling",
+        tmp_path / ("x" * 300),
+    ):
         done = command("run", file, "--out", out)
         assert done.returncode == 2, done
         assert done.stderr.startswith("error: --out: "), done.stderr
         assert done.stderr.count("\n") == 1
-    assert {path.name for path in tmp_path.iterdir()} == {"demo.toml"}
+    assert {path.name for path in tmp_path.iterdir()} == {"demo.toml", "dangling"}
+
+
+def test_a_directory_in_the_way_of_a_file_leaves_everything_as_it_was(
+    file: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "results"
+    (out / "regret.png").mkdir(parents=True)
+    done = command("run", file, "--out", out)
+    assert done.returncode == 2
+    assert "regret.png is a directory; move it" in done.stderr
+    assert [path.name for path in out.iterdir()] == ["regret.png"]
+
+
+def test_labels_that_look_like_markup_are_shown_as_they_are(file: Path) -> None:
+    file.write_text(FILE.replace('"doubling"', '"a[/]b [bold]x"'), encoding="utf-8")
+    done = command("run", file, "-n", "3")
+    assert done.returncode == 0, done.stderr
+    assert "a[/]b [bold]x" in done.stdout
+    # With a terminal there is a progress display, too.
+    shown = subprocess.run(
+        ["script", "-qec", f"{sys.executable} -m fedbandits run {file} -n 3", "/dev/null"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert shown.returncode == 0, shown.stdout
+    assert "Traceback" not in shown.stdout
 
 
 def test_results_replace_older_ones_and_spare_other_files(file: Path, tmp_path: Path) -> None:

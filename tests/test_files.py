@@ -138,7 +138,7 @@ MISTAKES: list[tuple[str, Edit, str]] = [
     (
         "population zero",
         lambda t: t["problem"].update(population=0),
-        r"^problem\.population: 0 clients",
+        r"^problem\.population: 0 is not greater",
     ),
     (
         "ragged local means",
@@ -274,7 +274,59 @@ MISTAKES: list[tuple[str, Edit, str]] = [
     (
         "negative cost",
         lambda t: t.update(communication_cost=-1.0),
-        r"^variants\[0\]\.communication_cost: -1",
+        r"^communication_cost: -1",
+    ),
+    ("huge cost", lambda t: t.update(communication_cost=1e300), r"^communication_cost: 1e\+300"),
+    (
+        "huge mean",
+        lambda t: t["problem"].update(means=[0.5, 1e308]),
+        r"^problem\.means\[1\]: 1e\+308",
+    ),
+    (
+        "huge sigma",
+        lambda t: t["problem"]["noise"].update(sigma=1e200),
+        r"^problem\.noise\.sigma: 1e\+200",
+    ),
+    (
+        "tiny sigma",
+        lambda t: t["problem"]["spread"].update(sigma=1e-170),
+        r"^problem\.spread\.sigma: 1e-170",
+    ),
+    (
+        "huge offset",
+        lambda t: t["problem"]["spread"].update(offset=1e308),
+        r"^problem\.spread\.offset: 1e\+308",
+    ),
+    (
+        "model a list",
+        lambda t: t["problem"].update(model=["exact"]),
+        r"^problem\.model: \['exact'\]",
+    ),
+    ("huge grid", lambda t: t.update(grid_points=10**9), r"^grid_points: 1000000000"),
+    (
+        "huge population",
+        lambda t: t["problem"].update(population=10**30),
+        r"^problem\.population: 10+ is not",
+    ),
+    (
+        "huge cap",
+        lambda t: t["variants"][0].update(max_clients=10**30),
+        r"^variants\[0\]\.max_clients: 10+ is",
+    ),
+    (
+        "a table as noise",
+        lambda t: t["problem"].update(noise=[1]),
+        r"^problem\.noise: \[1\] is not a table",
+    ),
+    (
+        "negative city",
+        lambda t: t.update(problem={"model": "cognitive-radio", "city": {"seed": -1}}),
+        r"^problem\.city\.seed: -1 is below 0",
+    ),
+    (
+        "observations of one arm",
+        lambda t: t.update(problem=exact(noise={"law": "empirical"}, observations=[[[1.0]]])),
+        r"^problem\.observations: has one arm",
     ),
 ]
 
@@ -400,3 +452,17 @@ assume = { noise = 0.5, spread = 0.02 }
     experiment = fb.read_experiment(tomllib.loads(text))
     assert experiment.check() == ["cohorts"]
     assert experiment.variants[0].algorithm == fb.Fed2Ucb(pulls="100", admissions="2^p")
+
+
+def test_different_problems_of_one_name_are_refused() -> None:
+    """Random numbers are drawn by name, and a written experiment could not tell them apart."""
+    problems = [
+        fb.Approximate(means=means, noise=fb.Gaussian(0.5), spread=fb.Gaussian(0.1))
+        for means in ([0.5, 0.9], [0.5, 0.8])
+    ]
+    variants = [
+        fb.Variant(label=str(i), problem=problem, algorithm=fb.ImprovedUcb())
+        for i, problem in enumerate(problems)
+    ]
+    with pytest.raises(fb.InputError, match=r'variants\[1\]\.problem: another .* "problem"'):
+        fb.Experiment(title="x", variants=variants, horizon=1_000)

@@ -7,6 +7,7 @@ import math
 import pickle
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -548,12 +549,12 @@ REJECTED: list[tuple[str, dict[str, Any], Rejection]] = [
     ("infinity", {"means": (math.inf, 0.25, 0.75)}, Rejection.NOT_FINITE),
     ("minus infinity", {"means": (0.5, 0.25, -math.inf)}, Rejection.NOT_FINITE),
     ("beyond floating point", {"means": (0.5, 0.25, 10**400)}, Rejection.NOT_FINITE),
-    ("a word", {"means": (0.5, 0.25, "high")}, Rejection.NOT_FINITE),
-    ("means in a list", {"means": [0.5, 0.25, 0.75]}, Rejection.SHAPE),
-    ("means missing", {"means": None}, Rejection.SHAPE),
-    ("squares in a list", {"squares": []}, Rejection.SHAPE),
-    ("pulls missing", {"counts": None}, Rejection.COUNTS),
-    ("a client of no name", {"client": ["a"]}, Rejection.CLIENT),
+    ("a word", {"means": (0.5, 0.25, "high")}, Rejection.FORM),
+    ("means in a list", {"means": [0.5, 0.25, 0.75]}, Rejection.FORM),
+    ("means missing", {"means": None}, Rejection.FORM),
+    ("squares in a list", {"squares": []}, Rejection.FORM),
+    ("pulls missing", {"counts": None}, Rejection.FORM),
+    ("a client of no name", {"client": ["a"]}, Rejection.FORM),
 ]
 
 
@@ -570,7 +571,11 @@ def test_an_update_that_does_not_count_is_rejected_logged_and_without_effect(
     bad = update(**changes)
     assert server.receive(bad) is why
     assert server.snapshot() == before
-    rejected = UpdateRejected(client=bad.client, phase=bad.phase, rejection=why)
+    # Nothing of a message without form is taken into the log.
+    formed = why is not Rejection.FORM
+    rejected = UpdateRejected(
+        client=bad.client if formed else "", phase=bad.phase if formed else 0, rejection=why
+    )
     assert records_of(server) == [*records, rejected]
     for each in (server, untouched):
         assert each.receive(update()) is None
@@ -1052,3 +1057,52 @@ def test_the_loopback_says_when_an_update_is_rejected() -> None:
 
     with pytest.raises(ProtocolError, match="update of client a rejected: not the phase"):
         play(Server(fed1(clients=1)), lambda _: [Liar("a", steady(0.1, 0.2, 0.3))])
+
+
+ODD: dict[str, Any] = {"epoch": np.array([1, 2])}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"means": ("0.5", "0.1", "0.2")},
+        {"means": (Fraction(1, 2), 0.1, 0.2)},
+        {"means": (True, 0.1, 0.2)},
+        {"means": [0.5, 0.1, 0.2]},
+        {"counts": (True, 10, 10)},
+        {"counts": (np.array([10]), 10, 10)},
+        {"phase": True},
+        {"phase": np.array([1, 1])},
+        {"client": ["a"]},
+        {"clipped": -5},
+        {"clipped": "x"},
+        {"header": None},
+        {"header": dataclasses.replace(Header(run="run", epoch=1, arms="x"), **ODD)},
+    ],
+    ids=str,
+)
+def test_an_update_of_the_wrong_types_is_rejected_and_blocks_nothing(
+    changes: dict[str, Any],
+) -> None:
+    rule = Fed2Ucb(pulls=10, admissions=1).rule(
+        Beliefs(n_arms=3, horizon=1000, noise=9.0, spread=0.0)
+    )
+    server = Server(rule)
+    server.open(["a"])
+    before = server.snapshot()
+    assert server.receive(dataclasses.replace(update(), **changes)) is Rejection.FORM
+    assert server.snapshot() == before
+    assert server.receive(update()) is None
+    server.close()
+
+
+@pytest.mark.parametrize("message", [None, "x", {}, 3])
+def test_what_is_no_update_at_all_is_rejected(message: Any) -> None:
+    server = Server(two_arm_rule())
+    assert server.receive(message) is Rejection.FORM
+
+
+def two_arm_rule() -> PhasedRule:
+    return Fed2Ucb(pulls=10, admissions=1).rule(
+        Beliefs(n_arms=2, horizon=1000, noise=1.0, spread=0.0)
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,12 @@ import pytest
 import fedbandits as fb
 from fedbandits.problems import Problem
 from fedbandits.rules.algorithms import Algorithm
+from fedbandits.rules.arrays import IntArray
 from fedbandits.simulation import simulator
-from fedbandits.simulation.game import Outcome
+from fedbandits.simulation.cohorts import CohortEvidence
+from fedbandits.simulation.game import Game, Outcome
+from fedbandits.simulation.phases import play_phases
+from fedbandits.simulation.regret import make_grid
 from fedbandits.simulation.streams import Purpose, Streams
 from games import APPROXIMATE, exact_game
 
@@ -372,3 +377,82 @@ def test_regret_on_the_grid_ends_with_the_totals() -> None:
     run = fb.simulate(APPROXIMATE, DOUBLING, horizon=10**5, replications=50)
     np.testing.assert_allclose(run.total_curves()[:, -1], run.outcome.total, rtol=1e-12)
     assert (np.diff(run.total_curves(), axis=1) >= -1e-9).all()
+
+
+def test_a_cap_below_the_given_clients_is_simulated_client_by_client() -> None:
+    """Some of the given clients do not average to the global means, so cohorts are not valid."""
+    split = fb.Exact(
+        local_means=[[0.0, 1.0], [0.0, 1.0], [3.0, 0.2], [3.0, 0.2], [0.0, 1.0]],
+        noise=fb.Gaussian(0.5),
+    )
+    run = fb.simulate(
+        split,
+        fb.Fed1Ucb(pulls=50),
+        horizon=10_000,
+        replications=300,
+        max_clients=2,
+        max_phases=1,
+        trace=True,
+    )
+    assert run.fidelity.value == "clients"
+    assert run.outcome.capped.all()
+    assert run.outcome.trace is not None
+    # Averages of two of five: the clients' variance (divisor 4) times 1/2 - 1/5, and the noise.
+    expected = np.var([0, 0, 3, 3, 0], ddof=1) * (1 / 2 - 1 / 5) + 0.25 / 100
+    assert run.outcome.trace[0, :, 0].var() == pytest.approx(expected, rel=0.25)
+    with pytest.raises(fb.InputError, match="needs all given clients"):
+        fb.simulate(split, fb.Fed1Ucb(pulls=50), horizon=1_000, max_clients=2, fidelity="cohorts")
+
+
+def test_slot_rules_keep_to_the_memory_limit() -> None:
+    whole = play(GIVEN, fb.LocalUcb(), None, replications=40, horizon=300)
+    split = play(GIVEN, fb.LocalUcb(), None, replications=40, horizon=300, memory_limit=60_000)
+    assert_same(split, whole)
+    with pytest.raises(fb.InputError, match="memory_limit: one replication with 10,000 clients"):
+        play(GAME, fb.LocalUcb(clients=10_000), None, memory_limit=2**20, horizon=300)
+
+
+def test_clients_who_play_alone_observe_apart_from_each_other() -> None:
+    """Twins who shared their noise would make the same choices, and double each other's regret."""
+    twins = fb.Exact(local_means=[[0.5, 0.6]] * 2, noise=fb.Gaussian(0.5))
+    alone = play(twins, fb.Ucb1(), None, replications=400, horizon=500)
+    both = play(twins, fb.LocalUcb(), None, replications=400, horizon=500)
+    ratio = both.exploration.var() / alone.exploration.var()
+    # 2 if they are independent, 4 if they are one.
+    assert abs(ratio - 2) < 5 * 2 * np.sqrt(2 * 2 / 400)
+    assert ratio < 3
+
+
+@pytest.mark.parametrize("cap", ["max_clients", "max_phases"])
+def test_slot_rules_refuse_caps_that_they_do_not_have(cap: str) -> None:
+    settings: dict[str, Any] = {cap: 3}
+    with pytest.raises(fb.InputError, match=f"{cap}: an algorithm that decides in every slot"):
+        fb.simulate(GIVEN, fb.LocalUcb(), horizon=100, **settings)
+
+
+def test_more_clients_at_once_than_a_fidelity_takes_is_an_error() -> None:
+    with pytest.raises(fb.InputError, match="max_clients: 5,000,000 clients in the first phase"):
+        fb.simulate(COINS, fb.Fed1Ucb(pulls=10, clients=5_000_000), horizon=1_000)
+
+
+def test_cohorts_split_their_work_by_memory() -> None:
+    ((rule, _),) = simulator.build_rules(
+        [fb.Variant(label="x", problem=GAME, algorithm=DOUBLING)], 2_000
+    )
+    game = Game(
+        problem=GAME,
+        rule=rule,
+        communication_cost=1.0,
+        seed=5,
+        grid=make_grid(2_000, 10),
+        memory_limit=3_000,
+    )
+    sizes: list[int] = []
+
+    def counted(game: Game, replications: IntArray) -> CohortEvidence:
+        sizes.append(replications.size)
+        return CohortEvidence(game, replications)
+
+    play_phases(game, np.arange(150), counted)
+    assert sizes[0] == 150
+    assert min(sizes) < 80

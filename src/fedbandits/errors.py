@@ -52,6 +52,24 @@ class ProtocolError(FedbanditsError):
     """A message or a call that the protocol does not allow in this state."""
 
 
+LARGEST = 1e100
+"""Larger numbers are refused: their squares and sums leave floating point."""
+
+
+def check_not_negative(value: float, where: str) -> None:
+    """Refuse what is not a number from 0 to a size that can be squared and added up.
+
+    Examples
+    --------
+    >>> check_not_negative(-1.0, "communication_cost")
+    Traceback (most recent call last):
+        ...
+    fedbandits.errors.InputError: communication_cost: -1.0 is not a number from 0 to 1e+100
+    """
+    if not 0 <= value <= LARGEST:
+        raise InputError(where, f"{value} is not a number from 0 to {LARGEST:g}")
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return a hint that names the known words, the most similar one first.
 
@@ -63,6 +81,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
     'known: fed2-ucb, ucb1'
     """
     words = sorted(known)
+    if not words:
+        return "none is known here"
     listing = f"known: {', '.join(words)}"
     close = difflib.get_close_matches(word, words, n=1)
     return f'did you mean "{close[0]}"? ({listing})' if close else listing

@@ -23,7 +23,7 @@ def show_progress(experiment: Experiment, *, quiet: bool) -> Iterator[Report | N
         yield None
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("replications"),

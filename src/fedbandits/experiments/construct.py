@@ -140,5 +140,7 @@ def input_error(error: ValidationError, where: str, known: Collection[str]) -> I
         found = InputError(place, f"is not a key here; {nearest(str(first['loc'][-1]), known)}")
     else:
         rule = first["msg"].removeprefix("Input should be ")
+        # TOML has tables and lists, and no dictionaries or tuples.
+        rule = rule.replace("a valid dictionary", "a table").replace("a valid tuple", "a list")
         found = InputError(place, f"{value!r} is not {rule}")
     return found.within(where) if where else found

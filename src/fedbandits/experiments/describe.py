@@ -30,9 +30,7 @@ def versions() -> dict[str, str]:
 
 def describe_experiment(experiment: Experiment) -> dict[str, Any]:
     """Return the tables of an experiment file that says the same."""
-    problems: dict[str, Problem] = {}
-    for variant in experiment.variants:
-        problems.setdefault(_problem_key(variant.problem, problems), variant.problem)
+    problems = {variant.problem.name: variant.problem for variant in experiment.variants}
     described: dict[str, Any] = {
         "title": experiment.title,
         "horizon": experiment.horizon,
@@ -46,18 +44,10 @@ def describe_experiment(experiment: Experiment) -> dict[str, Any]:
     else:
         described["problems"] = {key: describe_problem(p) for key, p in problems.items()}
     described["variants"] = [
-        _describe_variant(variant, None if single else _problem_key(variant.problem, problems))
+        _describe_variant(variant, None if single else variant.problem.name)
         for variant in experiment.variants
     ]
     return described
-
-
-def _problem_key(problem: Problem, known: dict[str, Problem]) -> str:
-    """Return the key of a problem: its name, made unique where different ones share it."""
-    key, number = problem.name, 2
-    while key in known and known[key] is not problem:
-        key, number = f"{problem.name}-{number}", number + 1
-    return key
 
 
 def describe_problem(problem: Problem) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fedbandits.errors import InputError
 from fedbandits.experiments.results import Results
+from fedbandits.problems.problem import Problem
 from fedbandits.simulation.simulator import (
     DEFAULT_MEMORY_LIMIT,
     Progress,
@@ -70,6 +71,15 @@ class Experiment:
                 raise InputError(
                     f"variants[{number}].label",
                     f'"{label}" is the label of variants[{labels.index(label)}] too; change it',
+                )
+
+        named: dict[str, Problem] = {}
+        for number, variant in enumerate(self.variants):
+            if named.setdefault(variant.problem.name, variant.problem) is not variant.problem:
+                raise InputError(
+                    f"variants[{number}].problem",
+                    f'another problem is called "{variant.problem.name}", too; give each its own '
+                    "name, which its random numbers are drawn by",
                 )
 
     def check(self) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from fedbandits.errors import InputError, nearest
+from fedbandits.errors import InputError, check_not_negative, nearest
 from fedbandits.experiments.construct import StrictTable, construct, input_error, keys_of
 from fedbandits.experiments.experiment import Experiment
 from fedbandits.problems.approximate import Approximate
@@ -26,7 +26,7 @@ from fedbandits.problems.laws import (
 )
 from fedbandits.problems.problem import Problem
 from fedbandits.rules.algorithms import algorithm_named
-from fedbandits.simulation.simulator import Assume, Variant
+from fedbandits.simulation.simulator import MOST_GRID_POINTS, Assume, Variant
 
 TableT = TypeVar("TableT", bound=StrictTable)
 LawT = TypeVar("LawT", NoiseLaw, SpreadLaw)
@@ -42,7 +42,7 @@ class _File(StrictTable):
     horizon: Annotated[int, Field(ge=1)]
     replications: Annotated[int, Field(ge=1)] = 100
     seed: Annotated[int, Field(ge=0)] = 0
-    grid_points: Annotated[int, Field(ge=1)] = 400
+    grid_points: Annotated[int, Field(ge=1, le=MOST_GRID_POINTS)] = 400
     communication_cost: float = 1.0
     problem: dict[str, Any] | None = None
     problems: dict[str, dict[str, Any]] | None = None
@@ -69,7 +69,7 @@ class _ApproximateTable(StrictTable):
     means: list[float]
     noise: dict[str, Any]
     spread: dict[str, Any]
-    population: int | None = None
+    population: Annotated[int, Field(ge=1, le=10**15)] | None = None
 
 
 class _ExactTable(StrictTable):
@@ -106,7 +106,7 @@ def load_experiment(path: str | Path) -> Experiment:
         raise InputError(str(path), f"is not UTF-8 text: {error.reason}") from None
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # also for a whole number of thousands of digits
         raise InputError(str(path), f"is not TOML: {error}") from None
     return read_experiment(tables)
 
@@ -130,6 +130,7 @@ def read_experiment(tables: Mapping[str, Any]) -> Experiment:
     ('fed1-ucb', ['clients'])
     """
     file = _validated(_File, tables, "")
+    check_not_negative(file.communication_cost, "communication_cost")
     problems = _problems(file)
     variants = []
     for number, table in enumerate(file.variants):
@@ -204,7 +205,7 @@ def _chosen(name: str | None, problems: dict[str, Problem]) -> Problem:
 
 def _problem(table: Mapping[str, Any], name: str, where: str) -> Problem:
     model = table.get("model")
-    if model not in _MODELS:
+    if not isinstance(model, str) or model not in _MODELS:
         raise InputError(
             f"{where}.model",
             "is missing; " + nearest("", _MODELS)
@@ -219,6 +220,8 @@ def _problem(table: Mapping[str, Any], name: str, where: str) -> Problem:
 
 def _approximate(table: Mapping[str, Any], name: str) -> Problem:
     checked = _validated(_ApproximateTable, table, "")
+    if checked.noise.get("law") == Empirical.law:
+        raise InputError("noise.law", 'empirical noise needs given clients; use model = "exact"')
     spread = {key: value for key, value in checked.spread.items() if key != "offset"}
     offset = checked.spread.get("offset", 0.0)
     if isinstance(offset, bool) or not isinstance(offset, int | float):
@@ -292,6 +295,9 @@ def _city(checked: _CognitiveRadioTable, name: str) -> Problem:
     for key in ("area", "base_station"):
         if getattr(checked, key) is not None:
             raise InputError(key, "a city brings its own; leave it out, or give channels")
+    for key, least in (("channels", 2), ("seed", 0)):
+        if city.get(key, least) < least:
+            raise InputError(f"city.{key}", f"{city[key]} is below {least}")
     made = CognitiveRadio.example(city.get("channels", 10), city.get("seed", 2021))
     return CognitiveRadio(
         area=made.area,

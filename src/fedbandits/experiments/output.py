@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -29,8 +28,8 @@ class Output:
 def open_output(directory: Path) -> Iterator[Output]:
     """Make sure that results can be written, and put them in place when all of them are.
 
-    Files go to a staging folder beside the directory. When the block ends well they are moved into
-    place, each replacing what had its name; when it fails nothing has changed.
+    Files go to a staging folder in or beside the directory. When the block ends well they are
+    moved into place, each replacing what had its name; when it fails nothing has changed.
 
     Raises
     ------
@@ -44,14 +43,13 @@ def open_output(directory: Path) -> Iterator[Output]:
             "", f"{uses} need {', '.join(missing)}: install the extra, fedbandits[report]"
         )
     directory = directory.absolute()
-    if directory.exists() and not directory.is_dir():
-        raise InputError("--out", f"{directory} is not a directory; name another one")
-    if directory.is_dir() and not os.access(directory, os.W_OK | os.X_OK):
-        raise InputError("--out", f"{directory} cannot be written; name another one")
-    made = _missing_parents(directory)
+    made: list[Path] = []
     try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+        made = _missing_parents(directory)
+        exists = _checked(directory)
+        beside = directory if exists else directory.parent
+        beside.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=".results-", dir=beside))
     except OSError as error:
         _remove_empty(made)
         raise InputError(
@@ -59,12 +57,32 @@ def open_output(directory: Path) -> Iterator[Output]:
         ) from None
     try:
         yield Output(directory, staging)
-        directory.mkdir(exist_ok=True)
-        for file in sorted(staging.iterdir()):
-            file.replace(directory / file.name)
+        _move(staging, directory)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
         _remove_empty(made)
+
+
+def _checked(directory: Path) -> bool:
+    """Return whether a directory is there already; refuse what cannot become one."""
+    if directory.is_dir():
+        return True
+    if directory.exists() or directory.is_symlink():
+        raise InputError("--out", f"{directory} is not a directory; name another one")
+    return False
+
+
+def _move(staging: Path, directory: Path) -> None:
+    """Put the files in place, once it is sure that all of them can be."""
+    files = sorted(staging.iterdir())
+    for file in files:
+        if (directory / file.name).is_dir():
+            raise InputError(
+                "--out", f"{directory / file.name} is a directory; move it, or name another one"
+            )
+    directory.mkdir(exist_ok=True)
+    for file in files:
+        file.replace(directory / file.name)
 
 
 def _missing_parents(directory: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.errors import InputError
+from fedbandits.errors import InputError, check_not_negative
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.laws import Empirical, NoiseLaw, SpreadLaw
 from fedbandits.problems.population import Recentred
@@ -78,8 +78,7 @@ class Approximate:
             raise InputError(
                 "noise.law", 'empirical noise needs given clients; use model = "exact"'
             )
-        if not (math.isfinite(self.offset) and self.offset >= 0):
-            raise InputError("spread.offset", f"{self.offset} is not a finite number >= 0")
+        check_not_negative(self.offset, "spread.offset")
         if self.population is not None and self.population < 1:
             raise InputError("population", f"{self.population} clients; a game needs at least 1")
         lows, highs = zip(*(self.spread.support(float(mean)) for mean in self.means), strict=True)

@@ -14,7 +14,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from fedbandits.errors import InputError
+from fedbandits.errors import LARGEST, InputError, check_not_negative
 from fedbandits.rules.arrays import FloatArray, IntArray
 
 
@@ -85,8 +85,9 @@ class SpreadLaw(Law, Protocol):
 
 
 def _check_sigma(sigma: float) -> None:
-    if not (math.isfinite(sigma) and sigma >= 0):
-        raise InputError("sigma", f"{sigma} is not a standard deviation; give a finite number >= 0")
+    check_not_negative(sigma, "sigma")
+    if 0 < sigma < 1 / LARGEST:
+        raise InputError("sigma", f"{sigma} is too small; give 0, or at least {1 / LARGEST:g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +299,8 @@ class Empirical:
                 "observations", "is empty; give a list of lists of values for a client"
             )
         n_arms = len(observations[0])
+        if n_arms == 1:
+            raise InputError("observations", "has one arm; a game needs at least two")
         for m, row in enumerate(observations):
             if len(row) != n_arms:
                 raise InputError(
@@ -309,8 +312,11 @@ class Empirical:
                         f"observations[{m}][{k}]",
                         "is empty; every client needs a value of every arm",
                     )
-                if not np.isfinite(np.asarray(values, dtype=np.float64)).all():
-                    raise InputError(f"observations[{m}][{k}]", "holds a value that is not finite")
+                if not (np.abs(np.asarray(values, dtype=np.float64)) <= LARGEST).all():
+                    raise InputError(
+                        f"observations[{m}][{k}]",
+                        f"holds a value that is not a number of at most {LARGEST:g}",
+                    )
         cells = [np.asarray(values, dtype=np.float64) for row in observations for values in row]
         support = np.unique(np.concatenate(cells))
         if len(cells) * support.size > cls._MOST_ENTRIES:

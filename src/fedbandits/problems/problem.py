@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from fedbandits.errors import InputError
+from fedbandits.errors import LARGEST, InputError
 from fedbandits.problems.laws import NoiseLaw
 from fedbandits.rules.arrays import FloatArray, IntArray
 
@@ -122,8 +122,11 @@ def checked_means(values: Sequence[float] | FloatArray, where: str = "means") ->
         raise InputError(where, "is empty; give the mean of at least two arms")
     if means.size == 1:
         raise InputError(where, "has one arm; a game needs at least two")
-    if not np.isfinite(means).all():
-        bad = int(np.flatnonzero(~np.isfinite(means))[0])
-        raise InputError(f"{where}[{bad}]", f"{means[bad]} is not a finite number")
+    fine = np.abs(means) <= LARGEST
+    if not fine.all():
+        bad = int(np.flatnonzero(~fine)[0])
+        raise InputError(
+            f"{where}[{bad}]", f"{means[bad]} is not a finite number of at most {LARGEST:g}"
+        )
     means.setflags(write=False)
     return means

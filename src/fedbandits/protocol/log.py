@@ -16,6 +16,7 @@ from fedbandits.protocol.messages import Assignment, Decision, Update
 class Rejection(Enum):
     """Why an update was not counted."""
 
+    FORM = "not an update with values of its types"
     HEADER = "another run, epoch, arm list or protocol version"
     CLIENT = "unknown client"
     PHASE = "not the phase that is open"

@@ -12,7 +12,7 @@ from enum import Enum
 
 import numpy as np
 
-from fedbandits.errors import ProtocolError
+from fedbandits.errors import LARGEST, ProtocolError
 from fedbandits.protocol.log import (
     Log,
     MemoryLog,
@@ -82,16 +82,28 @@ def _event_of(record: Record) -> _Event:
             return _Event.ENDED if decision.final else _Event.DECIDED
 
 
-# So many times the largest count still is a finite number.
-_LARGEST = 1e200
-
-
-def _finite(values: tuple[float, ...]) -> bool:
-    """Return whether all of these, which came from outside, are numbers that can be added up."""
-    try:
-        return all(abs(float(value)) <= _LARGEST for value in values)
-    except (TypeError, ValueError, OverflowError):
+def _well_formed(update: object) -> bool:
+    """Return whether something that came from outside is an update with values of its types."""
+    if not isinstance(update, Update) or not isinstance(update.header, Header):
         return False
+    header = update.header
+    squares = () if update.squares is None else update.squares
+    words = (header.run, header.arms, update.client)
+    vectors = (update.counts, update.means, squares)
+    return (
+        all(isinstance(word, str) for word in words)
+        and all(isinstance(vector, tuple) for vector in vectors)
+        and all(
+            type(number) is int
+            for number in (header.epoch, header.version, update.phase, *update.counts)
+        )
+        and type(update.clipped) is int
+        and update.clipped >= 0
+        and all(
+            isinstance(number, int | float) and not isinstance(number, bool)
+            for number in (*update.means, *squares)
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,8 +250,13 @@ class Server:
         if rejection is None:
             self._commit(UpdateAccepted(update))
         else:
+            formed = rejection is not Rejection.FORM
             self._commit(
-                UpdateRejected(client=update.client, phase=update.phase, rejection=rejection)
+                UpdateRejected(
+                    client=update.client if formed else "",
+                    phase=update.phase if formed else 0,
+                    rejection=rejection,
+                )
             )
         return rejection
 
@@ -290,9 +307,11 @@ class Server:
             raise ProtocolError(f"cannot {action} while {self.state.value}")
 
     def _fault_in(self, update: Update) -> Rejection | None:
+        if not _well_formed(update):
+            return Rejection.FORM
         if update.header != self.header:
             return Rejection.HEADER
-        if not isinstance(update.client, str) or update.client not in self._columns:
+        if update.client not in self._columns:
             return Rejection.CLIENT
         assignment = self.assignment
         if (
@@ -306,13 +325,12 @@ class Server:
         squares = () if update.squares is None else update.squares
         n_arms = self.rule.n_arms
         wanted = (n_arms, n_arms if assignment.release.squares else 0)
-        if not (isinstance(update.means, tuple) and isinstance(squares, tuple)):
-            return Rejection.SHAPE
         if (len(update.means), len(squares)) != wanted:
             return Rejection.SHAPE
         if update.counts != assignment.pulls:
             return Rejection.COUNTS
-        return None if _finite(update.means + squares) else Rejection.NOT_FINITE
+        reasonable = all(abs(value) <= LARGEST for value in update.means + squares)
+        return None if reasonable else Rejection.NOT_FINITE
 
     def _commit(self, record: Record) -> None:
         """Log a record, then apply it: the only place where the state changes."""
@@ -379,7 +397,9 @@ class Server:
             fresh = np.array(
                 [update.counts for update in self._reported.values()], dtype=np.int64
             ).T
-            means = np.array([update.means for update in self._reported.values()]).T
+            means = np.array(
+                [update.means for update in self._reported.values()], dtype=np.float64
+            ).T
             counts[:, columns] += fresh
             sums[:, columns] += fresh * means
         return counts, sums

@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from fedbandits.errors import InputError
+from fedbandits.errors import check_not_negative
 from fedbandits.rules.arrays import FloatArray, IntArray
 
 
@@ -75,9 +75,7 @@ class PaperRadius:
 
     def __post_init__(self) -> None:
         for name in ("arm", "client"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise InputError(name, f"{value} is not a finite number of at least 0")
+            check_not_negative(getattr(self, name), name)
 
     def __call__(
         self,

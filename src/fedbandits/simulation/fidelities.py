@@ -58,7 +58,8 @@ def _obstacle_to_cohorts(problem: Problem, rule: PhasedRule | SlotRule) -> str |
     if not isinstance(problem.noise, Gaussian):
         return f"it needs gaussian noise, and this is {problem.noise.law}"
     if isinstance(problem, Exact):
-        if isinstance(rule, PhasedRule) and rule.admissions(1) >= problem.population:
+        # As many as are let in, which a cap may make fewer than the schedule wants.
+        if isinstance(rule, PhasedRule) and rule.admit(1, 0, False)[0] >= problem.population:
             return None
         return "it needs all given clients from the first phase on"
     if not isinstance(problem, Approximate):

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fedbandits.errors import InputError
+from fedbandits.errors import InputError, check_not_negative
 from fedbandits.problems.problem import Problem
 from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.arrays import FloatArray, IntArray
@@ -31,6 +31,7 @@ DEFAULT_MEMORY_LIMIT = 512 * 2**20
 """Bytes that the statistics of clients may take, over all workers together."""
 
 LONGEST_HORIZON = 10**15
+MOST_GRID_POINTS = 100_000
 
 _PLAYERS: dict[Fidelity, Callable[[Game, IntArray], Outcome]] = {
     Fidelity.COHORTS: partial(play_phases, evidence_of=CohortEvidence),
@@ -42,7 +43,7 @@ _PLAYERS: dict[Fidelity, Callable[[Game, IntArray], Outcome]] = {
 _MOST_PER_TASK = {
     Fidelity.COHORTS: 2048,
     Fidelity.CLIENTS: 64,
-    Fidelity.PULLS: 8,
+    Fidelity.PULLS: 2,
     Fidelity.SLOTS: 256,
 }
 # Below so many, a vectorised driver takes as long for half of them.
@@ -68,8 +69,8 @@ class Assume:
     def __post_init__(self) -> None:
         for name in ("noise", "spread"):
             value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value >= 0):
-                raise InputError(name, f"{value} is not a finite number of at least 0")
+            if value is not None:
+                check_not_negative(value, name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -106,14 +107,11 @@ class Variant:
     max_phases: int | None = None
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.communication_cost) and self.communication_cost >= 0):
-            raise InputError(
-                "communication_cost", f"{self.communication_cost} is not a finite number >= 0"
-            )
+        check_not_negative(self.communication_cost, "communication_cost")
         for name in ("max_clients", "max_phases"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(name, f"{value} is not a whole number of at least 1")
+            if value is not None and not 1 <= value <= LONGEST_HORIZON:
+                raise InputError(name, f"{value} is not a whole number from 1 to 10^15")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -167,6 +165,8 @@ def _located(error: InputError, number: int) -> InputError:
     # These are keys of the experiment, whichever variant they do not suit.
     if error.where in ("horizon", "memory_limit"):
         return error
+    if error.where == "population":
+        return error.within("problem")
     return error.within(f"variants[{number}]")
 
 
@@ -180,17 +180,31 @@ def _build_rule(variant: Variant, horizon: int) -> tuple[PhasedRule | SlotRule, 
         population=problem.population,
     )
     rule = variant.algorithm.rule(beliefs)
+    if isinstance(rule, PhasedRule):
+        rule = replace(rule, max_clients=variant.max_clients, max_phases=variant.max_phases)
+    else:
+        _refuse_caps(variant)
     played = problem.at_server() if rule.player is Player.SERVER else problem
     fidelity = choose_fidelity(variant.fidelity, played, rule)
     if isinstance(rule, SlotRule):
         return rule, fidelity
-    rule = replace(
-        rule,
-        max_clients=variant.max_clients or DEFAULT_MAX_CLIENTS[fidelity],
-        max_phases=variant.max_phases,
-    )
+    if rule.max_clients is None:
+        most = DEFAULT_MAX_CLIENTS[fidelity]
+        if rule.admissions(1) > most:
+            raise InputError(
+                "max_clients",
+                f"{rule.admissions(1):,} clients in the first phase; {most:,} is the most in "
+                f"{fidelity.value}, unless you set it higher",
+            )
+        rule = replace(rule, max_clients=most)
     _check_first_phases(rule, variant.label)
     return rule, fidelity
+
+
+def _refuse_caps(variant: Variant) -> None:
+    for name in ("max_clients", "max_phases"):
+        if getattr(variant, name) is not None:
+            raise InputError(name, "an algorithm that decides in every slot has no such cap")
 
 
 _CHECKED_PHASES = 64
@@ -374,6 +388,8 @@ def _check_horizon(horizon: int) -> None:
 def _check_counts(
     replications: int, grid_points: int, workers: int | None, memory_limit: int
 ) -> None:
+    if grid_points > MOST_GRID_POINTS:
+        raise InputError("grid_points", f"{grid_points:,} points; {MOST_GRID_POINTS:,} at most")
     for name, value in (
         ("replications", replications),
         ("grid_points", grid_points),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedbandits.errors import InputError
 from fedbandits.problems.laws import NoiseLaw
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.indices import SlotRule
@@ -14,6 +15,8 @@ from fedbandits.simulation.game import Game, Outcome
 from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK, Purpose, Streams, blocks_of
 
 _SLOTS_PER_BLOCK = 256
+# Local means, sums, counts and what an index is computed with.
+_ARRAYS = 6
 
 
 def play_slots(game: Game, replications: IntArray) -> Outcome:
@@ -21,6 +24,18 @@ def play_slots(game: Game, replications: IntArray) -> Outcome:
     rule = game.rule
     if not isinstance(rule, SlotRule):
         raise TypeError("a phased rule does not decide in every slot")
+    a_replication = 8 * rule.clients * (_SLOTS_PER_BLOCK + _ARRAYS * rule.n_arms)
+    if a_replication * replications.size > game.memory_limit:
+        if replications.size == 1:
+            raise InputError(
+                "memory_limit",
+                f"one replication with {rule.clients:,} clients takes "
+                f"{a_replication / 2**20:,.0f} MiB, and a process may take "
+                f"{game.memory_limit / 2**20:,.0f} MiB; raise it, or lower clients",
+            )
+        half = replications.size // 2
+        parts = (replications[:half], replications[half:])
+        return Outcome.joined([play_slots(game, part) for part in parts])
     problem, streams = game.played, game.streams()
     n, n_clients, n_arms = replications.size, rule.clients, rule.n_arms
     models = [problem.sampler(streams.sources(r)).draw(n_clients) for r in replications.tolist()]

@@ -10,6 +10,8 @@ from fedbandits.rules.phased import AllAtOnce, Beliefs, Charge, PhasedRule, Sche
 from fedbandits.rules.radii import PaperRadius
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
 
+_MOST_CLIENTS = 10**15
+
 
 def everyone_at_once(
     *,
@@ -40,8 +42,10 @@ def everyone_at_once(
 
 def check_clients(clients: int | None) -> None:
     """Refuse a number of clients below one."""
-    if clients is not None and clients < 1:
-        raise InputError("clients", f"{clients} clients; a game needs at least 1")
+    if clients is not None and not 1 <= clients <= _MOST_CLIENTS:
+        raise InputError(
+            "clients", f"{clients} clients; a game needs at least 1, and 10^15 at most"
+        )
 
 
 def clients_of(clients: int | None, beliefs: Beliefs) -> int:
