@@ -235,7 +235,10 @@ def test_results_replace_older_ones_and_spare_other_files(file: Path, tmp_path: 
     json.loads((out / "summary.json").read_text(encoding="utf-8"))
 
 
-def test_an_interrupted_run_leaves_nothing_behind(file: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_nothing_behind(
+    file: Path, tmp_path: Path, how: signal.Signals
+) -> None:
     slow = FILE.replace("20_000", "3_000_000").replace('"improved-ucb"', '"ucb1"')
     file.write_text(slow, encoding="utf-8")
     process = subprocess.Popen(
@@ -258,7 +261,7 @@ def test_an_interrupted_run_leaves_nothing_behind(file: Path, tmp_path: Path) ->
             break
         time.sleep(0.1)
     time.sleep(0.5)
-    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, how)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     assert stderr == "interrupted; nothing was written\n"

@@ -133,8 +133,8 @@ def mean_scores(a: Outcome, b: Outcome) -> FloatArray:
     )
 
 
-# The largest of some 60 p-values below falls under 1e-4 in fewer than one run of a hundred with new
-# seeds; with these seeds it does not, and a failure means a change of law.
+# The smallest of some 60 p-values below falls under 1e-4 in fewer than one run of a hundred with
+# new seeds; with these seeds it does not, and a failure means a change of law.
 LEVEL = 1e-4
 
 

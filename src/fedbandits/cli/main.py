@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -178,8 +179,14 @@ def _print(console: Console, table: Table) -> None:
     console.print(table)
 
 
+def _end(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
 def main() -> None:
     """Run the command; turn errors into one line and an exit code."""
+    # Being told to end is like Ctrl-C: workers and half-made output go, too.
+    signal.signal(signal.SIGTERM, _end)
     try:
         app()
     except InputError as error:
@@ -187,6 +194,9 @@ def main() -> None:
         sys.exit(2)
     except FedbanditsError as error:
         typer.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    except MemoryError:
+        typer.echo("error: there is not enough memory; ask for fewer clients or arms", err=True)
         sys.exit(1)
     except RunInterruptedError as error:
         typer.echo(f"interrupted; {error}", err=True)
