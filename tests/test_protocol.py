@@ -1106,3 +1106,12 @@ def two_arm_rule() -> PhasedRule:
     return Fed2Ucb(pulls=10, admissions=1).rule(
         Beliefs(n_arms=2, horizon=1000, noise=1.0, spread=0.0)
     )
+
+
+def test_another_assignment_of_a_phase_that_was_played_is_refused() -> None:
+    header = Header(run="run", epoch=1, arms="x")
+    client = Client("a", lambda _, n: [0.5] * n)
+    first = Assignment(header=header, phase=1, pulls=(10, 10))
+    assert client.play(first) == client.play(first)
+    with pytest.raises(ProtocolError, match="phase 1 after phase 1"):
+        client.play(Assignment(header=header, phase=1, pulls=(20, 20)))

@@ -69,12 +69,13 @@ class Client:
         self._pull = pull
         self._header: Header | None = None
         self._last: Update | None = None
+        self._played: Assignment | None = None
 
     def play(self, assignment: Assignment) -> Update:
         """Play a phase and return its update; the same assignment again gets the same update."""
         self._check(assignment.header)
         if self._last is not None and assignment.phase <= self._last.phase:
-            if assignment.phase == self._last.phase and self.state is not ClientState.FINISHED:
+            if assignment == self._played and self.state is not ClientState.FINISHED:
                 return self._last
             raise ProtocolError(
                 f"client {self.name}: phase {assignment.phase} after phase {self._last.phase}"
@@ -93,6 +94,7 @@ class Client:
             else None,
         )
         self._header, self._last, self.state = assignment.header, update, after
+        self._played = assignment
         return update
 
     def conclude(self, decision: Decision) -> None:
