@@ -457,3 +457,17 @@ def test_cohorts_split_their_work_by_memory() -> None:
     play_phases(game, np.arange(150), counted)
     assert sizes[0] == 150
     assert min(sizes) < 80
+
+
+def test_a_population_that_does_not_fit_is_an_error_in_every_fidelity() -> None:
+    crowd = fb.Approximate(
+        means=[0.4, 0.6], noise=fb.Bernoulli(), spread=fb.Beta(0.1), population=10**9
+    )
+    settings: list[tuple[Algorithm, str | None]] = [
+        (DOUBLING, "pulls"),
+        (DOUBLING, "clients"),
+        (fb.LocalUcb(clients=2), None),
+    ]
+    for algorithm, fidelity in settings:
+        with pytest.raises(fb.InputError, match="memory_limit: "):
+            play(crowd, algorithm, fidelity, replications=2, memory_limit=2**20)

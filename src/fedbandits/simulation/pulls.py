@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedbandits.errors import InputError
 from fedbandits.loopback import play
 from fedbandits.problems.problem import LocalModels, Problem
 from fedbandits.protocol import Client, PhaseClosed, PhaseOpened, Pull, Server
@@ -21,9 +22,22 @@ def play_pulls(game: Game, replications: IntArray) -> Outcome:
     """Play replications of a game, one after the other, pull by pull."""
     if not isinstance(game.rule, PhasedRule):
         raise TypeError("a slot rule has no phases")
+    _check_memory(game)
     return Outcome.joined(
         [_play_one(game, game.rule, replication) for replication in replications.tolist()]
     )
+
+
+def _check_memory(game: Game) -> None:
+    """Refuse a finite population that is drawn at once and does not fit."""
+    population = game.played.population or 0
+    held = 8 * population * game.problem.means.size
+    if held > game.memory_limit:
+        raise InputError(
+            "memory_limit",
+            f"a population of {population:,} takes {held / 2**20:,.0f} MiB, and a process may take "
+            f"{game.memory_limit / 2**20:,.0f} MiB; raise it, or lower population",
+        )
 
 
 def play_logged(game: Game, rule: PhasedRule, replication: int) -> Server:

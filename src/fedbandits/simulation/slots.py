@@ -25,6 +25,7 @@ def play_slots(game: Game, replications: IntArray) -> Outcome:
     if not isinstance(rule, SlotRule):
         raise TypeError("a phased rule does not decide in every slot")
     a_replication = 8 * rule.clients * (_SLOTS_PER_BLOCK + _ARRAYS * rule.n_arms)
+    a_replication += 8 * (game.played.population or 0) * rule.n_arms
     if a_replication * replications.size > game.memory_limit:
         if replications.size == 1:
             raise InputError(
