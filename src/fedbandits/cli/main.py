@@ -92,7 +92,7 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
     """Simulate every variant of an experiment file, print a table, write the results."""
     from fedbandits.cli.progress import show_progress  # noqa: PLC0415 - after --help
     from fedbandits.experiments.files import load_experiment  # noqa: PLC0415 - after --help
-    from fedbandits.experiments.output import open_output, write_results  # noqa: PLC0415
+    from fedbandits.experiments.output import open_output, write_results  # noqa: PLC0415 - likewise
 
     experiment = _changed(
         load_experiment(file), replications=replications, seed=seed, fidelity=fidelity

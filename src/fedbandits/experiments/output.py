@@ -16,19 +16,11 @@ from fedbandits.experiments.results import Results
 _NEEDED = {"polars": "tables", "matplotlib": "figures", "plotly": "the page"}
 
 
-class Output:
-    """A directory to be, with a staging folder beside it."""
-
-    def __init__(self, directory: Path, staging: Path) -> None:
-        self.directory = directory
-        self.staging = staging
-
-
 @contextmanager
-def open_output(directory: Path) -> Iterator[Output]:
+def open_output(directory: Path) -> Iterator[Path]:
     """Make sure that results can be written, and put them in place when all of them are.
 
-    Files go to a staging folder in or beside the directory. When the block ends well they are
+    Yields a staging folder in or beside the directory. When the block ends well its files are
     moved into place, each replacing what had its name; when it fails nothing has changed.
 
     Raises
@@ -56,7 +48,7 @@ def open_output(directory: Path) -> Iterator[Output]:
             "--out", f"{directory} cannot be written: {error.strerror}; name another one"
         ) from None
     try:
-        yield Output(directory, staging)
+        yield staging
         _move(staging, directory)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
@@ -99,22 +91,21 @@ def _remove_empty(folders: list[Path]) -> None:
             return
 
 
-def write_results(results: Results, output: Output) -> None:
+def write_results(results: Results, folder: Path) -> None:
     """Write summary, tables, figures and the page."""
     from fedbandits.experiments import report  # noqa: PLC0415 - heavy, and only needed to write
 
-    images = write_tables_and_figures(results, output)
+    images = write_tables_and_figures(results, folder)
     page = report.report_html(results, images=images)
-    (output.staging / "report.html").write_text(page, encoding="utf-8")
+    (folder / "report.html").write_text(page, encoding="utf-8")
 
 
-def write_tables_and_figures(results: Results, output: Output) -> dict[str, bytes]:
+def write_tables_and_figures(results: Results, folder: Path) -> dict[str, bytes]:
     """Write all but the page; return the images by their names."""
     import polars as pl  # noqa: PLC0415 - heavy, and only needed to write
 
     from fedbandits.experiments import figures  # noqa: PLC0415 - likewise
 
-    folder = output.staging
     summary = json.dumps(results.summary(), indent=2, allow_nan=False)
     (folder / "summary.json").write_text(summary + "\n", encoding="utf-8")
     curves = results.curves()

@@ -11,15 +11,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fedbandits.problems.problem import best_arm
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.simulation.simulator import Simulation
 
 Table: TypeAlias = dict[str, list[Any]]
 """Columns of one length, by name."""
 
-QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
 REGRETS = ("total", "exploration", "communication")
+QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
 
 
 def quantity(values: FloatArray) -> dict[str, float | None]:
@@ -127,16 +126,3 @@ def curves_table(simulations: Sequence[Simulation]) -> Table:
             for name, column in columns.items():
                 table.setdefault(name, []).extend(column)
     return table
-
-
-def facts(simulation: Simulation) -> dict[str, Any]:
-    """Return what is true of a variant's problem, for people to read."""
-    problem = simulation.variant.problem
-    ordered = np.sort(problem.means)
-    return {
-        "arms": int(problem.means.size),
-        "best_arm": best_arm(problem),
-        "best_mean": float(ordered[-1]),
-        "gap": float(ordered[-1] - ordered[-2]),
-        "population": problem.population,
-    }

@@ -7,15 +7,13 @@ undecided. “About equal” is an equivalence test within 10 %.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from fedbandits.experiments.describe import versions
+from fedbandits.experiments.tables import chose_best
 from fedbandits.problems.exact import Exact
 from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
 from fedbandits.reproduce.evidence import (
@@ -29,7 +27,8 @@ from fedbandits.reproduce.evidence import (
     steeper,
 )
 from fedbandits.reproduce.misranking import SPREAD, misranking_gaps
-from fedbandits.rules.algorithms import AuthorsBaseline, Fed1Ucb
+from fedbandits.reproduce.run import hashed
+from fedbandits.rules.algorithms import Algorithm, AuthorsBaseline, Fed1Ucb
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.radii import PaperRadius
 from fedbandits.simulation.game import Outcome
@@ -51,11 +50,12 @@ class Run:
     experiment: str
     label: str
     replications: int = MANY
-    changed: Callable[[Variant], Variant] | None = None
+    algorithm: Algorithm | None = None
 
-
-def _with(algorithm: Any) -> Callable[[Variant], Variant]:
-    return lambda variant: replace(variant, algorithm=algorithm)
+    def variant(self) -> Variant:
+        """Return the variant of the experiment, with another algorithm where one is given."""
+        (found,) = (v for v in paper_experiment(self.experiment).variants if v.label == self.label)
+        return found if self.algorithm is None else replace(found, algorithm=self.algorithm)
 
 
 RUNS: dict[str, Run] = {
@@ -70,7 +70,7 @@ RUNS: dict[str, Run] = {
     "short baseline": Run(
         experiment="fig5",
         label="f = 10",
-        changed=_with(AuthorsBaseline(pulls=_F, radius=PaperRadius(arm=4.0))),
+        algorithm=AuthorsBaseline(pulls=_F, radius=PaperRadius(arm=4.0)),
     ),
     "ML Fed2 200": Run(experiment="fig6", label="Fed2-UCB, f = 200"),
     "ML Fed2 500": Run(experiment="fig6", label="Fed2-UCB, f = 500"),
@@ -96,7 +96,7 @@ RUNS: dict[str, Run] = {
         experiment="fig3-theory",
         label="Fed1-UCB, M = 5",
         replications=FEW,
-        changed=_with(Fed1Ucb(pulls=_F, radius=PaperRadius(arm=24.0))),
+        algorithm=Fed1Ucb(pulls=_F, radius=PaperRadius(arm=24.0)),
     ),
 }
 
@@ -146,10 +146,7 @@ class Measured:
 
     def wrong(self, run: str) -> BoolArray:
         """Return which games ended on a wrong arm."""
-        simulation = self.simulations[run]
-        means = simulation.variant.problem.means
-        winner = simulation.outcome.winner
-        return np.asarray((winner >= 0) & (means[winner] < means.max()))
+        return ~chose_best(self.simulations[run]) & ~self.undecided(run)
 
     def undecided(self, run: str) -> BoolArray:
         """Return which games ended undecided."""
@@ -375,9 +372,8 @@ def measure(
     simulations: dict[str, Simulation] = {}
     for key, run in RUNS.items():
         experiment = paper_experiment(run.experiment)
-        (variant,) = (v for v in experiment.variants if v.label == run.label)
         (simulations[key],) = simulate_all(
-            [variant if run.changed is None else run.changed(variant)],
+            [run.variant()],
             horizon=experiment.horizon,
             replications=max(2, round(run.replications * scale)),
             # Another seed than the figures': what is tested was not looked at before.
@@ -392,10 +388,11 @@ def measure(
 def claims_fingerprint(scale: float) -> str:
     """Return what the table of claims depends on, as a hash."""
     texts = {run.experiment: experiment_text(run.experiment) for run in RUNS.values()}
-    runs = {key: (run.experiment, run.label, run.replications) for key, run in RUNS.items()}
-    sentences = [claim.sentence for claim in CLAIMS]
-    inputs = [texts, runs, sentences, scale, LEVEL, versions()]
-    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+    runs = {
+        key: (run.experiment, run.label, run.replications, repr(run.variant().algorithm))
+        for key, run in RUNS.items()
+    }
+    return hashed([texts, runs, [claim.sentence for claim in CLAIMS], scale, LEVEL])
 
 
 def judge(measured: Measured) -> list[dict[str, Any]]:

@@ -90,8 +90,8 @@ def reproduce_paper(
         )
         report.done(CLAIMS, reused=reused)
     page = reproduction_page(figures, made, misranking=misranking, scaling=scaling, claims=claims)
-    with open_output(directory) as output:
-        (output.staging / "report.html").write_text(page, encoding="utf-8")
+    with open_output(directory) as staging:
+        (staging / "report.html").write_text(page, encoding="utf-8")
     return directory / "report.html"
 
 
@@ -128,8 +128,8 @@ def _kept(file: Path, made_from: str, make: Callable[[], Any], *, fresh: bool) -
                 return found["table"], True
         except (OSError, ValueError, KeyError, TypeError):
             pass
-    with open_output(file.parent) as output:
+    with open_output(file.parent) as staging:
         table = make()
         text = json.dumps({"made_from": made_from, "table": table}, indent=2, ensure_ascii=False)
-        (output.staging / file.name).write_text(text + "\n", encoding="utf-8")
+        (staging / file.name).write_text(text + "\n", encoding="utf-8")
     return table, False

@@ -48,8 +48,13 @@ def fingerprint(name: str, replications: int | None) -> str:
     >>> fingerprint("fig4", None) == fingerprint("fig4", 7)
     False
     """
-    inputs = {"text": experiment_text(name), "replications": replications, "versions": versions()}
-    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+    return hashed([experiment_text(name), replications])
+
+
+def hashed(inputs: object) -> str:
+    """Return the hash of what something was made from; the versions belong to it."""
+    text = json.dumps([inputs, versions()], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def reproduce_experiment(
@@ -87,10 +92,10 @@ def reproduce_experiment(
     experiment = paper_experiment(name)
     if replications is not None:
         experiment = replace(experiment, replications=replications)
-    with open_output(folder) as output:
+    with open_output(folder) as staging:
         results = experiment.run(workers=workers, progress=progress)
-        write_tables_and_figures(results, output)
-        (output.staging / "made-from.txt").write_text(made_from + "\n", encoding="ascii")
+        write_tables_and_figures(results, staging)
+        (staging / "made-from.txt").write_text(made_from + "\n", encoding="ascii")
     made = _read(name, folder, made_from)
     if made is None:
         raise RuntimeError(f"{folder} does not hold what was just written")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 from scipy import stats
 
-from fedbandits.experiments.describe import versions
 from fedbandits.experiments.figures import PALETTE, reader_config
 from fedbandits.experiments.figures.style import house_style
 from fedbandits.experiments.tables import Table
 from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
+from fedbandits.reproduce.run import hashed
 from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb
 from fedbandits.rules.radii import PaperRadius
 from fedbandits.rules.schedules import as_schedule
@@ -120,9 +118,8 @@ def scaling_table(*, scale: float = 1.0, workers: int | None = None) -> Table:
 def scaling_fingerprint(scale: float) -> str:
     """Return what the table depends on, as a hash."""
     texts = [experiment_text(name) for name in ("fig3", "fig4")]
-    schedules = [(schedule.table, schedule.label) for schedule in SCHEDULES]
-    inputs = [texts, schedules, HORIZONS, REPLICATIONS, scale, versions()]
-    return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
+    schedules = [(schedule.table, repr(schedule.algorithm)) for schedule in SCHEDULES]
+    return hashed([texts, schedules, HORIZONS, REPLICATIONS, scale])
 
 
 def _fits(algorithm: Algorithm, horizon: int) -> bool:
@@ -158,17 +155,22 @@ def growth_of(table: Table, number: int, schedule: str) -> Growth | None:
     >>> round(growth_of(made, 2, "x").exponent, 6)
     2.0
     """
-    rows = [
-        i
-        for i, key in enumerate(zip(table["table"], table["schedule"], strict=True))
-        if key == (number, schedule) and table["undecided"][i] <= _MOST_UNDECIDED
-    ]
+    rows = _decided_rows(table, number, schedule)
     if len(rows) < 3:
         return None
     x = np.log(np.log([table["horizon"][i] for i in rows]))
     fit = stats.linregress(x, np.log([table["mean"][i] for i in rows]))
     width = float(stats.t.ppf(0.975, len(rows) - 2) * fit.stderr)
     return Growth(float(fit.slope), width)
+
+
+def _decided_rows(table: Table, number: int, schedule: str) -> list[int]:
+    """Return where the horizons of a schedule stand at which its games get decided."""
+    return [
+        i
+        for i, key in enumerate(zip(table["table"], table["schedule"], strict=True))
+        if key == (number, schedule) and table["undecided"][i] <= _MOST_UNDECIDED
+    ]
 
 
 _TITLES = {2: "Fed2-UCB (Table 2)", 3: "Fed1-UCB (Table 3)"}
@@ -208,11 +210,7 @@ def _curves(table: Table, number: int) -> list[_Curve]:
     for schedule in dict.fromkeys(
         label for key, label in zip(table["table"], table["schedule"], strict=True) if key == number
     ):
-        rows = [
-            i
-            for i, key in enumerate(zip(table["table"], table["schedule"], strict=True))
-            if key == (number, schedule) and table["undecided"][i] <= _MOST_UNDECIDED
-        ]
+        rows = _decided_rows(table, number, schedule)
         growth = growth_of(table, number, schedule)
         label = schedule
         if growth is not None:
