@@ -181,10 +181,12 @@ class SpreadRedrawnEachPhase(CohortEvidence):
         return 1
 
     def play(self, phase: int, pulls: int, active: BoolArray, n_phases: int) -> Played:
-        fresh = self._draw(Purpose.COHORT_MEANS, 10_000 + phase, active, self.sizes.size)
-        new = self.means[:, np.newaxis] + fresh * (self.spread / np.sqrt(self.sizes))
         share = pulls / (self.counts + pulls)
-        self._local = self._local * (1 - share) + new * share
+        shape = (1, self.sizes.size)
+        for rows, fresh in self._draw(Purpose.COHORT_MEANS, 10_000 + phase, active, shape):
+            means = self.means[self._arms, np.newaxis]
+            new = means + fresh[0] * (self.spread / np.sqrt(self.sizes))
+            self._local[rows] = self._local[rows] * (1 - share) + new * share
         return super().play(phase, pulls, active, n_phases)
 
 

@@ -235,7 +235,6 @@ class Recorded:
             for server in servers
         ]
         self.counts: FloatArray = np.zeros(0)
-        self.ahead: FloatArray = np.zeros(0)
         self.sizes: FloatArray = np.ones(1)
         self.most_phases = most_phases
 
@@ -244,17 +243,14 @@ class Recorded:
 
     def play(self, phase: int, pulls: int, active: BoolArray, n_phases: int) -> Played:
         steps = np.arange(1.0, n_phases + 1).reshape(-1, 1, 1, 1)
-        self.ahead = self.counts + float(pulls) * steps
-        # Phases after one that drops an arm were recorded without it: they are never accepted.
+        counts = self.counts + float(pulls) * steps
+        self.counts = counts[-1].reshape(-1)
         estimates = [
             [phases[min(phase - 1 + step, len(phases) - 1)] for phases in self.estimates]
             for step in range(n_phases)
         ]
         # Whatever stands where an arm is not active must not matter.
-        return Played(np.where(active, np.array(estimates), 1e300), self.ahead)
-
-    def accept(self, n_phases: int) -> None:
-        self.counts = self.ahead[n_phases - 1].reshape(-1)
+        return Played(np.where(active, np.array(estimates), 1e300), counts)
 
     def keep(self, going: BoolArray) -> None:
         self.estimates = [

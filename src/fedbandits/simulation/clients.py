@@ -56,7 +56,7 @@ class ClientEvidence:
         Their numbers.
     """
 
-    # Looking ahead would need the sums of every client twice.
+    # Several phases at once would need as many sums of every client.
     most_phases: ClassVar[int] = 1
 
     def __init__(self, game: Game, replications: IntArray) -> None:
@@ -102,9 +102,6 @@ class ClientEvidence:
                 sums += noise.phase_sums(rng, pulls, state.means[arm], state.cells[arm], room)
                 estimates[0, row, arm] = aggregate(np.multiply(sums, share, out=room))
         return Played(estimates, self.counts.reshape(1, 1, 1, -1))
-
-    def accept(self, n_phases: int) -> None:
-        """Do nothing: the one phase that was played is kept."""
 
     def keep(self, going: BoolArray) -> None:
         """Forget the replications that are over."""

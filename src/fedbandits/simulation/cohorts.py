@@ -9,6 +9,7 @@ many clients or pulls there are.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -47,11 +48,11 @@ class CohortEvidence:
         self.memory_limit = game.memory_limit
         self.counts: FloatArray = np.zeros(0)
         self.sizes: FloatArray = np.zeros(0)
+        # Of arms that are active in some replication still, as are the local means and sums.
+        self._arms: IntArray = np.arange(self.means.size)
         shape = (replications.size, self.means.size, 0)
         self._local: FloatArray = np.zeros(shape)
         self._noise_sums: FloatArray = np.zeros(shape)
-        self._ahead: FloatArray = np.zeros((1, *shape))
-        self._counts_ahead: FloatArray = np.zeros((0, 0))
         self._blocks = blocks_of(replications)
 
     @property
@@ -61,14 +62,16 @@ class CohortEvidence:
 
     def admit(self, phase: int, clients: int, active: BoolArray) -> None:
         """Let a cohort of new clients in."""
+        self._forget_arms(active)
         n, n_arms, n_groups = self._local.shape
         if 16 * n * n_arms * (n_groups + 1) > self.memory_limit and n > 1:
             raise OutOfMemoryLimitError
-        local = np.broadcast_to(self.means, (n, n_arms)).copy()
+        local = np.broadcast_to(self.means[self._arms], (n, n_arms)).copy()
         if self.spread > 0:
             shift, deviation = self._cohort_law(clients)
-            drawn = self._draw(Purpose.COHORT_MEANS, phase, active, 1)
-            local += shift + deviation * drawn[:, :, 0]
+            for rows, drawn in self._draw(Purpose.COHORT_MEANS, phase, active, (1, 1)):
+                local[rows] += deviation * drawn[0, :, :, 0]
+            local += shift
         self._local = np.append(self._local, local[:, :, np.newaxis], axis=2)
         self._noise_sums = np.pad(self._noise_sums, ((0, 0), (0, 0), (0, 1)))
         self.sizes = np.append(self.sizes, float(clients))
@@ -76,23 +79,22 @@ class CohortEvidence:
 
     def play(self, phase: int, pulls: int, active: BoolArray, n_phases: int) -> Played:
         """Pull the active arms in one or several phases."""
+        self._forget_arms(active)
         scale = self.noise * math.sqrt(pulls) / np.sqrt(self.sizes)
-        ahead = np.empty((n_phases + 1, *self._noise_sums.shape))
-        ahead[0] = self._noise_sums
-        for step in range(n_phases):
-            drawn = self._draw(Purpose.COHORT_SUMS, phase + step, active, self.sizes.size)
-            np.multiply(drawn, scale, out=ahead[step + 1])
-        np.cumsum(ahead, axis=0, out=ahead)
-        steps = np.arange(1.0, n_phases + 1).reshape(-1, 1, 1, 1)
-        counts = self.counts + float(pulls) * steps
-        self._ahead, self._counts_ahead = ahead, counts.reshape(n_phases, -1)
-        estimates = aggregate(self._local + ahead[1:] / counts, weights=self.sizes)
+        counts = self.counts + float(pulls) * np.arange(1.0, n_phases + 1).reshape(-1, 1, 1, 1)
+        estimates = np.zeros((n_phases, *active.shape))
+        # Block by block, so that what is worked on stays in the cache.
+        shape = (n_phases, self.sizes.size)
+        for rows, drawn in self._draw(Purpose.COHORT_SUMS, phase, active, shape):
+            drawn *= scale
+            drawn[0] += self._noise_sums[rows]
+            sums = np.cumsum(drawn, axis=0) if n_phases > 1 else drawn
+            self._noise_sums[rows] = sums[-1]
+            sums /= counts
+            sums += self._local[rows]
+            estimates[:, rows, self._arms] = aggregate(sums, weights=self.sizes)
+        self.counts = counts[-1].reshape(-1)
         return Played(estimates, counts)
-
-    def accept(self, n_phases: int) -> None:
-        """Keep the first so many of the phases that were played last."""
-        self._noise_sums = self._ahead[n_phases]
-        self.counts = self._counts_ahead[n_phases - 1]
 
     def keep(self, going: BoolArray) -> None:
         """Forget the replications that are over."""
@@ -100,16 +102,31 @@ class CohortEvidence:
         self._local, self._noise_sums = self._local[going], self._noise_sums[going]
         self._blocks = blocks_of(self.replications)
 
-    def _draw(self, purpose: Purpose, phase: int, active: BoolArray, n_groups: int) -> FloatArray:
-        """Return standard normals, shape (replications, arms, groups), for active arms at least."""
-        parts = []
+    def _forget_arms(self, active: BoolArray) -> None:
+        """Forget the arms that are active in no replication any more."""
+        some = active[:, self._arms].any(axis=0)
+        if not some.all():
+            self._arms = self._arms[some]
+            self._local, self._noise_sums = self._local[:, some], self._noise_sums[:, some]
+
+    def _draw(
+        self, purpose: Purpose, phase: int, active: BoolArray, shape: tuple[int, int]
+    ) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield rows with their standard normals, block by block.
+
+        From ``phase`` on, shape (phases, rows, arms, groups), where ``shape`` is of phases and
+        groups. Of an arm that is active nowhere in a block they are zeros.
+        """
+        n_phases, n_groups = shape
         for block, places, rows in self._blocks:
-            drawn = np.zeros((active.shape[1], n_groups, REPLICATIONS_PER_BLOCK))
-            for arm in np.flatnonzero(active[rows].any(axis=0)).tolist():
-                rng = self.streams.at(purpose, replication=block, phase=phase, arm=arm)
-                rng.standard_normal(out=drawn[arm])
-            parts.append(drawn.transpose(2, 0, 1)[places])
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+            needed = active[rows][:, self._arms].any(axis=0)
+            drawn = np.zeros((n_phases, needed.size, n_groups, REPLICATIONS_PER_BLOCK))
+            arms = [(at, int(self._arms[at])) for at in np.flatnonzero(needed).tolist()]
+            for step in range(n_phases):
+                for at, arm in arms:
+                    rng = self.streams.at(purpose, replication=block, phase=phase + step, arm=arm)
+                    rng.standard_normal(out=drawn[step, at])
+            yield rows, drawn.transpose(0, 3, 1, 2)[:, places]
 
     def _cohort_law(self, clients: int) -> tuple[FloatArray | float, float]:
         """Return the expected deviation of the next cohort's average and its standard deviation.
@@ -120,5 +137,6 @@ class CohortEvidence:
         if self.population is None:
             return 0.0, self.spread / math.sqrt(clients)
         out = self.population - float(self.sizes.sum())
-        excess = ((self._local - self.means[:, np.newaxis]) * self.sizes).sum(axis=2)
+        means = self.means[self._arms, np.newaxis]
+        excess = ((self._local - means) * self.sizes).sum(axis=2)
         return -excess / out, self.spread * math.sqrt(max(1.0 / clients - 1.0 / out, 0.0))

@@ -4,9 +4,9 @@ The schedules do not depend on what is observed, so all replications are in the 
 same clients; they differ in which arms are active, and so in how many slots a phase takes. Where
 the estimates come from is the business of a fidelity, behind `Evidence`.
 
-Phases that are alike (no new clients, as many pulls) are looked at together, up to the first that
-drops an arm in any replication: the rules take a leading axis of phases as they take one of
-replications.
+Phases that are alike (no new clients, as many pulls) are played together: the rules take a leading
+axis of phases as they take one of replications. A replication in which one of them drops an arm is
+looked at once more from there on.
 """
 
 from __future__ import annotations
@@ -61,11 +61,7 @@ class Evidence(Protocol):
         ...
 
     def play(self, phase: int, pulls: int, active: BoolArray, n_phases: int) -> Played:
-        """Pull the active arms in one or several phases that are alike; nothing is kept yet."""
-        ...
-
-    def accept(self, n_phases: int) -> None:
-        """Keep the first so many of the phases that were played last."""
+        """Pull the active arms in one or several phases that are alike."""
         ...
 
     def keep(self, going: BoolArray) -> None:
@@ -125,34 +121,74 @@ class _Standings:
         self.ledger.play(self.rows[over], cut, clients=clients, complete=~over[over])
         self.rows = self.rows[~over]
 
-    def decide(
-        self, phase: int, stays: BoolArray, estimates: FloatArray, clients: int
-    ) -> BoolArray:
-        """Enter what a phase has decided; return which rows are over."""
-        rows, ledger = self.rows, self.ledger
+    def settle(self, phase: int, played: Played, sizes: FloatArray, clients: int) -> None:
+        """Decide phases that are alike: every row up to its first drop, then on from there."""
+        n_phases = played.estimates.shape[0]
+        steps = np.arange(n_phases)
+        if self.trace is not None:
+            self.trace += [np.full(self.active.shape, np.nan) for _ in steps]
+        places = np.arange(self.rows.size)
+        done = np.zeros_like(places)
+        while places.size:
+            rows = self.rows[places]
+            active = self.active[rows]
+            # An arm that is out everywhere would only take time.
+            arms = np.flatnonzero(active.any(axis=0))
+            playing = active[:, arms]
+            estimates = played.estimates[:, places[:, np.newaxis], arms]
+            verdict = self.rule.decide(
+                phase=(phase + steps).reshape(-1, 1, 1),
+                active=playing,
+                estimates=estimates,
+                counts=played.counts,
+                sizes=sizes,
+            )
+            drops = (verdict.active != playing).any(axis=-1) & (steps[:, np.newaxis] >= done)
+            until = np.where(drops.any(axis=0), drops.argmax(axis=0) + 1, n_phases)
+            self._remember(phase, rows, played.estimates[:, places], done, until)
+            everyone = np.ones(rows.size, dtype=np.bool_)
+            planned = self.rule.plan(phase, active)
+            self.ledger.play(rows, planned, clients=clients, complete=everyone, times=until - done)
+            stays = np.zeros_like(active)
+            stays[:, arms] = verdict.active[until - 1, np.arange(rows.size)]
+            decided = self._decide(rows, phase + until - 1, stays)
+            again = ~decided & (until < n_phases)
+            places, done = places[again], until[again]
+
+    def _decide(self, rows: IntArray, phases: IntArray, stays: BoolArray) -> BoolArray:
+        """Enter which arms the last phases of rows have left; return which rows are decided."""
         self.active[rows] = stays
-        self.phases[rows] = phase
-        over: BoolArray = stays.sum(axis=-1) == 1
-        self.decision_slot[rows[over]] = ledger.slot[rows[over]]
-        self.winner[rows[over]] = stays[over].argmax(axis=-1)
+        self.phases[rows] = phases
+        decided: BoolArray = stays.sum(axis=-1) == 1
+        self.decision_slot[rows[decided]] = self.ledger.slot[rows[decided]]
+        self.winner[rows[decided]] = stays[decided].argmax(axis=-1)
+        return decided
+
+    def _remember(
+        self, phase: int, rows: IntArray, estimates: FloatArray, done: IntArray, until: IntArray
+    ) -> None:
+        """Keep the estimates of phases, if that was asked for."""
+        if self.trace is not None:
+            for step, values in enumerate(estimates):
+                now = (done <= step) & (step < until)
+                self.trace[phase - 1 + step][rows[now]] = np.where(
+                    self.active[rows[now]], values[now], np.nan
+                )
+
+    def end(self, phase: int, estimates: FloatArray, clients: int) -> BoolArray:
+        """Let rows that are decided or may not go on stay on their arm; return which they are."""
+        rows = self.rows
+        over: BoolArray = self.winner[rows] >= 0
         if self.rule.ends_after(phase):
             self.capped[rows] |= ~over & (phase == self.rule.max_phases)
             over = np.ones_like(over)
         # A phase that ends with the last slot decides, and none follows.
-        over |= ledger.slot[rows] == self.rule.horizon
+        over |= self.ledger.slot[rows] == self.rule.horizon
         if over.any():
-            best = best_active(estimates[over], stays[over])
-            ledger.stay(rows[over], best, clients=clients)
+            best = best_active(estimates[over], self.active[rows[over]])
+            self.ledger.stay(rows[over], best, clients=clients)
             self.rows = rows[~over]
         return over
-
-    def remember(self, played: FloatArray, playing: BoolArray) -> None:
-        """Keep the estimates of phases, if that was asked for."""
-        if self.trace is not None:
-            for estimates in played:
-                kept = np.full(self.active.shape, np.nan)
-                kept[self.rows] = np.where(playing, estimates, np.nan)
-                self.trace.append(kept)
 
     def outcome(self) -> Outcome:
         return Outcome(
@@ -167,7 +203,7 @@ class _Standings:
             communication_curves=self.ledger.communication_curves,
             trace=None
             if self.trace is None
-            else np.array(self.trace).reshape(-1, *self.active.shape),
+            else np.array(self.trace[: self.phases.max()]).reshape(-1, *self.active.shape),
             breakpoints=tuple(self.ledger.breakpoints()),
         )
 
@@ -198,27 +234,10 @@ def _play_in_step(
         most = min(stretch, fitting, evidence.most_phases)
         n_phases = _alike(rule, phase, clients, capped, most)
         played = evidence.play(phase, int(planned[0].max()), playing, n_phases)
-        verdict = rule.decide(
-            phase=np.arange(phase, phase + n_phases).reshape(-1, 1, 1),
-            active=playing,
-            estimates=played.estimates,
-            counts=played.counts,
-            sizes=evidence.sizes,
-        )
-        # What follows a phase that drops an arm was played with that arm: it is not accepted.
-        drops = (verdict.active != playing).any(axis=(1, 2))
-        steps = int(drops.argmax()) + 1 if drops.any() else n_phases
-        stretch = 2 * stretch if steps == n_phases else steps
-        evidence.accept(steps)
-        everyone = np.ones(playing.shape[0], dtype=np.bool_)
-        standings.ledger.play(
-            standings.rows, planned, clients=clients, complete=everyone, times=steps
-        )
-        standings.remember(played.estimates[:steps], playing)
-        phase += steps - 1
-        over = standings.decide(
-            phase, verdict.active[steps - 1], played.estimates[steps - 1], clients
-        )
+        standings.settle(phase, played, evidence.sizes, clients)
+        stretch *= 2
+        phase += n_phases - 1
+        over = standings.end(phase, played.estimates[-1], clients)
         if over.any():
             evidence.keep(~over)
     return standings.outcome()

@@ -116,7 +116,13 @@ class RegretLedger:
         return self.cost * self._messages
 
     def play(
-        self, rows: IntArray, pulls: IntArray, *, clients: int, complete: BoolArray, times: int = 1
+        self,
+        rows: IntArray,
+        pulls: IntArray,
+        *,
+        clients: int,
+        complete: BoolArray,
+        times: int | IntArray = 1,
     ) -> None:
         """Account for a phase, or for several that are alike.
 
@@ -130,21 +136,21 @@ class RegretLedger:
             M(p).
         complete : array of bool, shape (n,)
             Whether the phase is played to its end; else nothing is sent at its end.
-        times : int
+        times : int or array of int, shape (n,)
             How often it is played.
         """
-        start = self.slot[rows]
-        ends = pulls.cumsum(axis=-1)
-        stop = start + times * ends[:, -1]
+        slots = times * pulls.sum(axis=-1)
+        stop = self.slot[rows] + slots
         reached = self.grid.searchsorted(stop, side="right")
         if (reached > self._cursor[rows]).any():
             self._draw(rows, pulls, reached, clients=clients, complete=complete)
         if self._points is not None:
-            for _ in range(times):
-                self._keep_points(rows, pulls, clients, complete)
+            for i, n in enumerate(np.broadcast_to(times, rows.shape).tolist()):
+                for _ in range(n):
+                    self._keep_points(int(rows[i]), pulls[i], clients, bool(complete[i]))
         self.slot[rows] = stop
-        self._plays[rows] += float(clients * times) * pulls
-        self._messages[rows] += self._sent(clients, times * complete, times * ends[:, -1])
+        self._plays[rows] += float(clients) * np.reshape(times, (-1, 1)) * pulls
+        self._messages[rows] += self._sent(clients, times * complete, slots)
         self._cursor[rows] = reached
 
     def stay(self, rows: IntArray, arms: IntArray, *, clients: int) -> None:
@@ -210,22 +216,19 @@ class RegretLedger:
         messages = self._messages[row] + self._sent(clients, ended, since)
         self.communication_curves[row, points] = self.cost * messages
 
-    def _keep_points(
-        self, rows: IntArray, pulls: IntArray, clients: int, complete: BoolArray
-    ) -> None:
+    def _keep_points(self, row: int, pulls: IntArray, clients: int, complete: bool) -> None:
         """Keep every bend and jump of one more phase."""
-        for i, row in enumerate(rows.tolist()):
-            points = self._points[row] if self._points is not None else []
-            slot, exploration, communication = points[-1]
-            for n, gap in zip(pulls[i].tolist(), self.gaps.tolist(), strict=True):
-                if n:
-                    slot += n
-                    exploration += clients * n * gap
-                    if self.charge is Charge.SLOT:
-                        communication += self.cost * clients * n
-                    points.append((slot, exploration, communication))
-            if complete[i] and self.charge is Charge.PHASE:
-                points.append((slot, exploration, communication + self.cost * clients))
+        points = self._points[row] if self._points is not None else []
+        slot, exploration, communication = points[-1]
+        for n, gap in zip(pulls.tolist(), self.gaps.tolist(), strict=True):
+            if n:
+                slot += n
+                exploration += clients * n * gap
+                if self.charge is Charge.SLOT:
+                    communication += self.cost * clients * n
+                points.append((slot, exploration, communication))
+        if complete and self.charge is Charge.PHASE:
+            points.append((slot, exploration, communication + self.cost * clients))
 
     def _keep_point(self, row: int, slot: int, plays: FloatArray, messages: float) -> None:
         if self._points is not None:
