@@ -22,13 +22,15 @@ from fedbandits.reproduce.evidence import (
     certain,
     holm,
     less,
+    less_in_the_middle,
     rate_above,
     rate_below,
+    seldomer,
     steeper,
 )
 from fedbandits.reproduce.misranking import SPREAD, misranking_gaps
 from fedbandits.reproduce.run import hashed
-from fedbandits.rules.algorithms import Algorithm, AuthorsBaseline, Fed1Ucb
+from fedbandits.rules.algorithms import Algorithm, AuthorsBaseline, Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.radii import PaperRadius
 from fedbandits.simulation.game import Outcome
@@ -37,20 +39,33 @@ from fedbandits.theory.sampling import misranking_probability
 
 LEVEL = 0.01
 MANY = 10_000
-# Where a replication takes long, because some games hardly get decided.
-FEW = 1_000
+# Of the centralised version, whose every replication has some 28,000 phases.
+FEW = 500
 
 _F = "ceil(10*log(T))"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A simulation that claims are about."""
+    """A simulation that claims are about: of an experiment, with what is changed in it.
+
+    Parameters
+    ----------
+    experiment, label : str
+        Which variant of which experiment.
+    replications : int
+        How many games.
+    algorithm : Algorithm, optional
+        Another one than the variant's.
+    horizon : int, optional
+        Another one than the experiment's.
+    """
 
     experiment: str
     label: str
     replications: int = MANY
     algorithm: Algorithm | None = None
+    horizon: int | None = None
 
     def variant(self) -> Variant:
         """Return the variant of the experiment, with another algorithm where one is given."""
@@ -61,8 +76,9 @@ class Run:
 RUNS: dict[str, Run] = {
     "M=5": Run(experiment="fig3", label="Fed1-UCB, M = 5"),
     "M=10": Run(experiment="fig3", label="Fed1-UCB, M = 10"),
-    "baseline": Run(experiment="fig3", label="baseline", replications=3 * FEW),
-    "centralised": Run(experiment="fig3", label="centralised, M = 5", replications=100),
+    "baseline": Run(experiment="fig3", label="baseline"),
+    "improved UCB": Run(experiment="fig3", label="improved UCB"),
+    "centralised": Run(experiment="fig3", label="centralised, M = 5", replications=FEW),
     "Fed2": Run(experiment="fig4", label="Fed2-UCB"),
     "f=10": Run(experiment="fig5", label="f = 10"),
     "f=50": Run(experiment="fig5", label="f = 50"),
@@ -74,28 +90,32 @@ RUNS: dict[str, Run] = {
     ),
     "ML Fed2 200": Run(experiment="fig6", label="Fed2-UCB, f = 200"),
     "ML Fed2 500": Run(experiment="fig6", label="Fed2-UCB, f = 500"),
-    "ML Fed1 200": Run(experiment="fig6", label="Fed1-UCB, 200 clients", replications=FEW),
-    "ML Fed1 all": Run(experiment="fig6", label="Fed1-UCB, 2,000 clients", replications=3 * FEW),
-    "equal Fed2 200": Run(experiment="fig6-equal", label="Fed2-UCB, f = 200", replications=3 * FEW),
-    "equal Fed1 200": Run(
-        experiment="fig6-equal", label="Fed1-UCB, 200 clients", replications=3 * FEW
-    ),
+    "ML Fed1 200": Run(experiment="fig6", label="Fed1-UCB, 200 clients"),
+    "ML Fed1 all": Run(experiment="fig6", label="Fed1-UCB, 2,000 clients"),
+    "equal Fed2 200": Run(experiment="fig6-equal", label="Fed2-UCB, f = 200"),
+    "equal Fed1 200": Run(experiment="fig6-equal", label="Fed1-UCB, 200 clients"),
     "equal Fed1 all": Run(experiment="fig6-equal", label="Fed1-UCB, 2,000 clients"),
     **{
-        f"{short} {gap}": Run(
-            experiment="fig8",
-            label=f"g = {schedule}, Δ = {gap}",
-            replications=FEW if (short, gap) == ("log", "0.005") else MANY,
-        )
+        f"{short} {gap}": Run(experiment="fig8", label=f"g = {schedule}, Δ = {gap}")
         for short, schedule in (("log", "⌈log T⌉"), ("2^p", "2^p"))
         for gap in ("0.005", "0.01", "0.02", "0.04")
     },
-    "as proved": Run(experiment="fig3-theory", label="Fed1-UCB, M = 5", replications=3 * FEW),
+    # Pulls that grow with the horizon and pulls that do not, alike at T = 10^6.
+    **{
+        f"{short} f, T=10^{exponent}": Run(
+            experiment="fig4-theory",
+            label="Fed2-UCB",
+            algorithm=Fed2Ucb(pulls=pulls, admissions="2^p"),
+            horizon=10**exponent,
+        )
+        for short, pulls in (("constant", "97"), ("growing", "ceil(7*log(T))"))
+        for exponent in (6, 12)
+    },
+    "as proved": Run(experiment="fig3-theory", label="Fed1-UCB, M = 5"),
     # B' = 2B is four times the constant under the root.
     "widened": Run(
         experiment="fig3-theory",
         label="Fed1-UCB, M = 5",
-        replications=FEW,
         algorithm=Fed1Ucb(pulls=_F, radius=PaperRadius(arm=24.0)),
     ),
 }
@@ -195,12 +215,31 @@ def _less_regret_by_doubling(gap: str) -> Claim:
     )
 
 
+def _median_on_movielens(pulls: str) -> Claim:
+    def test(m: Measured) -> Evidence:
+        fed2, fed1 = m.total(f"ML Fed2 {pulls}"), m.total("ML Fed1 all")
+        return less_in_the_middle(fed2, fed1, ("Fed2-UCB", "Fed1-UCB"))
+
+    return Claim(
+        where="figure 6",
+        sentence=f"Fed2-UCB with f = {pulls} does better in the median game, too.",
+        test=test,
+    )
+
+
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         where="figure 3",
         sentence="Without communication loss, Fed1-UCB does almost as well as the baseline.",
         test=lambda m: about_equal(
             m.exploration("M=5"), m.total("baseline"), ("exploration", "baseline")
+        ),
+    ),
+    Claim(
+        where="figure 3",
+        sentence="The baseline performs as improved UCB, by whose name the paper calls it.",
+        test=lambda m: about_equal(
+            m.total("baseline"), m.total("improved UCB"), ("baseline", "improved UCB")
         ),
     ),
     Claim(
@@ -243,6 +282,13 @@ CLAIMS: tuple[Claim, ...] = (
         sentence="Without communication loss, Fed2-UCB does worse than the baseline.",
         test=lambda m: less(
             m.total("baseline"), m.exploration("Fed2"), ("baseline", "exploration")
+        ),
+    ),
+    Claim(
+        where="figure 4",
+        sentence="… and only slightly worse.",
+        test=lambda m: about_equal(
+            m.exploration("Fed2"), m.total("baseline"), ("exploration", "baseline")
         ),
     ),
     Claim(
@@ -313,6 +359,18 @@ CLAIMS: tuple[Claim, ...] = (
             m.total("ML Fed2 500"), m.total("ML Fed1 all"), ("Fed2-UCB", "Fed1-UCB")
         ),
     ),
+    *(_median_on_movielens(pulls) for pulls in ("200", "500")),
+    Claim(
+        where="figure 6",
+        sentence="Fed2-UCB (f = 200) ends on a wrong arm less often than Fed1-UCB with all clients "
+        "(read from the curves).",
+        test=lambda m: seldomer(
+            m.wrong("ML Fed2 200"),
+            m.wrong("ML Fed1 all"),
+            ("Fed2-UCB", "Fed1-UCB"),
+            "wrong arm",
+        ),
+    ),
     Claim(
         where="figure 6, equal spreads",
         sentence="At the same σ_c = 0.02, Fed2-UCB (f = 200) beats Fed1-UCB with all clients.",
@@ -348,6 +406,16 @@ CLAIMS: tuple[Claim, ...] = (
         ),
     ),
     Claim(
+        where="Corollary 2, Table 2",
+        sentence="Pulls f above O(1) lose O(log T): regret grows faster than with a constant f "
+        "(log T doubles from T = 10^6 to 10^12).",
+        test=lambda m: steeper(
+            (m.total("growing f, T=10^6"), m.total("growing f, T=10^12")),
+            (m.total("constant f, T=10^6"), m.total("constant f, T=10^12")),
+            ("f = ⌈7 log T⌉", "f = 97"),
+        ),
+    ),
+    Claim(
         where="supplement, quantisation",
         sentence="The radius that is widened for quantisation, B' = 2B, costs only slightly more.",
         test=lambda m: about_equal(m.total("widened"), m.total("as proved"), ("2B", "B")),
@@ -369,19 +437,24 @@ def measure(
     progress : callable, optional
         Called as replications are done.
     """
-    simulations: dict[str, Simulation] = {}
+    # What shares an experiment is simulated together, so that no core waits for another.
+    together: dict[tuple[str, int, int], list[str]] = {}
     for key, run in RUNS.items():
-        experiment = paper_experiment(run.experiment)
-        (simulations[key],) = simulate_all(
-            [run.variant()],
-            horizon=experiment.horizon,
-            replications=max(2, round(run.replications * scale)),
+        horizon = run.horizon or paper_experiment(run.experiment).horizon
+        together.setdefault((run.experiment, horizon, run.replications), []).append(key)
+    simulations: dict[str, Simulation] = {}
+    for (name, horizon, replications), keys in together.items():
+        found = simulate_all(
+            [RUNS[key].variant() for key in keys],
+            horizon=horizon,
+            replications=max(2, round(replications * scale)),
             # Another seed than the figures': what is tested was not looked at before.
-            seed=experiment.seed + 1,
+            seed=paper_experiment(name).seed + 1,
             grid_points=1,
             workers=workers,
             progress=progress,
         )
+        simulations.update(zip(keys, found, strict=True))
     return Measured(simulations)
 
 
@@ -389,7 +462,13 @@ def claims_fingerprint(scale: float) -> str:
     """Return what the table of claims depends on, as a hash."""
     texts = {run.experiment: experiment_text(run.experiment) for run in RUNS.values()}
     runs = {
-        key: (run.experiment, run.label, run.replications, repr(run.variant().algorithm))
+        key: (
+            run.experiment,
+            run.label,
+            run.replications,
+            run.horizon,
+            repr(run.variant().algorithm),
+        )
         for key, run in RUNS.items()
     }
     return hashed([texts, runs, [claim.sentence for claim in CLAIMS], scale, LEVEL])

@@ -21,6 +21,9 @@ from fedbandits.simulation.game import Game
 from fedbandits.simulation.phases import OutOfMemoryLimitError, Played
 from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK, Purpose, blocks_of
 
+# Sums of so many (phase, replication, arm, cohort) at once; more or fewer take longer.
+_FASTEST_AT_ONCE = 2**19
+
 
 class CohortEvidence:
     """Averages over cohorts, for many replications at once.
@@ -57,8 +60,9 @@ class CohortEvidence:
 
     @property
     def most_phases(self) -> int:
-        """As many as fit into the memory limit, and not so many that most are thrown away."""
-        return max(1, min(64, self.memory_limit // (32 * max(self._local.size, 1))))
+        """As many as fit into the memory limit and, roughly, into the cache."""
+        most = min(self.memory_limit // 32, _FASTEST_AT_ONCE) // max(self._local.size, 1)
+        return max(1, min(64, most))
 
     def admit(self, phase: int, clients: int, active: BoolArray) -> None:
         """Let a cohort of new clients in."""
@@ -86,7 +90,7 @@ class CohortEvidence:
         # Block by block, so that what is worked on stays in the cache.
         shape = (n_phases, self.sizes.size)
         for rows, drawn in self._draw(Purpose.COHORT_SUMS, phase, active, shape):
-            drawn *= scale
+            np.multiply(drawn, scale, out=drawn)
             drawn[0] += self._noise_sums[rows]
             sums = np.cumsum(drawn, axis=0) if n_phases > 1 else drawn
             self._noise_sums[rows] = sums[-1]
