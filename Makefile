@@ -2,6 +2,7 @@
 # make test        set everything up, run all tests
 # make bench       print ratios of speed and memory; exit 1 on a missed bar
 # make lint        ruff, mypy --strict, import-linter
+# make docs        build the documentation, offline; warnings are errors
 # make constraints write the versions that are installed now to constraints.txt
 
 VENV ?= .venv
@@ -12,7 +13,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 UV := $(shell command -v uv 2>/dev/null)
 INSTALLED := $(VENV)/.installed
 
-.PHONY: reproduce test bench lint constraints
+.PHONY: reproduce test bench lint docs constraints
 
 reproduce: $(INSTALLED)
 	$(BIN)/fedbandits reproduce --out $(OUT)/reproduction
@@ -29,6 +30,10 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(INSTALLED)
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs $(OUT)/docs
+	@echo "open $(OUT)/docs/index.html in a browser"
 
 constraints: $(INSTALLED)
 ifneq ($(UV),)

@@ -93,7 +93,7 @@ class Experiment:
         memory_limit: int = DEFAULT_MEMORY_LIMIT,
         progress: Progress | None = None,
     ) -> Results:
-        """Simulate every variant; see `fedbandits.simulation.simulate_all`."""
+        """Simulate every variant; see `fedbandits.simulate_all`."""
         simulations = simulate_all(
             self.variants,
             horizon=self.horizon,

@@ -1,0 +1,284 @@
+"""What the documentation shows runs, and what it names exists.
+
+Building the pages is the business of `make docs`; here is what Sphinx does not check.
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+import tomllib
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from typer.main import get_command
+
+import fedbandits as fb
+from fedbandits.cli.main import app
+from fedbandits.experiments import files
+from fedbandits.experiments.construct import keys_of
+from fedbandits.protocol import Rejection
+from fedbandits.reproduce.catalogue import FIGURES
+from fedbandits.reproduce.reproduction import COMPUTED
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+DRAWINGS = sorted((DOCS / "drawings").glob("*.svg"))
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def text_of(page: str) -> str:
+    return (DOCS / page).read_text(encoding="utf-8")
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def section(text: str, heading: str) -> str:
+    """Return what stands under a heading, up to the next one."""
+    (found,) = re.findall(rf"^#+ {heading}\n(.*?)(?=^#|\Z)", text, flags=re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """Return the rows of tables whose first cell is one word of code, by that word."""
+    table = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| `")]
+    return {first.strip(" `"): [cell.strip() for cell in rest] for first, *rest in table}
+
+
+def words(cell: str) -> set[str]:
+    return set(re.findall(r"`([^`]+)`", cell))
+
+
+# Experiment files ---------------------------------------------------------------------------------
+
+COMPLETE = {
+    "title": "completed",
+    "horizon": 1_000_000,
+    "problem": {
+        "model": "approximate",
+        "means": [0.4, 0.6],
+        "noise": {"law": "gaussian", "sigma": 0.5},
+        "spread": {"law": "gaussian", "sigma": 0.02},
+    },
+    "variants": [{"algorithm": "fed2-ucb", "pulls": 100, "admissions": "2^p"}],
+}
+"""What an example leaves out when it is about one part of a file."""
+
+EXAMPLES = [
+    pytest.param(block, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, block in enumerate(blocks(page.read_text(encoding="utf-8"), "toml"))
+]
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_every_experiment_file_is_valid(text: str) -> None:
+    assert fb.read_experiment(COMPLETE | tomllib.loads(text)).check()
+
+
+def test_the_first_example_is_a_whole_file() -> None:
+    first = blocks(text_of("experiment-files.md"), "toml")[0]
+    experiment = fb.read_experiment(tomllib.loads(first))
+    assert experiment.check() == ["cohorts", "cohorts", "cohorts", "slots"]
+
+
+@pytest.mark.parametrize(
+    ("heading", "table"),
+    [
+        ("The file", files._File),
+        ("Variants", files._Variant),
+        ("Approximate", files._ApproximateTable),
+        ("Exact", files._ExactTable),
+        ("Cognitive radio", files._CognitiveRadioTable),
+    ],
+)
+def test_the_reference_has_every_key_and_its_default(heading: str, table: Any) -> None:
+    described = rows(section(text_of("experiment-files.md"), heading))
+    assert set(described) == set(table.model_fields)
+    for key, field in table.model_fields.items():
+        default = described[key][-1].replace("`", "")
+        if field.is_required():
+            assert default.startswith("required")
+        elif isinstance(field.default, int | float):
+            assert float(default) == field.default
+
+
+def test_the_reference_has_every_algorithm_with_its_keys() -> None:
+    described = rows(section(text_of("experiment-files.md"), "Algorithms"))
+    for name, algorithm in fb.ALGORITHMS.items():
+        *_, keys = described.pop(name)
+        assert words(keys) == set(keys_of(algorithm))
+    assert set(described) == {key for a in fb.ALGORITHMS.values() for key in keys_of(a)}
+
+
+def test_the_reference_has_every_law_with_its_parameters() -> None:
+    described = rows(section(text_of("experiment-files.md"), "Laws"))
+    noise = {**files._NOISE_LAWS, fb.Empirical.law: fb.Empirical}
+    for name, (use, parameters, _) in described.items():
+        assert use.split(", ") == [
+            word
+            for word, laws in (("noise", noise), ("spread", files._SPREAD_LAWS))
+            if name in laws
+        ]
+        law = files._NOISE_LAWS.get(name) or files._SPREAD_LAWS.get(name)
+        if law is not None:
+            assert words(parameters) == set(keys_of(law))
+    assert set(described) == set(noise) | set(files._SPREAD_LAWS)
+
+
+# Commands -----------------------------------------------------------------------------------------
+
+
+def code_in(text: str) -> Iterator[str]:
+    """Yield what stands in code: spans, and the lines of blocks without a language."""
+    yield from re.findall(r"(?<!`)`([^`]+)`(?!`)", text)
+    for block in blocks(text, ""):
+        yield from block.splitlines()
+
+
+COMMANDS = sorted(
+    {
+        " ".join(code.split())
+        for page in PAGES
+        for code in code_in(page.read_text(encoding="utf-8"))
+        if re.match(r"(fedbandits|make) ", code)
+    }
+)
+
+
+def command_of(code: str) -> tuple[click.Command, list[str]]:
+    """Return the command that a line calls, and its arguments."""
+    command: Any = get_command(app)
+    _, *arguments = code.split()
+    while arguments and hasattr(command, "commands"):
+        name = arguments.pop(0)
+        assert name in command.commands, f"{code}: no command {name}"
+        command = command.commands[name]
+    return command, arguments
+
+
+@pytest.mark.parametrize("code", COMMANDS)
+def test_every_command_exists(code: str) -> None:
+    program, first, *_ = code.split()
+    if program == "make":
+        makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+        assert re.search(rf"^{first}:", makefile, flags=re.MULTILINE)
+    elif first != "COMMAND":
+        command, arguments = command_of(code)
+        options = {name for parameter in command.params for name in parameter.opts}
+        for argument in arguments:
+            assert not argument.startswith("-") or argument in options
+            assert not argument.startswith("examples/") or (ROOT / argument).is_file()
+
+
+def test_options_that_are_named_alone_belong_to_a_command() -> None:
+    commands = [get_command(app)]
+    options = {"--help"}
+    while commands:
+        command: Any = commands.pop()
+        commands += getattr(command, "commands", {}).values()
+        options |= {name for parameter in command.params for name in parameter.opts}
+    named = {
+        code.split()[0]
+        for page in PAGES
+        for code in code_in(page.read_text(encoding="utf-8"))
+        if code.startswith("--")
+    }
+    assert named
+    assert named <= options
+
+
+def test_every_part_of_the_reproduction_is_described() -> None:
+    described = rows(section(text_of("reproduction.md"), "What is on the page"))
+    assert set(described) == {*FIGURES, *COMPUTED}
+    for key, figure in FIGURES.items():
+        assert words(described[key][-1]) == set(figure.experiments)
+
+
+# Python -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_python_of_a_page_gives_what_is_printed(page: Path) -> None:
+    code = "\n".join(blocks(page.read_text(encoding="utf-8"), "python"))
+    test = doctest.DocTestParser().get_doctest(code, {}, page.name, str(page), 0)
+    assert doctest.DocTestRunner().run(test).failed == 0
+    assert len(test.examples) == code.count("\n>>> ") + code.startswith(">>> ")
+
+
+def test_every_public_name_is_in_the_api() -> None:
+    api = "\n".join(page.read_text(encoding="utf-8") for page in (DOCS / "api").glob("*.md"))
+    described = re.findall(
+        r"^\.\. (?:auto(?:class|exception|function)|py:data):: (\w+)$", api, re.M
+    )
+    assert sorted(described) == sorted(fb.__all__)
+
+
+def test_modules_of_the_api_are_those_of_the_package() -> None:
+    api = "\n".join(page.read_text(encoding="utf-8") for page in (DOCS / "api").glob("*.md"))
+    named = re.findall(r"^##+ ([\w.]+)\n\n.*\n\.\. automodule:: fedbandits\.([\w.]+)$", api, re.M)
+    assert named
+    for heading, module in named:
+        assert heading == module
+        path = ROOT / "src" / "fedbandits" / Path(*module.split("."))
+        assert path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
+
+
+def test_every_reason_to_refuse_an_update_is_described() -> None:
+    described = rows(section(text_of("protocol.md"), "What is not counted"))
+    assert list(described) == [reason.name for reason in Rejection]
+
+
+# Drawings -----------------------------------------------------------------------------------------
+
+
+def shown() -> dict[str, str]:
+    """Return the drawings that pages show, with the text that stands for them."""
+    return {
+        name: alt
+        for page in PAGES
+        for name, alt in re.findall(
+            r"^```\{image\} drawings/(\S+)\n:alt: (.+)$", page.read_text(encoding="utf-8"), re.M
+        )
+    }
+
+
+def test_drawings_are_shown_and_what_is_shown_is_drawn() -> None:
+    assert set(shown()) == {drawing.name for drawing in DRAWINGS}
+    assert all(len(alt) > 40 for alt in shown().values())
+
+
+@pytest.mark.parametrize("drawing", DRAWINGS, ids=lambda drawing: drawing.name)
+def test_a_drawing_says_what_it_is_and_needs_nothing_from_elsewhere(drawing: Path) -> None:
+    root = ET.parse(drawing).getroot()
+    assert root.tag == f"{SVG}svg"
+    assert root.get("role") == "img"
+    said = {element.get("id"): element.text for element in root if element.get("id")}
+    assert root.get("aria-labelledby") == "title description"
+    assert all(said[key] for key in ("title", "description"))
+    assert root.find(f"{SVG}title") is not None
+    # A ground of its own: dark themes do not make it unreadable.
+    ground = root.find(f"{SVG}rect")
+    assert ground is not None
+    assert ground.get("fill") == "#ffffff"
+    text = drawing.read_text(encoding="utf-8")
+    assert set(re.findall(r"font-family:\s*([^;]+);", text)) == {"sans-serif"}
+    assert re.findall(r"https?://[^\"\s]+", text) == ["http://www.w3.org/2000/svg"]
+    assert "<image" not in text
+    height = int(root.get("viewBox", "").split()[3])
+    for element in root.iter(f"{SVG}text"):
+        assert "".join(element.itertext()).strip()
+        assert float(element.get("y", 0)) <= height
+
+
+def test_pictures_exist() -> None:
+    for page in (*PAGES, ROOT / "README.md"):
+        for name in re.findall(r"!\[[^]]+\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / name).is_file()
