@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 import fedbandits as fb
@@ -75,7 +76,22 @@ def test_the_page_shows_what_was_asked_for(tmp_path: Path) -> None:
         assert f'<figure id="{key}"' in text
     found = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', text, re.DOTALL)
     assert all(json.loads(block)["data"] for block in found)
-    assert {path.name for path in tmp_path.iterdir()} == {"fig5", "fig5-theory", "report.html"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "fig5",
+        "fig5-theory",
+        "fig7",
+        "report.html",
+    }
+    check_drawn(tmp_path / "fig7", "misranking")
+
+
+def check_drawn(folder: Path, name: str) -> None:
+    """Check that a computed figure is there for print, with its numbers."""
+    png, pdf, table = (folder / f"{name}.{suffix}" for suffix in ("png", "pdf", "parquet"))
+    assert set(folder.iterdir()) == {png, pdf, table}
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert pdf.read_bytes().startswith(b"%PDF")
+    assert pl.read_parquet(table).height > 0
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +144,8 @@ def test_evidence_has_the_level_it_states() -> None:
 def test_regret_grows_as_the_tables_say(tmp_path: Path) -> None:
     page = reproduce_paper(["scaling"], tmp_path, replications=2_000, workers=1)
     table = json.loads((tmp_path / "scaling.json").read_text(encoding="utf-8"))["table"]
-    assert {path.name for path in tmp_path.iterdir()} == {"report.html", "scaling.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {"report.html", "scaling", "scaling.json"}
+    check_drawn(tmp_path / "scaling", "scaling")
     assert 'data-figure="scaling"' in page.read_text(encoding="utf-8")
     growth = {(s.table, s.label): growth_of(table, s.table, s.label) for s in SCHEDULES}
     for key, found in growth.items():
@@ -146,8 +163,13 @@ def test_regret_grows_as_the_tables_say(tmp_path: Path) -> None:
 
 def test_figure_7_counts_what_the_integral_says() -> None:
     table = misranking_table()
-    exact, counted, error = (np.array(table[key]) for key in ("exact", "counted", "counted_error"))
+    exact, counted = np.array(table["exact"]), np.array(table["counted"])
+    error = np.sqrt(exact * (1 - exact) / 100_000)
     assert (abs(counted - exact) < 5 * error + 1e-4).all()
+    low, high = np.array(table["counted_low"]), np.array(table["counted_high"])
+    assert ((low <= counted) & (counted <= high)).all()
+    # They are 95 % intervals, and 54: fewer than 45 hits are as good as impossible.
+    assert ((low <= exact) & (exact <= high)).sum() >= 45
     assert (np.array(table["bound"]) >= exact).all()
     assert (np.array(table["printed"]) < exact).any()
 

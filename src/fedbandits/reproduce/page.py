@@ -6,20 +6,24 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from fedbandits.experiments.figures import colours, image, regret_page_figure
+from fedbandits.experiments.figures import colours, regret_page_figure
 from fedbandits.experiments.report.glossary import WORDS
 from fedbandits.experiments.report.markup import definitions
 from fedbandits.experiments.report.page import REGRET_CAPTION, regret_alt
 from fedbandits.experiments.report.results_table import results_table
 from fedbandits.experiments.report.shell import html_page, live_figure
-from fedbandits.experiments.tables import Table
 from fedbandits.reproduce.catalogue import PaperFigure
 from fedbandits.reproduce.claims import LEVEL
+from fedbandits.reproduce.drawn import Drawn
 from fedbandits.reproduce.misranking import CAPTION as MISRANKING_CAPTION
-from fedbandits.reproduce.misranking import misranking_figure, misranking_page_figure
+from fedbandits.reproduce.misranking import misranking_page_figure
+from fedbandits.reproduce.real_data import real_data_section
 from fedbandits.reproduce.run import Reproduced
 from fedbandits.reproduce.scaling import CAPTION as SCALING_CAPTION
-from fedbandits.reproduce.scaling import scaling_figure, scaling_page_figure
+from fedbandits.reproduce.scaling import scaling_page_figure
+from fedbandits.reproduce.theory_page import HEADING as THEORY_HEADING
+from fedbandits.reproduce.theory_page import theory_section
+from fedbandits.reproduce.theory_tables import Rows
 
 TITLE = "Federated Multi-Armed Bandits, reproduced"
 _BYLINE = (
@@ -37,8 +41,10 @@ def reproduction_page(
     figures: Sequence[PaperFigure],
     experiments: Mapping[str, Reproduced],
     *,
-    misranking: Table | None,
-    scaling: Table | None,
+    misranking: Drawn | None,
+    movielens: Mapping[str, Any] | None,
+    theory: Mapping[str, Rows] | None,
+    scaling: Drawn | None,
     claims: Sequence[Mapping[str, Any]] | None,
 ) -> str:
     """Return the page.
@@ -49,9 +55,13 @@ def reproduction_page(
         Which figures to show, in order.
     experiments : mapping
         Their experiments by name.
-    misranking : Table, optional
+    misranking : Drawn, optional
         Figure 7, which is computed and counted instead of played.
-    scaling : Table, optional
+    movielens : mapping, optional
+        MovieLens with its real users; empty tables where no data is imported.
+    theory : mapping, optional
+        The tables of what the theorems promise.
+    scaling : Drawn, optional
         Regret against the horizon.
     claims : sequence of mapping, optional
         The paper's sentences and their verdicts.
@@ -81,16 +91,18 @@ def reproduction_page(
             (f"Figure {figure.key.removeprefix('fig')}: {figure.title}", "\n".join(parts))
         )
     if misranking is not None:
-        live["fig7"] = misranking_page_figure(misranking)
-        still = image(misranking_figure(misranking))
+        live["fig7"] = misranking_page_figure(misranking.table)
         alt = "Probability of misranking against the number of clients, for two gaps."
-        shown = live_figure("fig7", still, alt=alt, caption=escape(MISRANKING_CAPTION))
+        shown = live_figure("fig7", misranking.image, alt=alt, caption=escape(MISRANKING_CAPTION))
         sections.append(("Figure 7: how many clients rank the arms rightly", shown))
+    if movielens is not None:
+        sections.append(real_data_section(movielens))
+    if theory is not None:
+        sections.append((THEORY_HEADING, theory_section(theory)))
     if scaling is not None:
-        live["scaling"] = scaling_page_figure(scaling)
-        still = image(scaling_figure(scaling))
+        live["scaling"] = scaling_page_figure(scaling.table)
         alt = "Regret divided by log T against the horizon, for nine schedules."
-        shown = live_figure("scaling", still, alt=alt, caption=escape(SCALING_CAPTION))
+        shown = live_figure("scaling", scaling.image, alt=alt, caption=escape(SCALING_CAPTION))
         sections.append(("Tables 2 and 3: how regret grows with the horizon", shown))
     sections.append(("How to read this", definitions(WORDS)))
     return html_page(title=TITLE, byline=_BYLINE, sections=sections, figures=live)

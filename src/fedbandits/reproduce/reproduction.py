@@ -12,15 +12,20 @@ from fedbandits.errors import InputError, nearest
 from fedbandits.experiments.output import open_output
 from fedbandits.reproduce.catalogue import FIGURES
 from fedbandits.reproduce.claims import MANY, claims_fingerprint, judge, measure
-from fedbandits.reproduce.misranking import misranking_table
+from fedbandits.reproduce.drawn import write_drawn
+from fedbandits.reproduce.misranking import misranking_figure, misranking_table
 from fedbandits.reproduce.page import reproduction_page
+from fedbandits.reproduce.real_data import real_data_fingerprint, real_data_table
 from fedbandits.reproduce.run import Reproduced, reproduce_experiment
-from fedbandits.reproduce.scaling import scaling_fingerprint, scaling_table
+from fedbandits.reproduce.scaling import scaling_figure, scaling_fingerprint, scaling_table
+from fedbandits.reproduce.theory_tables import theory_fingerprint, theory_tables
 
 MISRANKING = "fig7"
+MOVIELENS = "movielens"
+THEORY = "theory"
 SCALING = "scaling"
 CLAIMS = "claims"
-COMPUTED = (MISRANKING, SCALING, CLAIMS)
+COMPUTED = (MISRANKING, MOVIELENS, THEORY, SCALING, CLAIMS)
 """The parts that are no figure of regret curves."""
 
 
@@ -38,7 +43,8 @@ def reproduce_paper(
     Parameters
     ----------
     keys : list of str
-        "fig3" to "fig8", "scaling" and "claims"; all of them when empty.
+        "fig3" to "fig8", "movielens", "theory", "scaling" and "claims"; all of them when
+        empty.
     directory : Path
         Where the page and a folder for every experiment go.
     replications, workers, fresh
@@ -67,18 +73,39 @@ def reproduce_paper(
         report.done(name, reused=made[name].reused)
     misranking = None
     if MISRANKING in wanted:
-        misranking = misranking_table()
+        points = misranking_table()
+        figure_7 = misranking_figure(points)
+        misranking = write_drawn(points, figure_7, directory / MISRANKING, "misranking")
         report.done(MISRANKING, reused=False)
     # A quick look at the figures is a quick look at the rest.
     scale = 1.0 if replications is None else min(1.0, replications / MANY)
+    movielens = None
+    if MOVIELENS in wanted:
+        movielens, reused = _kept(
+            directory / "movielens.json",
+            real_data_fingerprint(scale),
+            lambda: real_data_table(scale=scale, workers=workers),
+            fresh=fresh,
+        )
+        report.done(MOVIELENS, reused=reused)
+    theory = None
+    if THEORY in wanted:
+        theory, reused = _kept(
+            directory / "theory.json",
+            theory_fingerprint(made, scale),
+            lambda: theory_tables(made, scale=scale, workers=workers),
+            fresh=fresh,
+        )
+        report.done(THEORY, reused=reused)
     scaling = None
     if SCALING in wanted:
-        scaling, reused = _kept(
+        growth, reused = _kept(
             directory / "scaling.json",
             scaling_fingerprint(scale),
             lambda: scaling_table(scale=scale, workers=workers),
             fresh=fresh,
         )
+        scaling = write_drawn(growth, scaling_figure(growth), directory / SCALING, "scaling")
         report.done(SCALING, reused=reused)
     claims = None
     if CLAIMS in wanted:
@@ -89,7 +116,15 @@ def reproduce_paper(
             fresh=fresh,
         )
         report.done(CLAIMS, reused=reused)
-    page = reproduction_page(figures, made, misranking=misranking, scaling=scaling, claims=claims)
+    page = reproduction_page(
+        figures,
+        made,
+        misranking=misranking,
+        movielens=movielens,
+        theory=theory,
+        scaling=scaling,
+        claims=claims,
+    )
     with open_output(directory) as staging:
         (staging / "report.html").write_text(page, encoding="utf-8")
     return directory / "report.html"

@@ -9,15 +9,25 @@ from typing import Any
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import FuncFormatter, NullLocator
 from scipy import stats
 
-from fedbandits.experiments.figures import PALETTE, reader_config
+from fedbandits.experiments.figures import (
+    HORIZONTAL,
+    NORMAL_95,
+    PALETTE,
+    VERTICAL,
+    house_layout,
+    reader_config,
+)
+from fedbandits.experiments.figures.palette import FAINT
 from fedbandits.experiments.figures.style import house_style
 from fedbandits.experiments.tables import Table
+from fedbandits.problems.problem import Problem
 from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
 from fedbandits.reproduce.run import hashed
-from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb
+from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
 from fedbandits.rules.radii import PaperRadius
 from fedbandits.rules.schedules import as_schedule
 from fedbandits.simulation.simulator import Variant, simulate_all
@@ -36,37 +46,80 @@ CAPTION = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScaledSchedule:
-    """A schedule, on the game of its table."""
+    """A schedule, on the game of its table.
+
+    Parameters
+    ----------
+    table : int
+        2 or 3.
+    label : str
+        What tables and legends call it.
+    algorithm : Algorithm
+        With the schedule; Fed2-UCB in Table 2, Fed1-UCB in Table 3.
+    row : int, optional
+        Where the paper's table has it, from 0; None if it does not.
+    kappa, lam : float
+        κ and λ of that row, if it has them.
+    """
 
     table: int
     label: str
-    algorithm: Algorithm
+    algorithm: Fed1Ucb | Fed2Ucb
+    row: int | None = None
+    kappa: float = 1.0
+    lam: float = 1.0
 
 
 _RADIUS = PaperRadius(arm=1.0, client=1.0)
 SCHEDULES = (
     *(
-        ScaledSchedule(2, label, Fed2Ucb(pulls=pulls, admissions=admissions, radius=_RADIUS))
-        for label, pulls, admissions in (
-            ("f = 10, g = 2", "10", "2"),
-            ("f = 10, g = ⌈log T⌉", "10", "ceil(log(T))"),
-            ("f = 10, g = 2^p", "10", "2^p"),
-            ("f = 10, g = ⌈2^p log T⌉", "10", "ceil(2^p*log(T))"),
-            ("f = ⌈10 log T⌉, g = 2^p", "ceil(10*log(T))", "2^p"),
+        ScaledSchedule(
+            table=2,
+            label=label,
+            algorithm=Fed2Ucb(pulls=pulls, admissions=admissions, radius=_RADIUS),
+            row=row,
+            kappa=10.0,
+            lam=lam,
+        )
+        for label, pulls, admissions, row, lam in (
+            ("f = 10, g = 2", "10", "2", 0, 2.0),
+            ("f = 10, g = ⌈log T⌉", "10", "ceil(log(T))", 1, 1.0),
+            ("f = 10, g = 2^p", "10", "2^p", 2, 1.0),
+            ("f = 10, g = ⌈2^p log T⌉", "10", "ceil(2^p*log(T))", 3, 1.0),
+            ("f = ⌈10 log T⌉, g = 2^p", "ceil(10*log(T))", "2^p", None, 1.0),
         )
     ),
     *(
-        ScaledSchedule(3, label, Fed1Ucb(pulls=pulls, radius=_RADIUS))
-        for label, pulls in (
-            ("f = 100", "100"),
-            ("f = ⌈10 log T⌉", "ceil(10*log(T))"),
-            ("f = 2^p", "2^p"),
-            ("f = ⌈2^p log T⌉", "ceil(2^p*log(T))"),
+        ScaledSchedule(
+            table=3,
+            label=label,
+            algorithm=Fed1Ucb(pulls=pulls, radius=_RADIUS),
+            row=row,
+            kappa=kappa,
+        )
+        for label, pulls, row, kappa in (
+            ("f = 100", "100", 0, 100.0),
+            ("f = ⌈10 log T⌉", "ceil(10*log(T))", 1, 10.0),
+            ("f = 2^p", "2^p", 2, 1.0),
+            ("f = ⌈2^p log T⌉", "ceil(2^p*log(T))", 3, 1.0),
         )
     ),
 )
+GAMES = {2: "fig4", 3: "fig3"}
+"""The experiment whose first game is played for a table."""
+
+
+def game_of(table: int) -> Problem:
+    """Return the game of a table.
+
+    Examples
+    --------
+    >>> game_of(2).population, game_of(3).population
+    (None, 5)
+    """
+    return paper_experiment(GAMES[table]).variants[0].problem
 
 
 def scaling_table(*, scale: float = 1.0, workers: int | None = None) -> Table:
@@ -79,10 +132,7 @@ def scaling_table(*, scale: float = 1.0, workers: int | None = None) -> Table:
     workers : int, optional
         Processes; all cores by default.
     """
-    games = {
-        2: paper_experiment("fig4").variants[0].problem,
-        3: paper_experiment("fig3").variants[0].problem,
-    }
+    games = {table: game_of(table) for table in GAMES}
     table: Table = {
         key: [] for key in ("table", "schedule", "horizon", "mean", "stderr", "undecided")
     }
@@ -117,15 +167,14 @@ def scaling_table(*, scale: float = 1.0, workers: int | None = None) -> Table:
 
 def scaling_fingerprint(scale: float) -> str:
     """Return what the table depends on, as a hash."""
-    texts = [experiment_text(name) for name in ("fig3", "fig4")]
+    texts = [experiment_text(name) for name in GAMES.values()]
     schedules = [(schedule.table, repr(schedule.algorithm)) for schedule in SCHEDULES]
     return hashed([texts, schedules, HORIZONS, REPLICATIONS, scale])
 
 
-def _fits(algorithm: Algorithm, horizon: int) -> bool:
+def _fits(algorithm: Fed1Ucb | Fed2Ucb, horizon: int) -> bool:
     """Return whether the first phase fits into the horizon, with ten arms."""
-    schedule = algorithm.pulls if isinstance(algorithm, Fed1Ucb | Fed2Ucb) else 1
-    return 10 * as_schedule(schedule).pulls(phase=1, horizon=horizon) <= horizon
+    return 10 * as_schedule(algorithm.pulls).pulls(phase=1, horizon=horizon) <= horizon
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,25 +223,35 @@ def _decided_rows(table: Table, number: int, schedule: str) -> list[int]:
 
 
 _TITLES = {2: "Fed2-UCB (Table 2)", 3: "Fed1-UCB (Table 3)"}
+_PAGE_AXES = 380
+_HEADING = "flat: regret grows as log T; rising: faster; bars: 95 % confidence intervals of means"
 
 
 def scaling_figure(table: Table) -> Figure:
     """Draw regret over log T against the horizon, a panel a table."""
     with house_style():
-        figure = Figure(figsize=(9.0, 4.4), layout="constrained")
+        room = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08)
+        figure = Figure(figsize=(9.0, 5.0), layout=room)
         FigureCanvasAgg(figure)
+        figure.suptitle(_HEADING, x=0.012, ha="left", size=8.0, color=FAINT)
         for axes, number in zip(figure.subplots(1, 2), _TITLES, strict=True):
             for curve, colour in zip(_curves(table, number), PALETTE, strict=False):
                 axes.errorbar(
                     curve.horizons, curve.values, curve.errors, color=colour, label=curve.label,
-                    marker="o", markersize=3, linewidth=1.4,
+                    marker="o", markersize=3.5, linewidth=1.6, elinewidth=1.0, capsize=2.0,
                 )  # fmt: skip
             axes.set(
-                xscale="log", xlabel="horizon T", ylabel="total regret / log T", ylim=(0, None)
-            )
-            axes.set_title(_TITLES[number], loc="left", fontweight="bold")
+                xscale="log", xlabel="horizon T (slots)", ylabel="total regret / log T",
+                ylim=(0, None),
+            )  # fmt: skip
+            axes.set_title(_TITLES[number], loc="left", fontweight="bold", size=11.0)
+            axes.xaxis.set_minor_locator(NullLocator())
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-            axes.legend(frameon=False, loc="lower right")
+            axes.grid(axis="y")
+            axes.set_axisbelow(True)
+            axes.spines[["top", "right"]].set_visible(False)
+            # Below the axes, where it hides nothing.
+            axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(-0.02, -0.14))
     return figure
 
 
@@ -221,7 +280,7 @@ def _curves(table: Table, number: int) -> list[_Curve]:
                 label,
                 [table["horizon"][i] for i in rows],
                 [table["mean"][i] / log for i, log in zip(rows, logs, strict=True)],
-                [1.96 * table["stderr"][i] / log for i, log in zip(rows, logs, strict=True)],
+                [NORMAL_95 * table["stderr"][i] / log for i, log in zip(rows, logs, strict=True)],
             )
         )
     return curves
@@ -235,7 +294,8 @@ def scaling_page_figure(table: Table) -> dict[str, Any]:
             data.append(
                 {
                     "type": "scatter",
-                    "name": f"Table {number}, {curve.label}",
+                    "name": curve.label,
+                    "legend": f"legend{panel}" if panel > 1 else "legend",
                     "x": curve.horizons,
                     "y": curve.values,
                     "error_y": {"type": "data", "array": curve.errors, "thickness": 1},
@@ -246,22 +306,47 @@ def scaling_page_figure(table: Table) -> dict[str, Any]:
                     "hovertemplate": "T = %{x:,}: %{y:,.0f}",
                 }
             )
-    layout: dict[str, Any] = {
-        "height": 560,
-        "margin": {"l": 70, "r": 20, "t": 30, "b": 50},
-        "legend": {"orientation": "h", "y": -0.18},
-        "paper_bgcolor": "#fff",
-        "plot_bgcolor": "#fff",
-    }
+    layout = {**house_layout(_PAGE_AXES + 240), "annotations": []}
+    layout["margin"] = {"l": 60, "r": 45, "t": 40, "b": 200}
     for panel, (number, domain) in enumerate(
-        zip(_TITLES, ([0.0, 0.46], [0.56, 1.0]), strict=True), start=1
+        zip(_TITLES, ([0.0, 0.44], [0.56, 1.0]), strict=True), start=1
     ):
-        title = f"horizon T: {_TITLES[number]}"
-        layout[f"xaxis{panel}"] = {"type": "log", "domain": domain, "title": {"text": title}}
+        layout[f"xaxis{panel}"] = {
+            **HORIZONTAL,
+            "anchor": f"y{panel}",
+            "type": "log",
+            "dtick": 1,
+            "exponentformat": "power",
+            "domain": domain,
+            "title": {"text": "horizon T (slots)", "font": {"size": 13}},
+        }
         layout[f"yaxis{panel}"] = {
+            **VERTICAL,
             "anchor": f"x{panel}",
             "rangemode": "tozero",
-            "title": {"text": "total regret / log T"},
+            "title": {
+                "text": "total regret / log T",
+                "standoff": 12,
+                "font": {"size": 13},
+            },
             "tickformat": ",.0f",
         }
+        layout[f"legend{panel}" if panel > 1 else "legend"] = {
+            "x": domain[0],
+            "xanchor": "left",
+            "y": -60 / _PAGE_AXES,
+            "yanchor": "top",
+        }
+        layout["annotations"].append(
+            {
+                "text": f"<b>{_TITLES[number]}</b>",
+                "xref": "paper",
+                "yref": "paper",
+                "x": domain[0],
+                "y": 1.02,
+                "xanchor": "left",
+                "yanchor": "bottom",
+                "showarrow": False,
+            }
+        )
     return {"data": data, "layout": layout, "config": reader_config("scaling")}

@@ -20,6 +20,7 @@ from fedbandits.rules.phased import Charge, PhasedRule, Player
 from fedbandits.rules.radii import PaperRadius
 
 _MOST_PHASES = 1_000_000
+_LONGEST_RUN = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,9 +130,10 @@ def phases_needed(rule: PhasedRule, gaps: FloatArray) -> IntArray:
     [1193]
     """
     found = np.zeros(gaps.size, dtype=np.int64)
-    for phase in _phases(rule):
-        out = (found == 0) & (4 * phase.width <= gaps)
-        found[out] = phase.number
+    for numbers, widths in _widths(rule):
+        fits = 4 * widths[:, np.newaxis] <= gaps
+        out = (found == 0) & fits.any(axis=0)
+        found[out] = numbers[fits.argmax(axis=0)[out]]
         if found.all():
             return found
     raise InputError("horizon", f"no arm can be told apart within {_MOST_PHASES:,} phases")
@@ -173,28 +175,49 @@ def regret_bound(rule: PhasedRule, gaps: FloatArray, *, cost: float) -> RegretBo
 
 @dataclass(frozen=True, slots=True)
 class _Phase:
-    """A phase of a game in which nothing is decided yet."""
+    """A phase of a game in which nothing is decided yet: M(p), f(p), and who is new."""
 
     number: int
     clients: int
     pulls: int
-    width: float
+    newcomers: int
 
 
 def _phases(rule: PhasedRule) -> Iterator[_Phase]:
-    """Yield phase after phase with M(p), f(p) and the paper's B_p for the constants 6."""
-    proven = replace(rule, radius=PaperRadius())
+    """Yield phase after phase of a game in which nothing gets decided."""
     clients, capped = 0, False
-    counts, sizes = np.zeros(0), np.zeros(0)
-    for phase in range(1, _MOST_PHASES + 1):
-        newcomers, capped = rule.admit(phase, clients, capped)
+    for number in range(1, _MOST_PHASES + 1):
+        newcomers, capped = rule.admit(number, clients, capped)
         clients += newcomers
-        pulls = rule.pulls(phase)
+        yield _Phase(number, clients, rule.pulls(number), newcomers)
+
+
+def _widths(rule: PhasedRule) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Yield phases, and the paper's B_p for the constants 6 after them.
+
+    As many at once as have the same clients, for a game of one cohort may need 100,000 phases.
+    """
+    proven = replace(rule, radius=PaperRadius())
+    counts, sizes = np.zeros(0), np.zeros(0)
+    for newcomers, run in _runs(rule):
         if newcomers:
             counts, sizes = np.append(counts, 0.0), np.append(sizes, float(newcomers))
-        counts = counts + float(pulls)
-        width = proven.width(phase=phase, counts=counts, sizes=sizes)
-        yield _Phase(phase, clients, pulls, float(width))
+        numbers = np.array([phase.number for phase in run], dtype=np.int64)
+        pulls = np.cumsum([float(phase.pulls) for phase in run])
+        after = counts + pulls[:, np.newaxis]
+        yield numbers, proven.width(phase=numbers, counts=after, sizes=sizes)
+        counts = after[-1]
+
+
+def _runs(rule: PhasedRule) -> Iterator[tuple[int, list[_Phase]]]:
+    """Yield phases with the newcomers of the first; nobody is new in the others."""
+    run: list[_Phase] = []
+    for phase in _phases(rule):
+        if run and (phase.newcomers or len(run) == _LONGEST_RUN):
+            yield run[0].newcomers, run
+            run = []
+        run.append(phase)
+    yield run[0].newcomers, run
 
 
 def _most_clients(rule: PhasedRule) -> int:

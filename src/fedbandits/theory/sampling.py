@@ -107,6 +107,50 @@ def clients_needed(*, gap: float, spread: float, n_arms: int, horizon: int) -> i
     return math.ceil(4 * spread**2 / gap**2 * math.log(n_arms * horizon))
 
 
+def clients_as_printed(*, gap: float, spread: float, n_arms: int, horizon: int) -> int:
+    r"""Return the number that Eqn. (5) prints, :math:`\sigma_c^2\Delta^{-2}\log(KT)`: too few.
+
+    It follows from the form that Theorem 1 prints, and lacks its factor of 4.
+
+    Examples
+    --------
+    >>> clients_as_printed(gap=0.02, spread=0.02, n_arms=10, horizon=10**6)
+    17
+    """
+    _checked([gap], spread)
+    return math.ceil(spread**2 / gap**2 * math.log(n_arms * horizon))
+
+
+def clients_for_error(gaps: npt.ArrayLike, spread: float, *, error: float) -> int:
+    r"""Return the fewest clients with :math:`P_z \le` ``error``, by the exact integral.
+
+    Parameters
+    ----------
+    gaps, spread
+        As in `misranking_probability`.
+    error : float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> clients_for_error([0.02], spread=0.1, error=0.01)
+    271
+    """
+    gaps = _checked(gaps, spread)
+    if not 0 < error < 1:
+        raise InputError("error", f"{error} is not a probability between 0 and 1")
+    # Where the corrected bound is as small as the error, the probability is smaller.
+    ratio = spread / float(gaps.min())
+    too_few, enough = 0, math.ceil(4 * ratio**2 * math.log(gaps.size / error))
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        if misranking_probability(gaps, spread, middle) <= error:
+            enough = middle
+        else:
+            too_few = middle
+    return enough
+
+
 def _exponentials(
     gaps: npt.ArrayLike, spread: float, clients: npt.ArrayLike, rate: float
 ) -> FloatArray:

@@ -23,6 +23,25 @@ from fedbandits.experiments.tables import REGRETS, Table
 _AXES_HEIGHT = 380
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
+HORIZONTAL: dict[str, Any] = {
+    "showgrid": False,
+    "zeroline": False,
+    "linecolor": FAINT,
+    "ticks": "outside",
+}
+VERTICAL: dict[str, Any] = {"gridcolor": RULE, "zeroline": False, "automargin": True}
+"""The look of the axes of interactive figures."""
+
+# On a phone: fewer ticks, so that their labels need not be turned; and what stands above and below
+# the axes begins near the edge of the figure.
+_BY_WIDTH: dict[str, tuple[Any, Any]] = {
+    "margin.r": (40, 45),
+    "xaxis.nticks": (3, 6),
+    "legend.x": (-0.2, 0),
+    "legend.font.size": (12, 13),
+    "updatemenus[0].x": (-0.2, 0),
+}
+
 
 def regret_page_figure(curves: Table, *, colour_of: ColourOf | None = None) -> dict[str, Any]:
     """Return an interactive figure of the regrets, as the plain value that Plotly draws.
@@ -40,7 +59,8 @@ def regret_page_figure(curves: Table, *, colour_of: ColourOf | None = None) -> d
     Returns
     -------
     dict
-        ``data``, ``layout`` and ``config``, ready for JSON.
+        ``data``, ``layout`` and ``config``, ready for JSON; ``narrow`` and ``wide``, what of the
+        layout differs with the width of the screen.
 
     Examples
     --------
@@ -70,6 +90,8 @@ def regret_page_figure(curves: Table, *, colour_of: ColourOf | None = None) -> d
             legend_lines=sum(1 + name.count("<br>") for name in map(_legend_name, variants)),
         ),
         "config": reader_config("regret"),
+        "narrow": {name: narrow for name, (narrow, _) in _BY_WIDTH.items()},
+        "wide": {name: wide for name, (_, wide) in _BY_WIDTH.items()},
     }
 
 
@@ -141,7 +163,7 @@ def _traces(label: str, group: str, colour: str) -> list[dict[str, Any]]:
 
 def _legend_name(label: str) -> str:
     """Return a label in lines, with what Plotly would take for a tag escaped."""
-    lines = textwrap.wrap(label, 44, max_lines=3, placeholder=" …")
+    lines = textwrap.wrap(label, 34, max_lines=3, placeholder=" …")
     return "<br>".join(html.escape(line, quote=False) for line in lines)
 
 
@@ -149,15 +171,8 @@ def _layout(views: Mapping[str, _View], *, horizon: float, legend_lines: int) ->
     """Return everything but the traces, as it is while the first view is shown."""
     first = next(iter(views.values()))
     return {
-        "autosize": True,
-        "height": _AXES_HEIGHT + 130 + 20 * legend_lines,
-        "margin": {"l": 60, "r": 45, "t": 60, "b": 60},
-        "font": {"family": _FONT, "size": 13, "color": INK},
-        "paper_bgcolor": "white",
-        "plot_bgcolor": "white",
+        **house_layout(_AXES_HEIGHT + 130 + 20 * legend_lines),
         "hovermode": "x unified",
-        "hoverlabel": {"namelength": -1, "font": {"size": 12}, "bordercolor": RULE},
-        "modebar": {"orientation": "v", "bgcolor": "rgba(255,255,255,0)"},
         # Below the axes, where long labels take nothing from them.
         "legend": {
             "orientation": "v",
@@ -175,19 +190,15 @@ def _layout(views: Mapping[str, _View], *, horizon: float, legend_lines: int) ->
             "hoverformat": ",d",
             "unifiedhovertitle": {"text": "slot %{x:,d}"},
             "nticks": 6,
+            "tickangle": 0,
             "range": [0, horizon],
-            "showgrid": False,
-            "zeroline": False,
-            "linecolor": FAINT,
-            "ticks": "outside",
+            **HORIZONTAL,
         },
         "yaxis": {
             "tickformat": ",",
             "exponentformat": "none",
-            "gridcolor": RULE,
-            "zeroline": False,
             "rangemode": "tozero",
-            "automargin": True,
+            **VERTICAL,
             "title": {
                 "text": first.axis_title,
                 "standoff": 12,
@@ -229,6 +240,26 @@ def _switch(views: Mapping[str, _View]) -> dict[str, Any]:
         "bordercolor": RULE,
         "font": {"size": 12},
         "buttons": buttons,
+    }
+
+
+def house_layout(height: int) -> dict[str, Any]:
+    """Return what the layouts of all interactive figures share, for one of so many pixels.
+
+    Examples
+    --------
+    >>> house_layout(400)["height"]
+    400
+    """
+    return {
+        "autosize": True,
+        "height": height,
+        "margin": {"l": 60, "r": 45, "t": 60, "b": 60},
+        "font": {"family": _FONT, "size": 13, "color": INK},
+        "paper_bgcolor": "white",
+        "plot_bgcolor": "white",
+        "hoverlabel": {"namelength": -1, "font": {"size": 12}, "bordercolor": RULE},
+        "modebar": {"orientation": "v", "bgcolor": "rgba(255,255,255,0)"},
     }
 
 

@@ -1,0 +1,338 @@
+"""The section of the page: what the real users show, or how to bring their data in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from fedbandits.experiments.figures import image
+from fedbandits.experiments.report.markup import data_uri
+from fedbandits.experiments.wording import mean_and_error, share
+from fedbandits.reproduce.real_data.figure import (
+    CAPTION,
+    KINDS,
+    can_be_drawn,
+    order_alt,
+    order_figure,
+)
+from fedbandits.reproduce.real_data.table import HORIZON, MORE_PHASES, NOISE, RELEASED_SPREAD
+
+TITLE = "MovieLens with its real users"
+
+_COMMAND = "<pre>fedbandits data import PATH</pre>"
+_ARCHIVE = (
+    "the MovieLens data set of the HetRec 2011 workshop, "
+    "<code>hetrec2011-movielens-2k-v2.zip</code>, which GroupLens hands out for non-commercial use"
+)
+_INTRODUCTION = f"""<p>The clients of figure 6 are not the users of MovieLens: the authors' script
+draws them around the group means. Two other games are about the users themselves. <b>Real
+clients</b>: a user's own values of the groups of movies are the local means of a client, and
+observations scatter around them (σ = {NOISE:g}, as in the authors' script). <b>Real ratings</b>: a
+client's observations are drawn from the ratings that this user gave to the movies of a group. In
+both, the best group is the one with the highest mean over all clients.</p>"""
+_NOTHING = f"""<p><b>Real clients and real ratings: data not imported.</b> The data does not ship
+with this package. It is {_ARCHIVE}; or the matrix that the paper's authors published with their
+code, a <code>.npy</code> file with a row a user and a column a group, which is enough for the real
+clients. Whoever has either imports it once,</p>
+{_COMMAND}
+<p>and runs <code>fedbandits reproduce</code> again. Then this section holds the facts (users, gap,
+spread, how many clients it takes to find the best group), a figure of why so many, and the games:
+Fed1-UCB with all users and with 200 of them, Fed2-UCB on these users as all there are and as a
+sample of an unlimited population.</p>"""
+_ONLY_MATRIX = f"""<p><b>Real ratings: data not imported.</b> A matrix holds no ratings. They are in
+{_ARCHIVE}:</p>
+{_COMMAND}"""
+_ONLY_RATINGS = f"""<p><b>The authors' matrix: data not imported.</b> The real clients above are
+those of the archive. Those of the matrix that the paper's authors published with their code appear
+after</p>
+{_COMMAND}"""
+
+
+def real_data_section(table: Mapping[str, Any]) -> tuple[str, str]:
+    """Return heading and HTML of the section.
+
+    Parameters
+    ----------
+    table : mapping
+        From `fedbandits.reproduce.real_data.table.real_data_table`.
+
+    Examples
+    --------
+    >>> heading, text = real_data_section({"data": [], "games": []})
+    >>> heading, "data not imported" in text, "fedbandits data import PATH" in text
+    ('MovieLens with its real users', True, True)
+    """
+    data, games = table["data"], table["games"]
+    if not data:
+        return TITLE, f"{_INTRODUCTION}\n{_NOTHING}"
+    parts = [_INTRODUCTION, "<h3>What the data says</h3>", *map(_finding, data), _facts(data)]
+    parts += [_about_rows(facts) for facts in data if "rows" in facts]
+    drawn = [facts for facts in data if can_be_drawn(facts)]
+    if drawn:
+        still = data_uri(image(order_figure(drawn)))
+        parts.append(
+            f'<figure>\n<img src="{still}" alt="{escape(order_alt(drawn))}">\n'
+            f"<figcaption>{escape(CAPTION)}</figcaption>\n</figure>"
+        )
+    parts += [_SETTINGS, *map(_game, games)]
+    kinds = [facts["kind"] for facts in data]
+    if "ratings" not in kinds:
+        parts.append(_ONLY_MATRIX)
+    if "matrix" not in kinds:
+        parts.append(_ONLY_RATINGS)
+    return TITLE, "\n".join(parts)
+
+
+def _finding(facts: Mapping[str, Any]) -> str:
+    """Return in words what the clients say of the two best groups."""
+    n = facts["clients"]
+    said = [
+        f"<b>{KINDS[facts['kind']]}.</b>",
+        f"Over the {n:,} clients, group {facts['best_group']} (counted from 0) has the highest"
+        f" mean, and group {facts['second_group']} is lower by a gap of {facts['gap']:.4f}.",
+    ]
+    if not can_be_drawn(facts):
+        said.append("With these two alone, nothing more can be said of how sure that is.")
+        return f"<p>{' '.join(said)}</p>"
+    said.append(
+        f"The clients themselves differ by much more: within a group their values have a standard"
+        f" deviation of {facts['spread']:.4f}."
+        if facts["spread"] > 5 * facts["gap"]
+        else f"Within a group the clients' values have a standard deviation of"
+        f" {facts['spread']:.4f}."
+    )
+    said.append(
+        f"{share(facts['higher'])} of the clients have a higher value for the first group than for"
+        f" the second, {share(facts['lower'])} a lower one."
+    )
+    if facts["first_again"] is not None:
+        said.append(
+            f"If {n:,} other users like these were asked, another group would come first in"
+            f" {share(1 - facts['first_again'])} of the cases."
+        )
+    enough = facts["clients_unlimited"]
+    said.append(
+        "If the gap among users in general were this one, it would take"
+        f" {enough:,} of them to have just these two groups in the right order in 99 of 100"
+        f" samples, and there are {n:,} here"
+        + (
+            ": which group is best among <i>users in general</i> cannot be told from this data."
+            if enough > n
+            else "."
+        )
+    )
+    said.append(
+        f"Which is best among <i>these users</i> can be found: once all {n:,} are in, only the"
+        f" noise of observations is left. But hardly fewer will do: 99 of 100 samples are right"
+        f" from {facts['clients_of_these']:,} of them on."
+        if facts["clients_of_these"] > n / 2
+        else f"Of these {n:,} users alone, {facts['clients_of_these']:,} do."
+    )
+    return f"<p>{' '.join(said)}</p>"
+
+
+_ABSENT = "–"
+_Fact = Callable[[Mapping[str, Any]], str]
+
+
+def _count(key: str) -> _Fact:
+    return lambda facts: _ABSENT if facts.get(key) is None else f"{facts[key]:,.0f}"
+
+
+def _number(key: str, digits: int) -> _Fact:
+    return lambda facts: _ABSENT if facts[key] is None else f"{facts[key]:.{digits}f}"
+
+
+def _part(key: str) -> _Fact:
+    return lambda facts: _ABSENT if facts[key] is None else share(facts[key])
+
+
+_FACTS: tuple[tuple[str, str, _Fact], ...] = (
+    ("users in the data", "", _count("users")),
+    ("clients", "users with a value for every group", _count("clients")),
+    ("groups of movies", "the arms", _count("groups")),
+    (
+        "ratings a client gave in a group",
+        "median; a mean of few ratings is itself uncertain",
+        _count("ratings_in_group"),
+    ),
+    ("mean of the best group", "over all clients", _number("best_mean", 5)),
+    ("mean of the second best group", "over all clients", _number("second_mean", 5)),
+    ("gap Δ", "between the two", _number("gap", 5)),
+    ("spread σ_c", "standard deviation of clients within a group, averaged", _number("spread", 4)),
+    (
+        "best minus second, client by client",
+        "standard deviation",
+        _number("difference_deviation", 4),
+    ),
+    ("paired z", "mean of these differences in standard errors", _number("z", 2)),
+    (
+        "the same group first again",
+        "with as many clients drawn anew from these, with replacement",
+        _part("first_again"),
+    ),
+    (
+        "clients for the two best in order, unlimited population",
+        "normal calculation, in 99 % of samples",
+        _count("clients_unlimited"),
+    ),
+    (
+        "clients for the same, of these clients alone",
+        "normal calculation without replacement",
+        _count("clients_of_these"),
+    ),
+    (
+        "clients by Theorem 1, corrected",
+        f"4 σ_c² log(KT) / Δ², so that P(another group first) ≤ 1/T, T = {HORIZON:,}; takes groups"
+        " as independent",
+        _count("clients_by_theorem"),
+    ),
+)
+
+
+def _facts(data: Sequence[Mapping[str, Any]]) -> str:
+    heads = "".join(
+        f'<th scope="col">{KINDS[facts["kind"]]} <small>{escape(facts["source"])}</small></th>'
+        for facts in data
+    )
+    rows = "\n".join(
+        f'<tr><th scope="row">{escape(name)}{f" <small>{escape(note)}</small>" if note else ""}'
+        f"</th>{''.join(f'<td>{value(facts)}</td>' for facts in data)}</tr>"
+        for name, note, value in _FACTS
+        if any(value(facts) != _ABSENT for facts in data)
+    )
+    return f"""<div class="scroll" role="region" aria-label="Facts of the data" tabindex="0">
+<table>
+<thead><tr><th scope="col">fact</th>{heads}</tr></thead>
+<tbody>
+{rows}
+</tbody>
+</table>
+</div>"""
+
+
+def _about_rows(facts: Mapping[str, Any]) -> str:
+    """Return what the values of a matrix are, as far as they show it themselves."""
+    rows = facts["rows"]
+    said = [
+        "<b>What the values of the matrix are.</b> This is the one that the paper's authors"
+        " published: its group means are those of figure 6."
+        if rows["as_released"]
+        else "<b>What the values of the matrix are.</b> It is not the one that the paper's authors"
+        " published: its group means are others than those of figure 6.",
+        f"{share(rows['zeros'])} of the values are 0, and the largest value of a row is 1 in"
+        f" {share(rows['largest_is_one'])} of the rows.",
+    ]
+    if rows["denominators"] is not None:
+        low, middle, high = rows["denominators"]
+        said.append(
+            f"In every row all values are whole multiples of 1/n, with an n of the row's own"
+            f" between {low} and {high} (median {middle:g}; checked for each row)."
+        )
+        if rows["largest_is_one"] == 1:
+            said.append(
+                "That is the pattern of <i>totals</i>: what a user gave to a group, added up, and"
+                " divided by the user's largest group. Mean ratings do not look like this, since"
+                " every group of a user would have a denominator of its own. So a high value seems"
+                " to say above all that a user rated many movies of a group, not that the user"
+                " liked them; a 0, that there is no rating. The real clients of a matrix and those"
+                " of the archive measure different things, and their numbers do not compare."
+            )
+    return f"<p>{' '.join(said)}</p>"
+
+
+_SETTINGS = f"""<h3>The games</h3>
+<p>Schedules and constants are those of figure 6 (Fed1-UCB: f = ⌊10 log T⌋, constant 1; Fed2-UCB:
+f = 200, g = 2^p, constants 1 and 1/4) unless a row says otherwise; communication costs 1 a client
+and phase. Regret adds up over the clients that are in, so that a small total can come from few of
+them. A wrong group is one that is not best over all these clients. Ranges and ± are 95&nbsp;%
+intervals. Games of the last two rows are ended {MORE_PHASES} phases after everyone is in, and the
+group with the best estimate is played from then on: left alone, the rule would go on and lose
+more.</p>"""
+
+
+def _game(game: Mapping[str, Any]) -> str:
+    heading = f"<h3>{KINDS[game['kind']]}: {game['game']}</h3>"
+    if not game["variants"]:
+        return f"{heading}\n<p>Too many clients and groups to be simulated here.</p>"
+    noise = (
+        f"Observations are the clients' own ratings, stars / 5; rules are told σ ="
+        f" {game['noise']:g}, half of their range."
+        if game["game"] == "real ratings"
+        else f"Observations are normal around a client's values, σ = {game['noise']:g}."
+    )
+    played = f"{game['replications']:,} games of {game['horizon']:,} slots for each row."
+    return "\n".join(
+        (
+            heading,
+            f"<p>{noise} {played}</p>",
+            _results(game["variants"]),
+            _reading(game["variants"]),
+        )
+    )
+
+
+_HEADINGS = ("total regret", "wrong group", "undecided", "clients", "phases")
+
+
+def _results(rows: Sequence[Mapping[str, Any]]) -> str:
+    heads = "".join(f'<th scope="col">{heading}</th>' for heading in _HEADINGS)
+    body = "\n".join(
+        f'<tr><th scope="row">{escape(row["label"])} <small>{escape(row["told"])}</small></th>'
+        f"<td>{_regret(row['regret'])}</td><td>{_rate(row['wrong'])}</td>"
+        f"<td>{_rate(row['undecided'])}</td><td>{row['clients']:,.0f}</td>"
+        f"<td>{row['phases']:,.1f}</td></tr>"
+        for row in rows
+    )
+    return f"""<div class="scroll" role="region" aria-label="Results" tabindex="0">
+<table>
+<thead><tr><th scope="col">variant</th>{heads}</tr></thead>
+<tbody>
+{body}
+</tbody>
+</table>
+</div>"""
+
+
+def _regret(regret: Mapping[str, float]) -> str:
+    mean, margin = mean_and_error({"mean": regret["mean"], "stderr": regret["margin"]})
+    return f"{mean} <small>± {margin}</small>"
+
+
+def _rate(rate: Mapping[str, float]) -> str:
+    return (
+        f"{share(rate['share'])} <small>{100 * rate['low']:.0f} to {100 * rate['high']:.0f} %"
+        "</small>"
+    )
+
+
+def _reading(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return in words what the games show."""
+    by_key = {row["key"]: row for row in rows}
+    everyone, some, finite, theory, unlimited, released = (
+        by_key[key] for key in ("all", "some", "finite", "finite-theory", "unlimited", "released")
+    )
+    best = 1 - everyone["wrong"]["share"] - everyone["undecided"]["share"]
+    items = [
+        f"With all clients in, Fed1-UCB settled on their best group in {share(best)} of the games."
+        f" With some of them it takes the favourite of those for everybody's: a wrong group in"
+        f" {share(some['wrong']['share'])}.",
+        f"Fed2-UCB that knows how many clients there are let in {finite['clients']:,.0f} on average"
+        f" of {everyone['clients']:,.0f}, and ended on a wrong group in"
+        f" {share(finite['wrong']['share'])}; with the constants 6 and 6,"
+        f" {theory['clients']:,.0f} and {share(theory['wrong']['share'])}."
+        + (
+            " The 1/4 of the authors' script is too small for clients who differ this much: the"
+            " best group is sometimes dropped while few clients are in."
+            if finite["wrong"]["low"] > theory["wrong"]["high"]
+            else ""
+        ),
+        f"Taking them for a sample of an unlimited population, with σ_c as it is, Fed2-UCB was"
+        f" undecided in {share(unlimited['undecided']['share'])} of the games with all clients in."
+        f" Told σ_c = {RELEASED_SPREAD:g} instead, as in the authors' script, it let in"
+        f" {released['clients']:,.0f} on average: a wrong group in"
+        f" {share(released['wrong']['share'])}, undecided in"
+        f" {share(released['undecided']['share'])}.",
+    ]
+    return "<ul>\n" + "\n".join(f"<li>{item}</li>" for item in items) + "\n</ul>"

@@ -1,0 +1,390 @@
+"""What the theorems promise for the paper's games, in numbers, beside what was simulated.
+
+Theorem 1 becomes client numbers, Theorems 2 and 3 bounds that every simulated mean is checked
+against, Tables 2 and 3 a row a schedule; the corollaries and the Lai-Robbins slope are orders.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fedbandits.experiments.bounds import VariantBound, bounds_of
+from fedbandits.experiments.experiment import Experiment
+from fedbandits.experiments.figures import NORMAL_95
+from fedbandits.experiments.tables import quantity
+from fedbandits.problems.problem import Problem
+from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
+from fedbandits.reproduce.misranking import GAPS, SPREAD, misranking_gaps
+from fedbandits.reproduce.run import Reproduced, hashed
+from fedbandits.reproduce.scaling import (
+    GAMES,
+    REPLICATIONS,
+    SCHEDULES,
+    ScaledSchedule,
+    game_of,
+)
+from fedbandits.rules.algorithms import Fed2Ucb
+from fedbandits.rules.arrays import FloatArray, IntArray
+from fedbandits.rules.radii import PaperRadius
+from fedbandits.simulation.simulator import Variant, simulate_all
+from fedbandits.theory.orders import ScheduleOrder, fed1_orders, fed2_orders, lai_robbins_slope
+from fedbandits.theory.sampling import (
+    clients_as_printed,
+    clients_for_error,
+    clients_needed,
+    misranking_probability,
+)
+
+Rows: TypeAlias = list[dict[str, Any]]
+"""A table as a list of rows, ready for JSON."""
+
+FIGURE_4 = "f = 100, g = 2^p"
+FIGURE_3 = "f = ⌈10 log T⌉"
+"""The schedules of Corollaries 1 and 2, as figures 4 and 3 have them."""
+
+TABLED: tuple[ScaledSchedule, ...] = tuple(
+    sorted(
+        [
+            *(schedule for schedule in SCHEDULES if schedule.row is not None),
+            ScaledSchedule(
+                table=2,
+                label=FIGURE_4,
+                algorithm=Fed2Ucb(pulls="100", admissions="2^p"),
+                row=2,
+                kappa=100.0,
+            ),
+        ],
+        key=lambda schedule: (schedule.table, schedule.row),
+    )
+)
+"""The schedules of Tables 2 and 3, in their order, and figure 4's own among them."""
+
+HORIZON = 1_000_000
+_COST = 1.0
+_SEED = 2021
+_FEWEST = 20
+# Errors that M clients may make: one in so many.
+_ONE_IN = (100, HORIZON)
+
+
+def theory_tables(
+    experiments: Mapping[str, Reproduced], *, scale: float = 1.0, workers: int | None = None
+) -> dict[str, Rows]:
+    """Return every table of the section on theory.
+
+    Parameters
+    ----------
+    experiments : mapping
+        What was reproduced, by name.
+    scale : float
+        Part of the replications of Tables 2 and 3, for a quick look.
+    workers : int, optional
+        Processes; all cores by default.
+    """
+    schedules = schedules_table(scale=scale, workers=workers)
+    return {
+        "bounds": bounds_table(experiments),
+        "schedules": schedules,
+        "clients": clients_table(),
+        "orders": orders_table(schedules),
+    }
+
+
+def theory_fingerprint(experiments: Mapping[str, Reproduced], scale: float) -> str:
+    """Return what the tables depend on, as a hash."""
+    texts = {name: experiment_text(name) for name in (*GAMES.values(), *experiments)}
+    regrets = {
+        name: [(variant["label"], variant["regret"]["total"]) for variant in _variants(made)]
+        for name, made in experiments.items()
+    }
+    schedules = [(s.table, s.label, repr(s.algorithm), s.row, s.kappa, s.lam) for s in TABLED]
+    game = [GAPS, SPREAD, _ONE_IN]
+    return hashed([texts, regrets, schedules, game, HORIZON, REPLICATIONS, scale])
+
+
+def _variants(made: Reproduced) -> Rows:
+    variants: Rows = made.summary["variants"]
+    return variants
+
+
+# Theorems 2 and 3 ---------------------------------------------------------------------------------
+
+
+def bounds_table(experiments: Mapping[str, Reproduced]) -> Rows:
+    """Return a row for every variant: its bound by Theorem 2 or 3, and its simulated regret.
+
+    Parameters
+    ----------
+    experiments : mapping
+        What was reproduced, by name.
+
+    Raises
+    ------
+    RuntimeError
+        If a simulated mean is not below its bound: the one or the other is wrong.
+    """
+    rows = []
+    for name, made in experiments.items():
+        promised = {found.variant.label: found for found in bounds_of(paper_experiment(name))}
+        for variant in _variants(made):
+            row = {
+                "experiment": name,
+                "title": made.summary["title"],
+                "replications": made.summary["spec"]["replications"],
+                "variant": variant["label"],
+                **_bound_columns(promised[variant["label"]]),
+                **_simulated_columns(variant["regret"]["total"]),
+            }
+            check_below(row, f"{name}, {variant['label']}")
+            rows.append(row)
+    return rows
+
+
+def _bound_columns(found: VariantBound) -> dict[str, Any]:
+    """Return the terms of a bound, or the reason why there is none."""
+    bound = found.bound
+    if bound is None:
+        columns = ("theorem", "exploration", "communication", "failure", "bound")
+        return {**dict.fromkeys(columns), "reason": found.reason}
+    return {
+        "theorem": bound.theorem,
+        "exploration": bound.exploration,
+        "communication": bound.communication,
+        "failure": bound.failure,
+        "bound": bound.total,
+        "reason": None,
+    }
+
+
+def _simulated_columns(regret: Mapping[str, float | None]) -> dict[str, Any]:
+    """Return a mean with its 95 % interval; a single replication has none."""
+    mean, stderr = regret["mean"], regret["stderr"]
+    if mean is None:
+        raise ValueError("no replication was simulated")
+    reach = 0.0 if stderr is None else NORMAL_95 * stderr
+    return {"mean": mean, "low": mean - reach, "high": mean + reach}
+
+
+def check_below(row: Mapping[str, Any], name: str) -> None:
+    """Refuse a simulated mean whose 95 % interval reaches above its bound.
+
+    Theorems 2 and 3 bound the expected regret, so this would be a mistake of ours.
+
+    Parameters
+    ----------
+    row : mapping
+        With ``bound`` (None where no theorem holds), ``theorem``, ``mean`` and ``high``.
+    name : str
+        What the error calls it.
+
+    Raises
+    ------
+    RuntimeError
+        Naming the variant and the numbers.
+
+    Examples
+    --------
+    >>> check_below({"bound": 10.0, "theorem": 2, "mean": 8.0, "high": 9.0}, "fig4, ours")
+    >>> check_below({"bound": 10.0, "theorem": 2, "mean": 9.5, "high": 12.0}, "fig4, ours")
+    Traceback (most recent call last):
+        ...
+    RuntimeError: fig4, ours: a simulated mean regret of 9.5 (95 % interval up to 12.0) is not below
+    10.0, the bound of Theorem 2; the simulation or the bound is wrong
+    """
+    if row["bound"] is not None and not row["high"] <= row["bound"]:
+        raise RuntimeError(
+            f"{name}: a simulated mean regret of {row['mean']:,.1f} (95 % interval up to "
+            f"{row['high']:,.1f}) is not below {row['bound']:,.1f}, the bound of Theorem "
+            f"{row['theorem']}; the simulation or the bound is wrong"
+        )
+
+
+# Tables 2 and 3 -----------------------------------------------------------------------------------
+
+
+def schedules_table(*, scale: float = 1.0, workers: int | None = None) -> Rows:
+    r"""Return Tables 2 and 3, computed and simulated with the constants 6.
+
+    A row has :math:`p_k` as Theorems 2 and 3 define it and as the table bounds it (of the arm with
+    the smallest gap, and the least over all arms), what stands inside the table's O(·), the bound
+    of the theorem, and the simulated regret.
+
+    Parameters
+    ----------
+    scale : float
+        Part of the replications, for a quick look.
+    workers : int, optional
+        Processes; all cores by default.
+
+    Raises
+    ------
+    RuntimeError
+        As in `bounds_table`.
+    """
+    games = {table: game_of(table) for table in GAMES}
+    variants = [
+        Variant(
+            label=f"{schedule.table}: {schedule.label}",
+            problem=games[schedule.table],
+            algorithm=replace(schedule.algorithm, radius=PaperRadius()),
+            communication_cost=_COST,
+        )
+        for schedule in TABLED
+    ]
+    experiment = Experiment(title="Tables 2 and 3", variants=variants, horizon=HORIZON)
+    runs = simulate_all(
+        variants,
+        horizon=HORIZON,
+        replications=max(_FEWEST, round(REPLICATIONS * scale)),
+        seed=_SEED,
+        grid_points=1,
+        workers=workers,
+    )
+    rows = []
+    for schedule, found, run in zip(TABLED, bounds_of(experiment), runs, strict=True):
+        if found.bound is None:
+            raise RuntimeError(f"Table {schedule.table}, {schedule.label}: {found.reason}")
+        order = schedule_order(schedule)
+        row = {
+            "table": schedule.table,
+            "schedule": schedule.label,
+            "phases": _least_and_most(found.bound.phases),
+            "phases_table": _least_and_most(order.phases),
+            "order_exploration": order.exploration,
+            "order_communication": order.communication,
+            **_bound_columns(found),
+            **_simulated_columns(quantity(run.outcome.total)),
+            "phases_played": float(run.outcome.phases.mean()),
+            "replications": int(run.outcome.winner.size),
+        }
+        check_below(row, f"Table {schedule.table}, {schedule.label}")
+        rows.append(row)
+    return rows
+
+
+def _least_and_most(phases: IntArray) -> list[int]:
+    return [int(phases.min()), int(phases.max())]
+
+
+def schedule_order(schedule: ScaledSchedule) -> ScheduleOrder:
+    """Return the row of Table 2 or 3 for a schedule, on the game of its table.
+
+    Examples
+    --------
+    >>> order = schedule_order(TABLED[0])
+    >>> order.schedule, order.phases.max()
+    ('2', np.int64(52595))
+    """
+    problem = game_of(schedule.table)
+    if schedule.row is None:
+        raise ValueError(f"Table {schedule.table} has no row for {schedule.label}")
+    if schedule.table == 2:
+        rows = fed2_orders(
+            _gaps(problem),
+            noise=problem.noise_proxy,
+            spread=problem.spread_proxy,
+            horizon=HORIZON,
+            cost=_COST,
+            pulls=schedule.kappa,
+            admissions=schedule.lam,
+        )
+    else:
+        rows = fed1_orders(
+            _gaps(problem),
+            noise=problem.noise_proxy,
+            clients=problem.population or 1,
+            horizon=HORIZON,
+            cost=_COST,
+            pulls=schedule.kappa,
+        )
+    return rows[schedule.row]
+
+
+def _gaps(problem: Problem) -> FloatArray:
+    """Return Δ_k of the arms other than the best."""
+    gaps = problem.means.max() - problem.means
+    return np.asarray(gaps[gaps > 0])
+
+
+# Theorem 1 ----------------------------------------------------------------------------------------
+
+
+def clients_table() -> Rows:
+    r"""Return how many clients rank the arms rightly, by three ways of counting.
+
+    By the corrected bound, :math:`M = \lceil 4\sigma_c^2\Delta^{-2}\log(K/\varepsilon)\rceil`; by
+    the exact integral, the fewest with :math:`P_z \le \varepsilon`; and by Eqn. (5) as printed,
+    with :math:`P_z` at that number.
+
+    Examples
+    --------
+    >>> [row["corrected"] for row in clients_table()]
+    [691, 1612, 2764, 6448, 28, 65]
+    """
+    games = [("figure 7", gap, SPREAD, misranking_gaps(gap)) for gap in GAPS]
+    figure_4 = game_of(2)
+    own = _gaps(figure_4)
+    games.append(("figure 4", float(own.min()), figure_4.spread_proxy, own))
+    rows = []
+    for game, gap, spread, gaps in games:
+        for one_in in _ONE_IN:
+            arms = gaps.size + 1
+            corrected = clients_needed(gap=gap, spread=spread, n_arms=arms, horizon=one_in)
+            exact = clients_for_error(gaps, spread, error=1 / one_in)
+            printed = clients_as_printed(gap=gap, spread=spread, n_arms=arms, horizon=one_in)
+            rows.append(
+                {
+                    "game": game,
+                    "gap": gap,
+                    "spread": spread,
+                    "error": 1 / one_in,
+                    "corrected": corrected,
+                    "corrected_error": float(misranking_probability(gaps, spread, corrected)),
+                    "exact": exact,
+                    "exact_error": float(misranking_probability(gaps, spread, exact)),
+                    "printed": printed,
+                    "printed_error": float(misranking_probability(gaps, spread, printed)),
+                }
+            )
+    return rows
+
+
+# Orders -------------------------------------------------------------------------------------------
+
+
+def orders_table(schedules: Rows) -> Rows:
+    """Return Corollaries 1 and 2 and the Lai-Robbins slope times log T, beside simulated regret.
+
+    They are orders and limits: no bounds at a finite horizon.
+
+    Parameters
+    ----------
+    schedules : list
+        From `schedules_table`.
+    """
+    simulated = {(row["table"], row["schedule"]): row for row in schedules}
+    figure_4, figure_3 = game_of(2), game_of(3)
+    slope = lai_robbins_slope(figure_3.means, noise="gaussian", sigma=figure_3.noise_proxy)
+    first, second = simulated[2, FIGURE_4], simulated[3, FIGURE_3]
+    rows = [
+        ("Corollary 1", first, first["order_exploration"] + first["order_communication"]),
+        ("Corollary 2", second, second["order_exploration"]),
+        ("Lai-Robbins", second, slope * math.log(HORIZON)),
+    ]
+    if not np.allclose(figure_4.means, figure_3.means):
+        raise RuntimeError("figures 3 and 4 have the same global means, and these differ")
+    return [
+        {
+            "statement": statement,
+            "value": value,
+            "table": row["table"],
+            "schedule": row["schedule"],
+            **{key: row[key] for key in ("mean", "low", "high")},
+        }
+        for statement, row, value in rows
+    ]

@@ -1,0 +1,308 @@
+"""MovieLens with its real users: facts, games and section, on small data made here."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedbandits.problems import Exact, Gaussian
+from fedbandits.reproduce.movielens.store import import_data, load_real_clients, load_real_ratings
+from fedbandits.reproduce.real_data import (
+    real_data_fingerprint,
+    real_data_section,
+    real_data_table,
+)
+from fedbandits.reproduce.real_data import table as tables
+from fedbandits.reproduce.real_data.facts import first_again, matrix_facts, pair_facts
+from fedbandits.reproduce.real_data.figure import wrong_order
+from fedbandits.reproduce.reproduction import reproduce_paper
+from fedbandits.rules.arrays import FloatArray, IntArray
+from fedbandits.rules.phased import PhasedRule
+from fedbandits.simulation.simulator import build_rules
+from test_movielens import RATINGS, folder, matrix
+from test_movielens import table as ratings_file
+
+COMMAND = "fedbandits data import PATH"
+NOT_IMPORTED = "data not imported"
+KEYS = ["all", "some", "finite", "finite-theory", "unlimited", "released"]
+
+
+def totals(n: int = 60) -> IntArray:
+    """Return what users gave to 5 groups: users differ widely, groups hardly."""
+    return np.random.default_rng(3).integers(0, 12, (n, 5))
+
+
+def users(n: int = 60) -> FloatArray:
+    """Return the same, every user's divided by the largest."""
+    return np.asarray(totals(n) / totals(n).max(axis=1, keepdims=True))
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDBANDITS_DATA", str(tmp_path / "store"))
+
+
+# Facts
+
+
+def test_facts_are_those_of_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MOST_VALUES", 0)  # no games
+    values = users()
+    import_data(matrix(tmp_path / "means.npy", values))
+    (facts,) = real_data_table()["data"]
+    means = values.mean(axis=0)
+    second, best = np.argsort(means)[-2:]
+    gap = means[best] - means[second]
+    spread = values.std(axis=0, ddof=1).mean()
+    paired = stats.ttest_rel(values[:, best], values[:, second])
+    assert (facts["kind"], facts["source"]) == ("matrix", "means.npy")
+    assert (facts["users"], facts["clients"], facts["groups"]) == (60, 60, 5)
+    assert (facts["best_group"], facts["second_group"]) == (best, second)
+    assert facts["best_mean"] == pytest.approx(means.max())
+    assert facts["gap"] == pytest.approx(gap)
+    assert facts["spread"] == pytest.approx(spread)
+    assert facts["z"] == pytest.approx(paired.statistic)
+    assert facts["higher"] == (values[:, best] > values[:, second]).mean()
+    assert facts["lower"] == (values[:, best] < values[:, second]).mean()
+    theorem = 4 * spread**2 / gap**2 * math.log(5 * 10**6)
+    assert facts["clients_by_theorem"] == math.ceil(theorem)
+
+
+def test_the_clients_needed_put_two_groups_in_order_in_99_of_100_samples() -> None:
+    rng = np.random.default_rng(5)
+    differences = rng.normal(0.05, 0.3, 400)
+    facts = pair_facts(differences) | {"gap": float(differences.mean()), "clients": 400}
+    for key, finite in (("clients_unlimited", False), ("clients_of_these", True)):
+        enough = facts[key]
+        around = np.array([enough - 1, enough], dtype=np.float64)
+        before, after = wrong_order(facts, around, finite=finite)
+        assert after <= 0.01 < before
+    # Counted: samples of 250 of these clients, without replacement.
+    means = [rng.choice(differences, 250, replace=False).mean() for _ in range(4_000)]
+    (expected,) = wrong_order(facts, np.array([250.0]), finite=True)
+    wrong = np.mean(np.array(means) < 0)
+    assert abs(wrong - expected) < 5 * math.sqrt(expected / 4_000) + 0.002
+    assert expected > 0.0005
+
+
+def test_the_best_group_is_first_again_as_often_as_the_normal_law_says() -> None:
+    rng = np.random.default_rng(6)
+    rows = rng.normal(0.5, 0.1, (300, 2))
+    rows -= rows.mean(axis=0) - [0.505, 0.5]
+    z = 0.005 / (rows[:, 0] - rows[:, 1]).std() * math.sqrt(300)
+    expected = stats.norm.cdf(z)
+    assert 0.6 < expected < 0.9
+    assert abs(first_again(rows, seed=1, times=4_000) - expected) < 5 * 0.5 / 4_000**0.5
+
+
+def test_a_matrix_of_totals_is_told_from_one_of_means() -> None:
+    found = matrix_facts(users())
+    # A fraction in lowest terms has lost what all totals of a user share.
+    largest = totals().max(axis=1) // np.gcd.reduce(totals(), axis=1)
+    assert found["denominators"] == [largest.min(), np.median(largest), largest.max()]
+    assert found["largest_is_one"] == 1
+    assert found["zeros"] == (totals() == 0).mean()
+    assert not found["as_released"]
+    rng = np.random.default_rng(1)
+    rated = [[rng.integers(1, 11, rng.integers(1, 30)).mean() for _ in range(8)] for _ in range(20)]
+    means = np.array(rated) / np.max(rated, axis=1, keepdims=True)
+    assert matrix_facts(means)["denominators"] is None
+
+
+# Games
+
+
+def test_fed1_with_all_clients_finds_their_best_group(tmp_path: Path) -> None:
+    import_data(matrix(tmp_path / "means.npy", users(40)))
+    (game,) = real_data_table(scale=0.2, workers=1)["games"]
+    rows = {row["key"]: row for row in game["variants"]}
+    assert list(rows) == KEYS
+    assert (game["kind"], game["game"], game["replications"]) == ("matrix", "real clients", 20)
+    assert (rows["all"]["wrong"]["share"], rows["all"]["undecided"]["share"]) == (0, 0)
+    assert rows["all"]["clients"] == 40
+    # Half of them have a favourite of their own.
+    assert rows["some"]["clients"] == 20
+    assert rows["some"]["wrong"]["share"] > 0.3
+    # Constants that carry the proofs lose no best group, and need everyone.
+    assert rows["finite-theory"]["wrong"]["share"] == 0
+    assert rows["finite-theory"]["clients"] == 40
+    # A sample of 40 does not decide; a rule that believes in hardly any spread does, wrongly.
+    assert rows["unlimited"]["undecided"]["share"] == 1
+    assert rows["released"]["wrong"]["low"] > 0.1
+    for row in rows.values():
+        for share in (row["wrong"], row["undecided"]):
+            assert share["low"] <= share["share"] <= share["high"]
+
+
+def test_the_same_seed_gives_the_same_table(tmp_path: Path) -> None:
+    import_data(matrix(tmp_path / "means.npy", users(12)))
+    first = real_data_table(scale=0.05, workers=1)
+    assert real_data_table(scale=0.05, workers=2) == first
+    assert json.loads(json.dumps(first, allow_nan=False)) == first
+
+
+def test_data_that_is_too_large_is_described_and_not_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "MOST_VALUES", 59)
+    import_data(matrix(tmp_path / "means.npy", users(12)))
+    table = real_data_table()
+    assert table["data"][0]["first_again"] is None
+    assert table["games"][0]["variants"] == []
+    assert "Too many clients and groups" in real_data_section(table)[1]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [[0.5, 0.25, 0.5]],  # one client, and a tie
+        [[0.5, 0.25], [0.75, 0.5]],  # clients who agree on the difference
+        [[0.5, 0.5], [0.25, 0.25], [0.25, 0.25]],
+    ],
+)
+def test_data_that_says_little_has_a_section_all_the_same(
+    tmp_path: Path, values: list[list[float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "HORIZON", 10_000)
+    import_data(matrix(tmp_path / "means.npy", values))
+    table = real_data_table(scale=0.02, workers=1)
+    json.dumps(table, allow_nan=False)
+    assert table["data"][0]["z"] is None
+    _, text = real_data_section(table)
+    assert "<figure>" not in text
+    assert "nan" not in text
+    assert len(table["games"][0]["variants"]) == len(KEYS)
+
+
+def test_a_rule_that_takes_users_for_a_sample_subtracts_no_population() -> None:
+    game = Exact(local_means=users(), noise=Gaussian(0.2))
+    plays = {play.key: play for play in tables.plays_of(game, 0.3)}
+    assert list(plays) == KEYS
+    rules = dict(
+        zip(plays, build_rules([play.variant for play in plays.values()], 10**6), strict=True)
+    )
+    widths = {
+        key: float(rule.width(phase=6, counts=np.full((1, 1, 60), 10**6)).max())
+        for key, (rule, _) in rules.items()
+        if isinstance(rule, PhasedRule)
+    }
+    # Everyone is in, and has pulled without end.
+    assert widths["all"] == pytest.approx(0.2 * math.sqrt(math.log(10**6) / 60e6))
+    assert widths["finite"] == pytest.approx(widths["all"])
+    client = 0.3 * math.sqrt(0.25 * math.log(10**6) / 60)
+    assert widths["unlimited"] - widths["all"] == pytest.approx(client)
+    assert plays["unlimited"].variant.max_clients == 60
+    # 2 + 4 + 8 + 16 + 32 is 60 or more, and four more phases.
+    assert plays["unlimited"].variant.max_phases == 9
+    assert plays["finite"].variant.assume.spread == 0.3
+    assert plays["released"].variant.assume.spread == 0.02
+
+
+# The section
+
+
+def test_without_data_the_section_says_how_to_import_it() -> None:
+    table = real_data_table()
+    assert table == {"data": [], "games": []}
+    heading, text = real_data_section(table)
+    assert heading == "MovieLens with its real users"
+    for words in (NOT_IMPORTED, COMMAND, "HetRec 2011", "GroupLens", "non-commercial"):
+        assert words in text
+    assert "<table>" not in text
+
+
+def test_matrix_and_archive_are_labelled_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "HORIZON", 20_000)
+    import_data(matrix(tmp_path / "<means>.npy", users(12)))
+    _, text = real_data_section(real_data_table(scale=0.02, workers=1))
+    assert f"Real ratings: {NOT_IMPORTED}" in text
+    assert COMMAND in text
+    assert "HetRec archive: real" not in text
+    import_data(folder(tmp_path / "archive"), n_groups=3)
+    table = real_data_table(scale=0.02, workers=1)
+    assert [facts["kind"] for facts in table["data"]] == ["matrix", "ratings"]
+    assert [(game["kind"], game["game"]) for game in table["games"]] == [
+        ("matrix", "real clients"),
+        ("ratings", "real clients"),
+        ("ratings", "real ratings"),
+    ]
+    clients, ratings = load_real_clients(kind="ratings"), load_real_ratings()
+    assert clients is not None
+    assert ratings is not None
+    facts = table["data"][1]
+    assert facts["best_mean"] == pytest.approx(clients.means.max())
+    assert facts["ratings"] == len(RATINGS)
+    assert [game["noise"] for game in table["games"]] == [0.2, 0.2, ratings.noise_proxy]
+    _, text = real_data_section(table)
+    for words in (
+        "<h3>Matrix: real clients</h3>",
+        "<h3>HetRec archive: real clients</h3>",
+        "<h3>HetRec archive: real ratings</h3>",
+        "&lt;means&gt;.npy",
+        f"{facts['gap']:.5f}",
+        f"{table['data'][0]['gap']:.5f}",
+    ):
+        assert words in text
+    assert NOT_IMPORTED not in text
+    assert "<means>" not in text
+
+
+def test_an_archive_alone_says_that_the_matrix_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "MOST_VALUES", 0)
+    import_data(folder(tmp_path / "archive"), n_groups=3)
+    _, text = real_data_section(real_data_table())
+    assert f"The authors' matrix: {NOT_IMPORTED}" in text
+    assert "What the values of the matrix are" not in text
+
+
+# Kept until something changes
+
+
+def test_other_data_or_settings_have_another_fingerprint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = [real_data_fingerprint(1.0)]
+    import_data(matrix(tmp_path / "means.npy", users()))
+    seen.append(real_data_fingerprint(1.0))
+    changed = users()
+    changed[0, 0] = 0.123
+    import_data(matrix(tmp_path / "means.npy", changed))
+    seen += [real_data_fingerprint(1.0), real_data_fingerprint(0.5)]
+    import_data(folder(tmp_path / "archive", ratings_file(RATINGS)), n_groups=3)
+    seen.append(real_data_fingerprint(1.0))
+    import_data(folder(tmp_path / "other", ratings_file(RATINGS[:-1])), n_groups=3)
+    seen.append(real_data_fingerprint(1.0))
+    again = real_data_fingerprint(1.0)
+    monkeypatch.setattr(tables, "NOISE", 0.3)
+    seen.append(real_data_fingerprint(1.0))
+    assert len(set(seen)) == len(seen)
+    assert again == seen[-2]
+
+
+def test_the_table_is_kept_until_the_data_changes(tmp_path: Path) -> None:
+    said: list[str] = []
+    out = tmp_path / "out"
+
+    def reproduce() -> str:
+        page = reproduce_paper(["movielens"], out, replications=2, workers=1, say=said.append)
+        return page.read_text(encoding="utf-8")
+
+    assert NOT_IMPORTED in reproduce()
+    reproduce()
+    import_data(matrix(tmp_path / "means.npy", users(6)))
+    assert "<h3>Matrix: real clients</h3>" in reproduce()
+    assert {path.name for path in out.iterdir()} == {"movielens.json", "report.html"}
+    assert [line.split(" (")[0] for line in said] == [
+        "movielens: done",
+        "movielens: as it was",
+        "movielens: done",
+    ]
