@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import pickle
+from dataclasses import replace
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
@@ -34,6 +35,7 @@ from fedbandits.rules.eliminations import best_active, eliminate
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import AllAtOnce, Beliefs, Charge, PhasedRule, Player, cut_to_fit
 from fedbandits.rules.radii import ImprovedUcbRadius, PaperRadius
+from fedbandits.rules.radii.known import example_statistics
 from fedbandits.rules.statistics import aggregate, client_factor, clients_in, pull_factor
 
 modest = settings(deadline=None, derandomize=True, max_examples=150)
@@ -314,10 +316,11 @@ def test_the_constants_of_the_proof_are_the_default() -> None:
 def test_a_radius_takes_a_batch() -> None:
     pull, client = np.array([[1e-4, 4e-4], [9e-4, 0.0]]), np.array([[0.0, 1e-4], [4e-4, 0.0]])
     radius = PaperRadius(arm=2.0, client=3.0)
-    widths = radius(pull_variance=pull, client_variance=client, horizon=1000, phase=4)
+    known = replace(example_statistics(), pull_variance=pull, client_variance=client, horizon=1000)
+    widths = radius.half_widths(known)
     for at in np.ndindex(2, 2):
-        single = radius(pull_variance=pull[at], client_variance=client[at], horizon=1000, phase=4)
-        assert same_bits(widths[at], single)
+        one = replace(known, pull_variance=pull[at], client_variance=client[at])
+        assert same_bits(widths[at], radius.half_widths(one))
 
 
 @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
@@ -697,9 +700,8 @@ def test_improved_ucb_refuses_a_horizon_without_a_phase() -> None:
 
 
 def test_the_radius_of_improved_ucb_is_never_of_a_negative_log() -> None:
-    late = ImprovedUcbRadius()(
-        pull_variance=np.array(0.25), client_variance=np.array(0.0), horizon=10, phase=9
-    )
+    known = replace(example_statistics(), pull_variance=np.array(0.25), horizon=10, phase=9)
+    late = ImprovedUcbRadius().half_widths(known)
     assert float(late) == 0.0
 
 

@@ -49,7 +49,15 @@ if TYPE_CHECKING:
         Ucb1,
     )
     from fedbandits.rules.phased import Beliefs
-    from fedbandits.rules.radii import PaperRadius
+    from fedbandits.rules.radii import (
+        BernsteinRadius,
+        CertifiedRadius,
+        ChernoffRadius,
+        JointRadius,
+        PairedTRadius,
+        PairwiseRadius,
+        PaperRadius,
+    )
     from fedbandits.rules.schedules import Schedule
     from fedbandits.simulation import Assume, Simulation, Variant, simulate, simulate_all
 
@@ -85,7 +93,15 @@ _HOMES = {
         "Ucb1",
     ),
     "fedbandits.rules.phased": ("Beliefs",),
-    "fedbandits.rules.radii": ("PaperRadius",),
+    "fedbandits.rules.radii": (
+        "BernsteinRadius",
+        "CertifiedRadius",
+        "ChernoffRadius",
+        "JointRadius",
+        "PairedTRadius",
+        "PairwiseRadius",
+        "PaperRadius",
+    ),
     "fedbandits.rules.schedules": ("Schedule",),
     "fedbandits.simulation": ("Assume", "Simulation", "Variant", "simulate", "simulate_all"),
 }
@@ -99,9 +115,12 @@ __all__ = [
     "AuthorsBaseline",
     "Beliefs",
     "Bernoulli",
+    "BernsteinRadius",
     "Beta",
     "Centralized",
+    "CertifiedRadius",
     "Channel",
+    "ChernoffRadius",
     "Client",
     "CognitiveRadio",
     "Empirical",
@@ -113,7 +132,10 @@ __all__ = [
     "Gaussian",
     "ImprovedUcb",
     "InputError",
+    "JointRadius",
     "LocalUcb",
+    "PairedTRadius",
+    "PairwiseRadius",
     "PaperRadius",
     "ProtocolError",
     "Results",

@@ -13,7 +13,8 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, create_model
 
 from fedbandits.errors import InputError, nearest
-from fedbandits.rules.radii import PaperRadius
+from fedbandits.rules.levels import LevelLike, as_level
+from fedbandits.rules.radii import RADII, PaperRadius, Radius
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ def keys_of(cls: type) -> list[str]:
     return list(_model_of(cls).model_fields)
 
 
-def radius_from(table: object) -> PaperRadius:
+def radius_from(table: object) -> Radius:
     """Return the radius that a table describes.
 
     Examples
@@ -58,16 +59,27 @@ def radius_from(table: object) -> PaperRadius:
     if not isinstance(table, Mapping):
         raise InputError("", f'{table!r} is not a table such as {{ rule = "paper", arm = 6.0 }}')
     rule = table.get("rule", PaperRadius.rule)
-    if rule != PaperRadius.rule:
+    if not isinstance(rule, str) or rule not in RADII:
+        raise InputError("rule", f"{rule!r} is not a radius; {nearest(str(rule), RADII)}")
+    return construct(RADII[rule], {k: v for k, v in table.items() if k != "rule"}, "")
+
+
+def paper_radius_from(table: object) -> PaperRadius:
+    """Return the paper's radius from a table: what algorithms of the paper alone take."""
+    radius = radius_from(table)
+    if not isinstance(radius, PaperRadius):
         raise InputError(
-            "rule", f"{rule!r} is not a radius; {nearest(str(rule), [PaperRadius.rule])}"
+            "rule", f'"{radius.rule}" goes with fed2-ucb and fed1-ucb; this one takes "paper"'
         )
-    return construct(PaperRadius, {k: v for k, v in table.items() if k != "rule"}, "")
+    return radius
 
 
 _FROM_FILES: dict[Any, Callable[[Any], Any]] = {
     ScheduleLike: as_schedule,
-    PaperRadius: radius_from,
+    Radius: radius_from,
+    PaperRadius: paper_radius_from,
+    LevelLike: as_level,
+    LevelLike | None: as_level,
 }
 """How a field of a type is read where it is not a plain number, word or list."""
 

@@ -12,7 +12,8 @@ from fedbandits.problems.cognitive_radio import CognitiveRadio
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.laws import Empirical
 from fedbandits.problems.problem import Problem
-from fedbandits.rules.radii import PaperRadius
+from fedbandits.rules.levels import Level
+from fedbandits.rules.radii import Radius
 from fedbandits.rules.schedules import Schedule
 from fedbandits.simulation.simulator import Assume, Variant
 
@@ -129,6 +130,9 @@ def _plain(value: Any) -> Any:
     match value:
         case Schedule(source=source):
             return source
-        case PaperRadius():
-            return {"rule": value.rule, **parameters_of(value)}
+        case Level():
+            return str(value)
+    if isinstance(value, Radius):
+        parameters = {name: _plain(part) for name, part in parameters_of(value).items()}
+        return {"rule": value.rule, **parameters}
     return value

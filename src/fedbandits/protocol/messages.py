@@ -55,6 +55,8 @@ class Reason(Enum):
     """Several arms are left; the next phase follows."""
     ONE_ARM_LEFT = "one arm left"
     """The winner is known."""
+    WITHIN_TOLERANCE = "within tolerance"
+    """All arms that are left are as good as the best up to the tolerance."""
     LAST_PHASE = "last phase"
     """No phase follows; the arm with the best estimate is played on, undecided."""
     HORIZON = "horizon"

@@ -364,15 +364,20 @@ class Server:
         means = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
         pulled = self._active & (counts > 0).any(axis=1)
         fresh = self._estimates.copy()
-        fresh[pulled] = aggregate(means[pulled], weights=counts[pulled] > 0)
+        fresh[pulled] = aggregate(means[pulled], weights=self.rule.weights_of(counts[pulled]))
         verdict = self.rule.decide(
-            phase=self.phase, active=self._active, estimates=fresh, counts=counts
+            phase=self.phase,
+            active=self._active,
+            estimates=fresh,
+            counts=counts,
+            client_means=means if self.rule.radius.needs_clients else None,
         )
         left = np.flatnonzero(verdict.active)
-        winner = int(left[0]) if left.size == 1 else None
+        best = int(best_active(verdict.estimates, verdict.active))
+        winner = best if verdict.settled else None
         reason = Reason.OPEN
         if winner is not None:
-            reason = Reason.ONE_ARM_LEFT
+            reason = Reason.ONE_ARM_LEFT if left.size == 1 else Reason.WITHIN_TOLERANCE
         elif self.rule.ends_after(self.phase):
             reason = Reason.LAST_PHASE
         elif self.slots_played == self.rule.horizon:
@@ -384,7 +389,7 @@ class Server:
             active=tuple(verdict.active.tolist()),
             estimates=tuple(verdict.estimates.tolist()),
             widths=tuple(widths.tolist()),
-            best=int(best_active(verdict.estimates, verdict.active)),
+            best=best,
             winner=winner,
             reason=reason,
         )

@@ -7,18 +7,28 @@ replications at once, the protocol's server for one. It reads no clock, file or 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from fedbandits.errors import InputError
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.rules.eliminations import eliminate
-from fedbandits.rules.radii import Radius
+from fedbandits.rules.radii import PhaseStatistics, Radius
 from fedbandits.rules.schedules import Schedule
-from fedbandits.rules.statistics import client_factor, clients_in, pull_factor
+from fedbandits.rules.statistics import (
+    client_factor,
+    clients_in,
+    heaviest_pull,
+    inverse_variance_weights,
+    pull_factor,
+    weighted_factors,
+)
+
+Weights: TypeAlias = Literal["equal", "inverse-variance"]
+"""How the means of clients are averaged: each the same, or by how much is known of each."""
 
 
 class Player(Enum):
@@ -76,11 +86,15 @@ class Verdict:
         Global estimates.
     widths : array, broadcast against ``estimates``
         Half-widths of their intervals.
+    settled : array of bool, shape (...)
+        Whether nothing is left to find out: one arm is left, or all that are left are as good as
+        the best up to the tolerance.
     """
 
     active: BoolArray
     estimates: FloatArray
     widths: FloatArray
+    settled: BoolArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +160,11 @@ class PhasedRule:
     admissions : callable
         g: phase to new clients.
     radius : Radius
-        The width of the confidence interval around a global estimate.
+        How far apart estimates must be before an arm is dropped.
+    weights : {"equal", "inverse-variance"}
+        How clients' means are averaged.
+    epsilon : float
+        The tolerance: an arm that is worse than the best by no more is good enough.
     player : Player
         Who makes the pulls.
     charge : Charge
@@ -167,6 +185,8 @@ class PhasedRule:
     pulls: Callable[[int], int]
     admissions: Callable[[int], int]
     radius: Radius
+    weights: Weights = "equal"
+    epsilon: float = 0.0
     player: Player = Player.CLIENTS
     charge: Charge = Charge.PHASE
     last_phase: int | None = None
@@ -205,16 +225,44 @@ class PhasedRule:
         """
         return np.where(active, min(self.pulls(phase), self.horizon), 0).astype(np.int64)
 
+    def weights_of(self, counts: npt.ArrayLike, sizes: npt.ArrayLike = 1) -> FloatArray:
+        """Return the weight of every group in an estimate; arguments as in `decide`."""
+        if self.weights == "inverse-variance":
+            return inverse_variance_weights(counts, sizes, noise=self.noise, spread=self.spread)
+        return np.asarray((np.asarray(counts) > 0) * np.asarray(sizes, dtype=np.float64))
+
     def width(
         self, *, phase: int | IntArray, counts: npt.ArrayLike, sizes: npt.ArrayLike = 1
     ) -> FloatArray:
         """Return the half-width of the interval around an estimate; arguments as in `decide`."""
-        clients = clients_in(counts, sizes)
-        return self.radius(
-            pull_variance=self.noise**2 * pull_factor(counts, sizes),
-            client_variance=self.spread**2 * client_factor(clients, self.population),
-            horizon=self.horizon,
+        nothing = np.zeros(1)
+        known = self._known(phase, nothing > 0, nothing, counts, sizes)
+        return self.radius.half_widths(known)
+
+    def _known(
+        self,
+        phase: int | IntArray,
+        active: BoolArray,
+        estimates: FloatArray,
+        counts: npt.ArrayLike,
+        sizes: npt.ArrayLike,
+    ) -> PhaseStatistics:
+        weights = self.weights_of(counts, sizes)
+        if self.weights == "equal":
+            pulls = pull_factor(counts, sizes)
+            clients = client_factor(clients_in(counts, sizes), self.population)
+        else:
+            pulls, clients = weighted_factors(weights, counts, sizes)
+        return PhaseStatistics(
             phase=phase,
+            active=active,
+            estimates=estimates,
+            pull_variance=np.asarray(self.noise**2 * pulls),
+            client_variance=np.asarray(self.spread**2 * clients),
+            n_arms=self.n_arms,
+            horizon=self.horizon,
+            pull_factor=np.asarray(pulls),
+            heaviest_pull=heaviest_pull(weights, counts, sizes),
         )
 
     def decide(
@@ -225,6 +273,7 @@ class PhasedRule:
         estimates: FloatArray,
         counts: npt.ArrayLike,
         sizes: npt.ArrayLike = 1,
+        client_means: FloatArray | None = None,
     ) -> Verdict:
         """Return which arms stay active after a phase.
 
@@ -240,11 +289,33 @@ class PhasedRule:
             Pulls so far of each arm by each client of a group; axes of length 1 are broadcast.
         sizes : array, optional
             Clients in each group.
+        client_means : array, shape (..., arms, clients), optional
+            The mean of every client, for radii that need them one by one.
         """
-        widths = self.width(phase=phase, counts=counts, sizes=sizes)
+        known = self._known(phase, active, estimates, counts, sizes)
+        if client_means is not None:
+            known = replace(known, client_means=client_means)
+        stays = self.radius.stays(known)
         return Verdict(
-            active=eliminate(estimates, widths, active), estimates=estimates, widths=widths
+            active=stays,
+            estimates=estimates,
+            widths=self.radius.half_widths(known),
+            settled=self._settled(replace(known, active=stays)),
         )
+
+    def _settled(self, known: PhaseStatistics) -> BoolArray:
+        """Return whether every arm that is left is as good as the best up to the tolerance.
+
+        With probability at least 1 − δ no arm that is left is worse than the best by more than
+        what it is behind by and its margin: the comparisons of the arms that stay are among those
+        that the radius bounds anyway.
+        """
+        one: BoolArray = known.active.sum(axis=-1) == 1
+        if self.epsilon == 0.0:
+            return one
+        best = np.where(known.active, known.estimates, -np.inf).max(axis=-1, keepdims=True)
+        worse = best - known.estimates + self.radius.margins(known)
+        return one | np.where(known.active, worse <= self.epsilon, True).all(axis=-1)
 
 
 def cut_to_fit(pulls: IntArray, slots_left: npt.ArrayLike) -> IntArray:

@@ -109,3 +109,85 @@ def client_factor(clients: npt.ArrayLike, population: int | None = None) -> Floa
     if population is None:
         return inverse[()]
     return np.maximum(inverse - 1.0 / population, 0.0)[()]
+
+
+def inverse_variance_weights(
+    counts: npt.ArrayLike, sizes: npt.ArrayLike = 1, *, noise: float, spread: float
+) -> FloatArray:
+    r"""Return the weights of groups that give the average of clients' means the least variance.
+
+    Client m's mean has the variance :math:`\tau_m^2 = \sigma_c^2 + \sigma^2 / n_m`; weights
+    proportional to :math:`1/\tau_m^2` give :math:`v = 1 / \sum_m \tau_m^{-2}`. Right for an
+    unlimited population, and wrong when counts are related to outcomes.
+
+    Parameters
+    ----------
+    counts, sizes
+        As in `clients_in`.
+    noise, spread : float
+        σ and σ_c, not both zero.
+
+    Examples
+    --------
+    >>> inverse_variance_weights([200, 100], sizes=[2, 4], noise=0.5, spread=0.02).round()
+    array([1212., 1379.])
+    """
+    counts = np.asarray(counts, dtype=np.float64)
+    variance = spread**2 + noise**2 / np.where(counts > 0, counts, 1.0)
+    return np.where(counts > 0, np.asarray(sizes, dtype=np.float64) / variance, 0.0)
+
+
+def weighted_factors(
+    weights: FloatArray, counts: npt.ArrayLike, sizes: npt.ArrayLike = 1
+) -> tuple[FloatArray, FloatArray]:
+    r"""Return what `pull_factor` and `client_factor` are for weights of groups.
+
+    With weights :math:`w_m` of clients that sum to 1 these are :math:`\sum w_m^2 / n_m` and
+    :math:`\sum w_m^2`.
+
+    Parameters
+    ----------
+    weights : array, shape (..., groups)
+        Of all clients of a group together.
+    counts, sizes
+        As in `clients_in`.
+
+    Examples
+    --------
+    >>> pulls, clients = weighted_factors(np.array([2.0, 4.0]), [200, 100], [2, 4])
+    >>> float(pulls), float(clients)
+    (0.001388888888888889, 0.16666666666666666)
+    """
+    counts = np.asarray(counts, dtype=np.float64)
+    total = np.add.reduce(np.ascontiguousarray(weights), axis=-1)
+    squares = weights**2 / np.asarray(sizes, dtype=np.float64)
+    pulls = np.add.reduce(np.ascontiguousarray(squares / np.maximum(counts, 1.0)), axis=-1)
+    known = total > 0
+    square = np.where(known, total, 1.0) ** 2
+    clients = np.add.reduce(np.ascontiguousarray(squares), axis=-1)
+    return (
+        np.asarray(np.where(known, pulls / square, np.inf))[()],
+        np.asarray(np.where(known, clients / square, np.inf))[()],
+    )
+
+
+def heaviest_pull(
+    weights: FloatArray, counts: npt.ArrayLike, sizes: npt.ArrayLike = 1
+) -> FloatArray:
+    """Return the largest weight that one pull of an arm has in its estimate.
+
+    Parameters
+    ----------
+    weights, counts, sizes
+        As in `weighted_factors`.
+
+    Examples
+    --------
+    >>> float(heaviest_pull(np.array([2.0, 4.0]), [200, 100], [2, 4]) * 600)
+    1.0
+    """
+    counts = np.asarray(counts, dtype=np.float64)
+    total = np.add.reduce(np.ascontiguousarray(weights), axis=-1)
+    of_a_pull = weights / (np.asarray(sizes, dtype=np.float64) * np.maximum(counts, 1.0))
+    heaviest = of_a_pull.max(axis=-1) / np.where(total > 0, total, 1.0)
+    return np.asarray(np.where(total > 0, heaviest, 1.0))[()]

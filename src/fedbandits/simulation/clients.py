@@ -61,6 +61,7 @@ class ClientEvidence:
 
     def __init__(self, game: Game, replications: IntArray) -> None:
         self.problem = game.played
+        self.rule = game.phased_rule()
         self.streams = game.streams()
         self.memory_limit = game.memory_limit
         self.numbers = replications.tolist()
@@ -92,7 +93,13 @@ class ClientEvidence:
         share = 1.0 / self.counts
         room = np.empty(share.shape)
         noise = self.problem.noise
+        # None is faster, and the same.
+        equal = self.rule.weights == "equal"
+        weights = None if equal else self.rule.weights_of(self.counts)
         estimates = np.zeros((1, *active.shape))
+        apart = None
+        if self.rule.radius.needs_clients:
+            apart = np.zeros((1, *active.shape, self.counts.size))
         for row, state in enumerate(self._kept):
             for arm in np.flatnonzero(active[row]).tolist():
                 rng = self.streams.at(
@@ -100,8 +107,11 @@ class ClientEvidence:
                 )
                 sums = state.sums[arm]
                 sums += noise.phase_sums(rng, pulls, state.means[arm], state.cells[arm], room)
-                estimates[0, row, arm] = aggregate(np.multiply(sums, share, out=room))
-        return Played(estimates, self.counts.reshape(1, 1, 1, -1))
+                means = np.multiply(sums, share, out=room)
+                estimates[0, row, arm] = aggregate(means, weights)
+                if apart is not None:
+                    apart[0, row, arm] = means
+        return Played(estimates, self.counts.reshape(1, 1, 1, -1), apart)
 
     def keep(self, going: BoolArray) -> None:
         """Forget the replications that are over."""
@@ -113,6 +123,8 @@ class ClientEvidence:
         """Refuse to hold more than the limit: in parts if that helps, else say so."""
         n, n_arms = active.shape
         held = self.counts.size * _BYTES_A_CLIENT_AND_ARM
+        if self.rule.radius.needs_clients:
+            held *= 3  # all means at once, their copy for active arms, and deviations from them
         if self.problem.population is not None:
             held += self.problem.population * 8  # drawn all at once
         a_replication = held * n_arms

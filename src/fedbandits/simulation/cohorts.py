@@ -41,6 +41,7 @@ class CohortEvidence:
         noise = problem.noise
         if not isinstance(noise, Gaussian):
             raise TypeError("cohorts need gaussian noise")
+        self.rule = game.phased_rule()
         self.noise = noise.sigma
         self.means = problem.means
         self.population = problem.population
@@ -86,6 +87,7 @@ class CohortEvidence:
         self._forget_arms(active)
         scale = self.noise * math.sqrt(pulls) / np.sqrt(self.sizes)
         counts = self.counts + float(pulls) * np.arange(1.0, n_phases + 1).reshape(-1, 1, 1, 1)
+        weights = self.rule.weights_of(counts, self.sizes)
         estimates = np.zeros((n_phases, *active.shape))
         # Block by block, so that what is worked on stays in the cache.
         shape = (n_phases, self.sizes.size)
@@ -96,7 +98,7 @@ class CohortEvidence:
             self._noise_sums[rows] = sums[-1]
             sums /= counts
             sums += self._local[rows]
-            estimates[:, rows, self._arms] = aggregate(sums, weights=self.sizes)
+            estimates[:, rows, self._arms] = aggregate(sums, weights=weights)
         self.counts = counts[-1].reshape(-1)
         return Played(estimates, counts)
 

@@ -55,6 +55,8 @@ def obstacle(fidelity: Fidelity, problem: Problem, rule: PhasedRule | SlotRule) 
 
 
 def _obstacle_to_cohorts(problem: Problem, rule: PhasedRule | SlotRule) -> str | None:
+    if isinstance(rule, PhasedRule) and rule.radius.needs_clients:
+        return f'the radius "{rule.radius.rule}" needs the mean of every client'
     if not isinstance(problem.noise, Gaussian):
         return f"it needs gaussian noise, and this is {problem.noise.law}"
     if isinstance(problem, Exact):

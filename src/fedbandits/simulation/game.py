@@ -54,6 +54,12 @@ class Game:
         at_server = self.rule.player is Player.SERVER
         return self.problem.at_server() if at_server else self.problem
 
+    def phased_rule(self) -> PhasedRule:
+        """Return the rule of a game that is played in phases."""
+        if not isinstance(self.rule, PhasedRule):
+            raise TypeError("a slot rule has no phases")
+        return self.rule
+
     def streams(self) -> Streams:
         """Return the random streams."""
         return Streams(self.seed, self.problem.name)

@@ -37,10 +37,13 @@ class Played:
         Global estimates after each.
     counts : array, shape (phases, 1, 1, groups)
         Pulls so far of an active arm by each client of a group.
+    client_means : array, shape (phases, replications, arms, clients), optional
+        The mean of every client, for radii that need them.
     """
 
     estimates: FloatArray
     counts: FloatArray
+    client_means: FloatArray | None = None
 
 
 class Evidence(Protocol):
@@ -85,11 +88,10 @@ def play_phases(game: Game, replications: IntArray, evidence_of: EvidenceFactory
     evidence_of : callable
         The fidelity.
     """
-    rule = game.rule
-    if not isinstance(rule, PhasedRule):
-        raise TypeError("a slot rule has no phases")
     try:
-        return _play_in_step(game, rule, replications, evidence_of(game, replications))
+        return _play_in_step(
+            game, game.phased_rule(), replications, evidence_of(game, replications)
+        )
     except OutOfMemoryLimitError:
         # Streams are keyed by replication, so a batch can be begun again in halves.
         half = replications.size // 2
@@ -142,27 +144,28 @@ class _Standings:
                 estimates=estimates,
                 counts=played.counts,
                 sizes=sizes,
+                client_means=None
+                if played.client_means is None
+                else played.client_means[:, places[:, np.newaxis], arms],
             )
-            drops = (verdict.active != playing).any(axis=-1) & (steps[:, np.newaxis] >= done)
-            until = np.where(drops.any(axis=0), drops.argmax(axis=0) + 1, n_phases)
+            turns = (verdict.active != playing).any(axis=-1) | verdict.settled
+            turns &= steps[:, np.newaxis] >= done
+            until = np.where(turns.any(axis=0), turns.argmax(axis=0) + 1, n_phases)
             self._remember(phase, rows, played.estimates[:, places], done, until)
             everyone = np.ones(rows.size, dtype=np.bool_)
             planned = self.rule.plan(phase, active)
             self.ledger.play(rows, planned, clients=clients, complete=everyone, times=until - done)
             stays = np.zeros_like(active)
-            stays[:, arms] = verdict.active[until - 1, np.arange(rows.size)]
-            decided = self._decide(rows, phase + until - 1, stays)
+            last = (until - 1, np.arange(rows.size))
+            stays[:, arms] = verdict.active[last]
+            decided = verdict.settled[last]
+            self.active[rows] = stays
+            self.phases[rows] = phase + until - 1
+            self.decision_slot[rows[decided]] = self.ledger.slot[rows[decided]]
+            winner = arms[best_active(verdict.estimates[last], verdict.active[last])]
+            self.winner[rows[decided]] = winner[decided]
             again = ~decided & (until < n_phases)
             places, done = places[again], until[again]
-
-    def _decide(self, rows: IntArray, phases: IntArray, stays: BoolArray) -> BoolArray:
-        """Enter which arms the last phases of rows have left; return which rows are decided."""
-        self.active[rows] = stays
-        self.phases[rows] = phases
-        decided: BoolArray = stays.sum(axis=-1) == 1
-        self.decision_slot[rows[decided]] = self.ledger.slot[rows[decided]]
-        self.winner[rows[decided]] = stays[decided].argmax(axis=-1)
-        return decided
 
     def _remember(
         self, phase: int, rows: IntArray, estimates: FloatArray, done: IntArray, until: IntArray
@@ -186,7 +189,8 @@ class _Standings:
         over |= self.ledger.slot[rows] == self.rule.horizon
         if over.any():
             best = best_active(estimates[over], self.active[rows[over]])
-            self.ledger.stay(rows[over], best, clients=clients)
+            winner = self.winner[rows[over]]
+            self.ledger.stay(rows[over], np.where(winner < 0, best, winner), clients=clients)
             self.rows = rows[~over]
         return over
 

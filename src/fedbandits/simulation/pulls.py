@@ -20,11 +20,10 @@ from fedbandits.simulation.streams import Purpose, Streams
 
 def play_pulls(game: Game, replications: IntArray) -> Outcome:
     """Play replications of a game, one after the other, pull by pull."""
-    if not isinstance(game.rule, PhasedRule):
-        raise TypeError("a slot rule has no phases")
+    rule = game.phased_rule()
     _check_memory(game)
     return Outcome.joined(
-        [_play_one(game, game.rule, replication) for replication in replications.tolist()]
+        [_play_one(game, rule, replication) for replication in replications.tolist()]
     )
 
 

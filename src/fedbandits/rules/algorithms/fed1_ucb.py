@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from fedbandits.errors import InputError
+from fedbandits.errors import InputError, check_not_negative
+from fedbandits.rules.levels import LevelLike
 from fedbandits.rules.phased import AllAtOnce, Beliefs, Charge, PhasedRule, ScheduledPulls
-from fedbandits.rules.radii import PaperRadius
+from fedbandits.rules.radii import Dependence, PaperRadius, Radius, with_options
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
 
 _MOST_CLIENTS = 10**15
@@ -17,9 +18,10 @@ def everyone_at_once(
     *,
     pulls: ScheduleLike,
     clients: int | None,
-    radius: PaperRadius,
+    radius: Radius,
     beliefs: Beliefs,
     charge: Charge = Charge.PHASE,
+    epsilon: float = 0.0,
 ) -> PhasedRule:
     """Return Fed2-UCB degenerated: M clients from the start, believed to be all there are.
 
@@ -36,6 +38,7 @@ def everyone_at_once(
         pulls=ScheduledPulls(as_schedule(pulls), beliefs.horizon),
         admissions=AllAtOnce(admitted),
         radius=radius,
+        epsilon=epsilon,
         charge=charge,
     )
 
@@ -76,22 +79,37 @@ class Fed1Ucb:
         f(p).
     clients : int, optional
         M; the whole population by default.
-    radius : PaperRadius
-        Constant 6 by default, for which Theorem 3 holds; its client constant has no effect.
+    radius : Radius
+        The paper's with constant 6 by default, for which Theorem 3 holds; its client constant has
+        no effect.
+    delta, dependence
+        Those of the radius, for short: set here they replace its own.
+    epsilon : float
+        The tolerance: stop when all arms that are left are this close to the best.
     """
 
     name: ClassVar[str] = "fed1-ucb"
 
     pulls: ScheduleLike
     clients: int | None = None
-    radius: PaperRadius = field(default_factory=PaperRadius)
+    radius: Radius = field(default_factory=PaperRadius)
+    epsilon: float = 0.0
+    delta: LevelLike | None = None
+    dependence: Dependence | None = None
 
     def __post_init__(self) -> None:
+        radius = with_options(self.radius, delta=self.delta, dependence=self.dependence)
+        object.__setattr__(self, "radius", radius)
+        check_not_negative(self.epsilon, "epsilon")
         object.__setattr__(self, "pulls", as_schedule(self.pulls, "pulls"))
         check_clients(self.clients)
 
     def rule(self, beliefs: Beliefs) -> PhasedRule:
         """Return the rule for a game of which this is believed."""
         return everyone_at_once(
-            pulls=self.pulls, clients=self.clients, radius=self.radius, beliefs=beliefs
+            pulls=self.pulls,
+            clients=self.clients,
+            radius=self.radius,
+            epsilon=self.epsilon,
+            beliefs=beliefs,
         )

@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from fedbandits.rules.phased import Beliefs, PhasedRule, ScheduledAdmissions, ScheduledPulls
-from fedbandits.rules.radii import PaperRadius
+from fedbandits.errors import InputError, check_not_negative
+from fedbandits.rules.levels import LevelLike
+from fedbandits.rules.phased import (
+    Beliefs,
+    PhasedRule,
+    ScheduledAdmissions,
+    ScheduledPulls,
+    Weights,
+)
+from fedbandits.rules.radii import Dependence, PaperRadius, Radius, with_options
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
 
 
@@ -24,8 +32,15 @@ class Fed2Ucb:
         f(p). More pulls a phase mean fewer rounds of communication and slower admission.
     admissions : schedule
         g(p). More clients resolve smaller gaps, and each costs regret.
-    radius : PaperRadius
-        Constants 6 and 6 by default, for which Theorem 2 holds.
+    radius : Radius
+        The paper's with constants 6 and 6 by default, for which Theorem 2 holds.
+    weights : {"equal", "inverse-variance"}
+        How clients' means are averaged. The second is sharper where cohorts differ in pulls; it
+        needs an unlimited population.
+    delta, dependence
+        Those of the radius, for short: set here they replace its own.
+    epsilon : float
+        The tolerance: stop when all arms that are left are this close to the best.
 
     Examples
     --------
@@ -40,14 +55,27 @@ class Fed2Ucb:
 
     pulls: ScheduleLike
     admissions: ScheduleLike
-    radius: PaperRadius = field(default_factory=PaperRadius)
+    radius: Radius = field(default_factory=PaperRadius)
+    weights: Weights = "equal"
+    epsilon: float = 0.0
+    delta: LevelLike | None = None
+    dependence: Dependence | None = None
 
     def __post_init__(self) -> None:
+        radius = with_options(self.radius, delta=self.delta, dependence=self.dependence)
+        object.__setattr__(self, "radius", radius)
+        check_not_negative(self.epsilon, "epsilon")
         object.__setattr__(self, "pulls", as_schedule(self.pulls, "pulls"))
         object.__setattr__(self, "admissions", as_schedule(self.admissions, "admissions"))
 
     def rule(self, beliefs: Beliefs) -> PhasedRule:
         """Return the rule for a game of which this is believed."""
+        if self.weights != "equal" and beliefs.population is not None:
+            raise InputError(
+                "weights",
+                f'"{self.weights}" is for an unlimited population, and this one has '
+                f'{beliefs.population} clients, of which each counts the same; use "equal"',
+            )
         return PhasedRule(
             n_arms=beliefs.n_arms,
             horizon=beliefs.horizon,
@@ -57,4 +85,6 @@ class Fed2Ucb:
             pulls=ScheduledPulls(as_schedule(self.pulls), beliefs.horizon),
             admissions=ScheduledAdmissions(as_schedule(self.admissions), beliefs.horizon),
             radius=self.radius,
+            weights=self.weights,
+            epsilon=self.epsilon,
         )

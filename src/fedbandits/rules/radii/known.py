@@ -1,0 +1,117 @@
+"""What is known after a phase, and what a radius makes of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+from fedbandits.errors import InputError
+from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseStatistics:
+    """What is known after a phase; leading axes are free, and arm axes of length 1 stand for all.
+
+    Parameters
+    ----------
+    phase : int or array of int
+        The phase that has just been played, from 1.
+    active : array of bool, shape (..., arms)
+        The arms that it played.
+    estimates : array, shape (..., arms)
+        Global estimates; a higher one is better.
+    pull_variance, client_variance : array, shape (..., arms)
+        The two parts of an estimate's variance proxy: what too few pulls and what too few clients
+        leave open.
+    n_arms : int
+        K: also the arms that are out already count in a bound over all arms.
+    horizon : int, optional
+        T; None where there is none.
+    pull_factor : array, shape (..., arms)
+        η: ``pull_variance`` for outcomes of variance 1.
+    heaviest_pull : array, shape (..., arms)
+        The largest weight that a single pull has in an estimate: 1 over all pulls if they are
+        spread evenly over clients.
+    client_means : array, shape (..., arms, clients), optional
+        The mean of every client, for rules that need them one by one.
+    """
+
+    phase: int | IntArray
+    active: BoolArray
+    estimates: FloatArray
+    pull_variance: FloatArray
+    client_variance: FloatArray
+    n_arms: int
+    horizon: int | None
+    pull_factor: FloatArray
+    heaviest_pull: FloatArray
+    client_means: FloatArray | None = None
+
+    @property
+    def variance(self) -> FloatArray:
+        """v, the variance proxy of an estimate."""
+        return np.asarray(self.pull_variance + self.client_variance)
+
+    def log_horizon(self, rule: str) -> float:
+        """Return log T, which a rule asks for by its name."""
+        if self.horizon is None:
+            raise InputError(
+                "radius.rule",
+                f'"{rule}" has log T in its width and needs a horizon; use "certified" without one',
+            )
+        return math.log(self.horizon)
+
+
+@runtime_checkable
+class Radius(Protocol):
+    """How wide the intervals are, and what they decide: a frozen dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def rule(self) -> str:
+        """The name in experiment files."""
+        ...
+
+    @property
+    def needs_clients(self) -> bool:
+        """Whether it needs the mean of every client, and not just their average."""
+        ...
+
+    def half_widths(self, known: PhaseStatistics) -> FloatArray:
+        """Return the half-width of the interval around each estimate, to be shown and logged."""
+        ...
+
+    def stays(self, known: PhaseStatistics) -> BoolArray:
+        """Return the arms that stay active; the one with the highest estimate always does."""
+        ...
+
+    def margins(self, known: PhaseStatistics) -> FloatArray:
+        """Return how far each arm may be below another active one, beyond the estimates."""
+        ...
+
+
+def shared_log(known: PhaseStatistics, delta: float) -> FloatArray:
+    r"""Return :math:`\ln((K-1)\,\pi^2 p^2 / (6\delta))`: δ over K − 1 rivals and all phases."""
+    rivals = max(known.n_arms - 1, 1)
+    phase = np.asarray(known.phase, dtype=np.float64)
+    return np.asarray(np.log(rivals * math.pi**2 / (6.0 * delta)) + 2.0 * np.log(phase))
+
+
+def example_statistics() -> PhaseStatistics:
+    """Return something like figure 4's game after its first phases, for examples."""
+    return PhaseStatistics(
+        phase=1,
+        active=np.array([True, True]),
+        estimates=np.array([0.5, 0.6]),
+        pull_variance=np.array(1e-5),
+        client_variance=np.array(4e-6),
+        n_arms=10,
+        horizon=10**6,
+        pull_factor=np.array(4e-5),
+        heaviest_pull=np.array(4e-5),
+    )

@@ -1,0 +1,43 @@
+"""Differences of two arms within each client, which what a client adds to all arms leaves alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedbandits.errors import InputError
+from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.radii.known import PhaseStatistics
+
+
+def paired_variances(known: PhaseStatistics, rule: str) -> tuple[FloatArray, int]:
+    """Return the sample variances of clients' differences, shape (..., arms, arms), and M.
+
+    The divisor is M − 1.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from fedbandits.rules.radii.known import example_statistics
+    >>> means = np.array([[0.1, 0.2, 0.6], [0.2, 0.4, 0.6]])
+    >>> variances, clients = paired_variances(
+    ...     replace(example_statistics(), client_means=means), "paired-t"
+    ... )
+    >>> variances.round(4), clients
+    (array([[0.  , 0.01],
+           [0.01, 0.  ]]), 3)
+    """
+    means = known.client_means
+    if means is None:
+        raise InputError(
+            "radius.rule",
+            f'"{rule}" needs the mean of every client, and only averages are known here',
+        )
+    clients = means.shape[-1]
+    if clients < 2:
+        n_arms = means.shape[-2]
+        return np.full((*means.shape[:-1], n_arms), np.inf), clients
+    centred = means - means.mean(axis=-1, keepdims=True)
+    products = centred @ np.swapaxes(centred, -1, -2) / (clients - 1)
+    own = np.diagonal(products, axis1=-2, axis2=-1)
+    both = own[..., :, np.newaxis] + own[..., np.newaxis, :]
+    return np.maximum(both - 2.0 * products, 0.0), clients

@@ -1,0 +1,81 @@
+"""The paired t-test over clients: neither σ nor σ_c need be known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy import stats
+
+from fedbandits.errors import InputError
+from fedbandits.rules.arrays import BoolArray, FloatArray
+from fedbandits.rules.eliminations import drop_beaten, widest_margins
+from fedbandits.rules.levels import LevelLike, as_level
+from fedbandits.rules.radii.known import PhaseStatistics, shared_log
+from fedbandits.rules.radii.paired import paired_variances
+
+FEWEST_CLIENTS = 30
+"""Below so many clients the t-test decides nothing by default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedTRadius:
+    r"""The difference of two arms within each client, and its standard error over clients.
+
+    With :math:`D_m = X_{l,m} - X_{k,m}` for client m of M, k goes when the mean of D is at least
+    :math:`t_{M-1}(1 - 6\delta / (\pi^2 p^2 (K-1))) \cdot \mathrm{sd}(D) / \sqrt{M}` for an
+    active l.
+
+    Guarantee: **no finite-sample guarantee in general.** Each comparison is exact for Gaussian
+    clients with equal counts; δ is then shared out over rivals and phases as in `CertifiedRadius`.
+    What a client adds to all of its arms alike cancels, and arms may depend on each other. It is
+    *not safe* for skewed client effects and few clients: an arm that wins big in one client of ten
+    looks worse than it is in the samples that miss them. With cohorts of unequal counts it is
+    approximate.
+
+    Parameters
+    ----------
+    delta : number or expression in T
+        δ; "1/T" by default.
+    min_clients : int
+        Decide nothing with fewer clients; 30 by default.
+    """
+
+    rule: ClassVar[str] = "paired-t"
+    needs_clients: ClassVar[bool] = True
+
+    delta: LevelLike = "1/T"
+    min_clients: int = FEWEST_CLIENTS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "delta", as_level(self.delta))
+        if self.min_clients < 2:
+            raise InputError(
+                "min_clients", f"{self.min_clients} clients have no standard error; at least 2"
+            )
+
+    def half_widths(self, known: PhaseStatistics) -> FloatArray:
+        """Return half the width between each arm and the best."""
+        return self.margins(known) / 2
+
+    def stays(self, known: PhaseStatistics) -> BoolArray:
+        """Return the arms that no other active arm is ahead of by its width."""
+        widths = self._widths(known)
+        return drop_beaten(known.estimates, lambda arm: widths[..., arm], known.active)
+
+    def margins(self, known: PhaseStatistics) -> FloatArray:
+        """Return the widest of the widths between an arm and the other active ones."""
+        widths = self._widths(known)
+        return widest_margins(lambda arm: widths[..., arm], known.active)
+
+    def _widths(self, known: PhaseStatistics) -> FloatArray:
+        """Return the widths between all pairs, shape (..., arms, arms)."""
+        variances, clients = paired_variances(known, self.rule)
+        if clients < self.min_clients:
+            return np.full(variances.shape, np.inf)
+        tail = np.exp(-shared_log(known, as_level(self.delta).value(known.horizon)))
+        quantile = np.asarray(stats.t.isf(tail, clients - 1))
+        if quantile.ndim:  # phases: (..., 1, 1) beside replications and arms
+            quantile = quantile[..., np.newaxis]
+        return np.asarray(quantile * np.sqrt(variances / clients))
