@@ -134,8 +134,8 @@ def test_ticks_have_thousands_separators() -> None:
     assert "10,000" in [label.get_text() for label in axes.get_yticklabels()]
 
 
-@pytest.mark.parametrize(("least", "logarithmic"), [(100.0, False), (99.0, True)])
-def test_axis_is_logarithmic_beyond_a_ratio_of_30(least: float, logarithmic: bool) -> None:
+@pytest.mark.parametrize(("least", "logarithmic"), [(150.0, False), (149.0, True)])
+def test_axis_is_logarithmic_beyond_a_ratio_of_20(least: float, logarithmic: bool) -> None:
     table = curves({"a": 3000.0, "b": least})
     axes = regret_figure(table, "title").axes[0]
     assert axes.get_yscale() == ("log" if logarithmic else "linear")

@@ -80,8 +80,8 @@ def availability_figure(problem: CognitiveRadio, *, resolution: int = 120) -> Fi
     scale = float(maps.min()), float(maps.max())
     with house_style():
         figure = Figure(
-            figsize=(cell * columns + 0.9, rows * (0.9 * cell * shape + 0.42) + 0.75),
-            layout="constrained",
+            figsize=(cell * columns + 0.9, rows * (0.9 * cell * shape + 0.42) + 0.62),
+            layout="compressed",
         )
         FigureCanvasAgg(figure)
         cells: list[Axes] = list(

@@ -13,7 +13,7 @@ from fedbandits.rules.arrays import FloatArray
 NORMAL_95 = 1.96
 """Standard errors on either side of a mean that hold 95 % of a normal law."""
 
-LOG_RATIO = 30.0
+LOG_RATIO = 20.0
 """How far apart regrets lie before a logarithmic axis is the better one."""
 
 

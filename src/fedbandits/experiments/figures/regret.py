@@ -26,7 +26,7 @@ def regret_figure(curves: Table, title: str, *, colour_of: ColourOf | None = Non
     """Draw total regret against slot: means, with a 95 % confidence band of each mean.
 
     Where communication costs anything, the exploration part is a thin dashed line. Labels stand at
-    the ends of the curves. When totals differ by more than a factor of 30 the axis is logarithmic.
+    the ends of the curves. When totals differ by more than a factor of 20 the axis is logarithmic.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ from fedbandits.experiments.wording import in_words
 REGRET_CAPTION = """Mean regret of each variant from the start to the horizon, added up over its
 clients; bands are 95&nbsp;% confidence intervals of the mean. <span class="screen">Point at a
 curve to read its value and standard error; click a label to hide or show its curve, double-click it
-to see it alone.</span>"""
+to see it alone. The buttons show the total or one of its two parts.</span>"""
 
 
 def report_html(results: Results, *, images: Mapping[str, bytes] | None = None) -> str:

@@ -18,11 +18,19 @@ _POLICY = (
 
 # The still image stays where an interactive figure cannot be drawn, and in print.
 _SCRIPT = """
+const narrow = matchMedia("(max-width: 40rem)");
 for (const data of document.querySelectorAll("script[data-figure]")) {
   const frame = document.getElementById(data.dataset.figure);
+  const chart = frame.querySelector(".chart");
   const made = JSON.parse(data.textContent);
   frame.classList.add("live");
-  Plotly.newPlot(frame.querySelector(".chart"), made.data, made.layout, made.config)
+  Plotly.newPlot(chart, made.data, made.layout, made.config)
+    .then(function () {
+      if (!made.narrow) return;
+      const fit = () => Plotly.relayout(chart, narrow.matches ? made.narrow : made.wide);
+      narrow.addEventListener("change", fit);
+      if (narrow.matches) return fit();
+    })
     .catch(function () { frame.classList.remove("live"); });
 }
 """
@@ -62,7 +70,8 @@ def html_page(
     sections : iterable of (heading, body)
         HTML, in order.
     figures : mapping
-        Plotly figures by the keys of `live_figure`.
+        Plotly figures by the keys of `live_figure`. What of its layout differs on a narrow screen
+        may stand in ``narrow``, and how it is otherwise in ``wide``.
     """
     body = "\n".join(f"<section>\n<h2>{head}</h2>\n{text}\n</section>" for head, text in sections)
     data = "\n".join(

@@ -16,6 +16,7 @@ h3 { font-size: 1.05rem; margin: 1.75rem 0 .5rem; }
 .byline { margin: .4rem 0 0; }
 p, ul, dl { max-width: 60rem; }
 ul { padding-left: 1.25rem; }
+sub { line-height: 0; }
 figure { margin: 1rem 0; }
 figure img { display: block; width: auto; max-width: min(100%, 64rem); height: auto; }
 figcaption { max-width: 60rem; margin-top: .5rem; font-size: .9rem; }
@@ -36,6 +37,10 @@ tbody th small { text-indent: 0; }
 .swatch { display: inline-block; width: .8rem; height: .8rem; margin-right: .45rem;
   border-radius: 2px; vertical-align: -.08rem; print-color-adjust: exact;
   -webkit-print-color-adjust: exact; }
+table .words { white-space: normal; text-align: left; }
+tbody .words { color: var(--faint); }
+.plain tr > th:first-child { padding-left: 0; text-indent: 0; }
+tbody th[scope=rowgroup] { padding-top: 1rem; }
 .claims td, .claims thead th { white-space: normal; text-align: left; }
 .claims tr > th:first-child { width: 40%; padding-left: 0; text-indent: 0; }
 .claims .fails b { color: #b3261e; }
@@ -57,21 +62,41 @@ pre { font: .8rem/1.45 ui-monospace, Menlo, Consolas, monospace; white-space: pr
   dl > div { grid-template-columns: 1fr; gap: 0; }
   .modebar-container { display: none !important; }
 }
+@media screen and (max-width: 40rem) {
+  table:not(.claims) tr > :first-child { position: sticky; left: 0; background: #fff; }
+  tbody th { min-width: 8rem; }
+  .claims, .claims tbody { display: block; }
+  .claims thead { display: none; }
+  .claims tbody tr { display: grid; grid-template-columns: 1fr auto; padding: .45rem 0;
+    border-bottom: 1px solid var(--rule); }
+  .claims tbody th { grid-column: 1 / -1; }
+  .claims tr > th:first-child { width: auto; }
+  .claims tbody th, .claims tbody td { border: 0; padding: .1rem 0; }
+  .claims td:last-child { padding-left: 1rem; }
+}
 @media print {
   @page { size: A4 landscape; margin: 12mm; }
   html { font-size: 9.5pt; }
   body { max-width: none; padding: 0; }
   h2 { margin-top: 1.25rem; padding-top: .5rem; }
-  h1, h2, h3 { break-after: avoid; }
+  h3 { margin-top: 1.25rem; }
+  h1, h2, h3, p:has(+ :is(h3, figure, dl, ul, pre, .scroll)) { break-after: avoid; }
+  section:has(h3 ~ .chart-frame), .scroll + h3:has(~ .chart-frame) { break-before: page; }
+  section:has(h3 ~ .chart-frame) > h2, .scroll + h3:has(~ .chart-frame) { margin-top: 0; }
   p, ul, dl, figcaption { max-width: none; }
-  figure, tr, dl > div, ul.arms li { break-inside: avoid; }
+  p { margin: .5rem 0; }
+  p, figure, tr, dl > div, ul.arms, li, table:not(:has(tbody + tbody, tr:nth-child(13))),
+    tbody:has(th[scope=rowgroup]) { break-inside: avoid; }
   thead { display: table-header-group; }
   .scroll { overflow: visible; }
   table { font-size: 7.5pt; width: 100%; }
-  table th, table td { padding: .25rem .3rem; }
+  table th, table td { padding: .2rem .3rem; }
   tbody th { min-width: 0; }
-  .chart, .screen { display: none; }
+  .claims small { display: inline; }
+  .chart, .screen, summary, details:not([open]) { display: none; }
   .chart-frame img, .chart-frame.live img { display: block; }
-  figure img { max-width: 100%; max-height: 100mm; }
+  figure { margin: .5rem 0; }
+  figure img { max-width: 100%; max-height: 92mm; }
+  h3 ~ .chart-frame img { max-height: 72mm; }
 }
 """
