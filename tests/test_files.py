@@ -53,7 +53,7 @@ MISTAKES: list[tuple[str, Edit, str]] = [
         lambda t: t.update(horizn=5),
         r'^horizn: is not a key here; did you mean "horizon"',
     ),
-    ("missing key", lambda t: t.pop("horizon"), r"^horizon: is missing$"),
+    ("missing key", lambda t: t.pop("horizon"), r"^horizon: is missing; the radius"),
     ("missing title", lambda t: t.pop("title"), r"^title: is missing$"),
     ("horizon a word", lambda t: t.update(horizon="10"), r"^horizon: '10' is not a valid integer"),
     ("horizon true", lambda t: t.update(horizon=True), r"^horizon: True is not a valid integer"),

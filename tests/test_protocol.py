@@ -278,10 +278,10 @@ def test_a_game_keeps_the_promises_of_its_phases(setting: Setting) -> None:
                     assert list(assignment.pulls) == full
                 else:
                     assert number == len(records) - 1
-                    assert sum(full) > rule.horizon - slots > 0
-                    assert sum(assignment.pulls) == rule.horizon - slots
+                    assert sum(full) > rule.slots - slots > 0
+                    assert sum(assignment.pulls) == rule.slots - slots
                 slots += sum(assignment.pulls)
-                assert slots <= rule.horizon
+                assert slots <= rule.slots
             case UpdateAccepted(update=message):
                 for arm, (n, mean) in enumerate(zip(message.counts, message.means, strict=True)):
                     key = message.client, arm

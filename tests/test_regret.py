@@ -170,7 +170,7 @@ def nothing_happened_yet(game: Game) -> SlotBySlot:
     means = [Fraction(mean) for mean in game.problem.means.tolist()]
     return SlotBySlot(
         gaps=[max(means) - mean for mean in means],
-        horizon=phased(game).horizon,
+        horizon=phased(game).slots,
         cost=int(game.communication_cost),
         charge=phased(game).charge,
     )

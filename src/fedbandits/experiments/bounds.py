@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedbandits.experiments.experiment import Experiment
+from fedbandits.problems.problem import gaps
 from fedbandits.rules.indices import SlotRule
 from fedbandits.simulation.simulator import Variant, build_rules
 from fedbandits.theory.regret import RegretBound, obstacle_to_bound, regret_bound
@@ -45,9 +46,8 @@ def bounds_of(experiment: Experiment) -> list[VariantBound]:
     rules = build_rules(experiment.variants, experiment.horizon)
     for variant, (rule, _) in zip(experiment.variants, rules, strict=True):
         problem = variant.problem
-        best = problem.means.max()
-        gaps = best - problem.means
-        others = gaps[gaps > 0] if (gaps == 0).sum() == 1 else gaps
+        worse = gaps(problem)
+        others = worse[worse > 0] if (worse == 0).sum() == 1 else worse
         reason: str | None = "no theorem of the paper is about rules that decide in every slot"
         if not isinstance(rule, SlotRule):
             reason = obstacle_to_bound(

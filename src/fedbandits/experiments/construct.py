@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, create_model
 
 from fedbandits.errors import InputError, nearest
-from fedbandits.rules.levels import LevelLike, as_level
+from fedbandits.rules.levels import Level, LevelLike, as_level
 from fedbandits.rules.radii import RADII, PaperRadius, Radius
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
 
@@ -74,12 +74,44 @@ def paper_radius_from(table: object) -> PaperRadius:
     return radius
 
 
+def level_from(value: object) -> Level:
+    """Return an error probability; an error leaves it to the table to say where.
+
+    Examples
+    --------
+    >>> str(level_from("1/T"))
+    '1/T'
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Level):
+        raise InputError("", f'{value!r} is not a number or an expression such as "1/T"')
+    try:
+        return as_level(value)
+    except InputError as error:
+        raise InputError("", error.problem) from None
+
+
+def pair_from(value: object) -> tuple[float, float]:
+    """Return a pair of numbers, which is a list in a file.
+
+    Examples
+    --------
+    >>> pair_from([0, 1])
+    (0.0, 1.0)
+    """
+    if isinstance(value, list | tuple) and len(value) == 2:
+        first, second = value
+        if all(isinstance(n, int | float) and not isinstance(n, bool) for n in value):
+            return float(first), float(second)
+    raise InputError("", f"{value!r} is not a list of two numbers such as [0, 1]")
+
+
 _FROM_FILES: dict[Any, Callable[[Any], Any]] = {
     ScheduleLike: as_schedule,
     Radius: radius_from,
     PaperRadius: paper_radius_from,
-    LevelLike: as_level,
-    LevelLike | None: as_level,
+    LevelLike: level_from,
+    LevelLike | None: level_from,
+    tuple[float, float]: pair_from,
 }
 """How a field of a type is read where it is not a plain number, word or list."""
 

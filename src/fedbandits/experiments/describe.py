@@ -34,7 +34,7 @@ def describe_experiment(experiment: Experiment) -> dict[str, Any]:
     problems = {variant.problem.name: variant.problem for variant in experiment.variants}
     described: dict[str, Any] = {
         "title": experiment.title,
-        "horizon": experiment.horizon,
+        **({} if experiment.horizon is None else {"horizon": experiment.horizon}),
         "replications": experiment.replications,
         "seed": experiment.seed,
         "grid_points": experiment.grid_points,
@@ -99,6 +99,8 @@ def describe_problem(problem: Problem) -> dict[str, Any]:
             }
         case _:
             return {"model": problem.model, "means": problem.means.tolist()}
+    if problem.goal != "max":
+        table["goal"] = problem.goal
     if problem.population is not None and not isinstance(problem, Exact):
         table["population"] = problem.population
     return table

@@ -26,8 +26,8 @@ class Experiment:
         What report and figures are headed with.
     variants : sequence of Variant
         What is compared; labels differ.
-    horizon : int
-        T.
+    horizon : int, optional
+        T; None where every game is only to be decided.
     replications : int
         How many independent games of every variant.
     seed : int
@@ -54,7 +54,7 @@ class Experiment:
 
     title: str
     variants: tuple[Variant, ...] | list[Variant]
-    horizon: int
+    horizon: int | None = None
     replications: int = 100
     seed: int = 0
     grid_points: int = 400

@@ -24,7 +24,7 @@ from fedbandits.problems.laws import (
     SpreadLaw,
     Uniform,
 )
-from fedbandits.problems.problem import Problem
+from fedbandits.problems.problem import Problem, as_goal
 from fedbandits.rules.algorithms import algorithm_named
 from fedbandits.simulation.simulator import MOST_GRID_POINTS, Assume, Variant
 
@@ -39,7 +39,7 @@ class _File(StrictTable):
     """The keys of the file itself."""
 
     title: str
-    horizon: Annotated[int, Field(ge=1)]
+    horizon: Annotated[int, Field(ge=1)] | None = None
     replications: Annotated[int, Field(ge=1)] = 100
     seed: Annotated[int, Field(ge=0)] = 0
     grid_points: Annotated[int, Field(ge=1, le=MOST_GRID_POINTS)] = 400
@@ -69,6 +69,7 @@ class _ApproximateTable(StrictTable):
     means: list[float]
     noise: dict[str, Any]
     spread: dict[str, Any]
+    goal: str = "max"
     population: Annotated[int, Field(ge=1, le=10**15)] | None = None
 
 
@@ -77,6 +78,7 @@ class _ExactTable(StrictTable):
     local_means: list[list[float]] | None = None
     observations: list[list[list[float]]] | None = None
     noise: dict[str, Any]
+    goal: str = "max"
 
 
 class _CognitiveRadioTable(StrictTable):
@@ -233,6 +235,7 @@ def _approximate(table: Mapping[str, Any], name: str) -> Problem:
         offset=float(offset),
         population=checked.population,
         name=name,
+        goal=as_goal(checked.goal),
     )
 
 
@@ -246,13 +249,15 @@ def _exact(table: Mapping[str, Any], name: str) -> Problem:
         if len(checked.noise) > 1:
             extra = next(key for key in checked.noise if key != "law")
             raise InputError(f"noise.{extra}", "is not a key of empirical noise")
-        return Exact.from_observations(checked.observations, name=name)
+        return Exact.from_observations(checked.observations, name=name, goal=as_goal(checked.goal))
     if checked.observations is not None:
         raise InputError("observations", 'only goes with noise = { law = "empirical" }')
     if checked.local_means is None:
         raise InputError("local_means", "is missing; give a row for every client")
     noise = _law(checked.noise, _NOISE_LAWS, "noise")
-    return Exact(local_means=checked.local_means, noise=noise, name=name)
+    return Exact(
+        local_means=checked.local_means, noise=noise, name=name, goal=as_goal(checked.goal)
+    )
 
 
 def _cognitive_radio(table: Mapping[str, Any], name: str) -> Problem:

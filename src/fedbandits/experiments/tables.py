@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from fedbandits.problems.problem import gaps
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.simulation.simulator import Simulation
 
@@ -39,10 +40,9 @@ def quantity(values: FloatArray) -> dict[str, float | None]:
 
 
 def chose_best(simulation: Simulation) -> BoolArray:
-    """Return which replications ended on an arm whose true mean is the highest."""
-    means = simulation.variant.problem.means
+    """Return which replications ended on an arm whose true mean is the best."""
     winner = simulation.outcome.winner
-    return np.asarray((winner >= 0) & (means[winner] == means.max()))
+    return np.asarray((winner >= 0) & (gaps(simulation.variant.problem)[winner] == 0))
 
 
 def summarise(simulation: Simulation) -> dict[str, Any]:

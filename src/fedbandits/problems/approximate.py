@@ -13,8 +13,9 @@ from fedbandits.errors import InputError, check_not_negative
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.laws import Empirical, NoiseLaw, SpreadLaw
 from fedbandits.problems.population import Recentred
-from fedbandits.problems.problem import LocalModels, Sources, checked_means
+from fedbandits.problems.problem import LocalModels, Sources, as_goal, checked_means
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.phased import Goal
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
@@ -36,6 +37,8 @@ class Approximate:
         average to the global means exactly. Unlimited by default.
     name : str
         What the random streams are keyed by.
+    goal : {"max", "min"}
+        Whether the best arm has the highest or the lowest mean.
 
     Examples
     --------
@@ -53,6 +56,7 @@ class Approximate:
     offset: float
     population: int | None
     name: str
+    goal: Goal
 
     # Written out because it takes any sequence of means, while whoever reads them gets an array.
     def __init__(
@@ -64,6 +68,7 @@ class Approximate:
         offset: float = 0.0,
         population: int | None = None,
         name: str = "problem",
+        goal: Goal = "max",
     ) -> None:
         object.__setattr__(self, "means", checked_means(means))
         object.__setattr__(self, "noise", noise)
@@ -71,9 +76,11 @@ class Approximate:
         object.__setattr__(self, "offset", offset)
         object.__setattr__(self, "population", population)
         object.__setattr__(self, "name", name)
+        object.__setattr__(self, "goal", goal)
         self._check()
 
     def _check(self) -> None:
+        as_goal(self.goal)
         if isinstance(self.noise, Empirical):
             raise InputError(
                 "noise.law", 'empirical noise needs given clients; use model = "exact"'
@@ -112,7 +119,7 @@ class Approximate:
 
     def at_server(self) -> Exact:
         """Return the game of one player whose local means are the global ones."""
-        return Exact(local_means=[self.means], noise=self.noise, name=self.name)
+        return Exact(local_means=[self.means], noise=self.noise, name=self.name, goal=self.goal)
 
 
 class _Unlimited:

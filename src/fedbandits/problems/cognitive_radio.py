@@ -15,6 +15,7 @@ from fedbandits.problems.laws import Bernoulli, NoiseLaw
 from fedbandits.problems.population import Recentred
 from fedbandits.problems.problem import LocalModels, Sources
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.phased import Goal
 
 Place: TypeAlias = tuple[float, float]
 """Kilometres to the east and to the north of the area's south-west corner."""
@@ -155,6 +156,8 @@ class CognitiveRadio:
     """
 
     model: ClassVar[str] = "cognitive-radio"
+    # The best channel is the one that is free most often.
+    goal: ClassVar[Goal] = "max"
     noise: ClassVar[NoiseLaw] = Bernoulli()
     noise_proxy: ClassVar[float] = 0.5
     # All arms of a user are seen from the same place.

@@ -10,8 +10,9 @@ import numpy as np
 
 from fedbandits.errors import InputError
 from fedbandits.problems.laws import Empirical, NoiseLaw
-from fedbandits.problems.problem import LocalModels, Sources, checked_means
+from fedbandits.problems.problem import LocalModels, Sources, as_goal, checked_means
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.phased import Goal
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -29,6 +30,8 @@ class Exact:
         How an observation scatters around a client's local mean.
     name : str
         What the random streams are keyed by.
+    goal : {"max", "min"}
+        Whether the best arm has the highest or the lowest mean.
 
     Examples
     --------
@@ -45,8 +48,10 @@ class Exact:
     local_means: FloatArray | Sequence[Sequence[float]] | Sequence[FloatArray]
     noise: NoiseLaw
     name: str = "problem"
+    goal: Goal = "max"
 
     def __post_init__(self) -> None:
+        as_goal(self.goal)
         rows = [np.asarray(row, dtype=np.float64) for row in self.local_means]
         if not rows:
             raise InputError("local_means", "is empty; give a row for every client")
@@ -63,7 +68,11 @@ class Exact:
 
     @classmethod
     def from_observations(
-        cls, observations: Sequence[Sequence[Sequence[float]]], *, name: str = "problem"
+        cls,
+        observations: Sequence[Sequence[Sequence[float]]],
+        *,
+        name: str = "problem",
+        goal: Goal = "max",
     ) -> Exact:
         """Return the game of clients who draw from their own lists of values.
 
@@ -73,10 +82,12 @@ class Exact:
             Client, arm, values, e.g. a user's ratings of the movies in a group.
         name : str
             What the random streams are keyed by.
+        goal : {"max", "min"}
+            Whether the best arm has the highest or the lowest mean.
         """
         noise = Empirical.of(observations)
         rows = noise.cell_means().reshape(len(observations), -1)
-        return cls(local_means=rows, noise=noise, name=name)
+        return cls(local_means=rows, noise=noise, name=name, goal=goal)
 
     @property
     def table(self) -> FloatArray:
@@ -112,7 +123,7 @@ class Exact:
         noise = self.noise
         if isinstance(noise, Empirical):
             noise = noise.pooled(self.table.shape[1])
-        return Exact(local_means=[self.means], noise=noise, name=self.name)
+        return Exact(local_means=[self.means], noise=noise, name=self.name, goal=self.goal)
 
 
 class _InRandomOrder:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, get_args
 
 import numpy as np
 
-from fedbandits.errors import LARGEST, InputError
+from fedbandits.errors import LARGEST, InputError, nearest
 from fedbandits.problems.laws import NoiseLaw
 from fedbandits.rules.arrays import FloatArray, IntArray
+from fedbandits.rules.phased import Goal
 
 Sources: TypeAlias = Callable[[int], np.random.Generator]
 """Independent random generators by number: one an arm, and the next numbers for what arms share.
@@ -71,6 +72,11 @@ class Problem(Protocol):
         ...
 
     @property
+    def goal(self) -> Goal:
+        """Whether the best arm has the highest or the lowest mean."""
+        ...
+
+    @property
     def noise(self) -> NoiseLaw:
         """How an observation scatters around the local mean."""
         ...
@@ -105,14 +111,27 @@ class Problem(Protocol):
 
 
 def best_arm(problem: Problem) -> int:
-    """Return the arm with the highest global mean, the lowest index on ties."""
-    return int(problem.means.argmax())
+    """Return the arm with the best global mean, the lowest index on ties."""
+    return int(gaps(problem).argmin())
 
 
 def gap(problem: Problem) -> float:
-    """Return Δ: how far the second best global mean lies below the best (0 on ties)."""
-    second, best = np.sort(problem.means)[-2:]
-    return float(best - second)
+    """Return Δ: how far the second best global mean is from the best (0 on ties)."""
+    return float(np.sort(gaps(problem))[1])
+
+
+def gaps(problem: Problem) -> FloatArray:
+    """Return Δ_k: how much worse than the best each arm is, whichever way is better."""
+    means = problem.means
+    return np.asarray(means.max() - means if problem.goal == "max" else means - means.min())
+
+
+def as_goal(goal: str) -> Goal:
+    """Return a goal by its name, or refuse what is none."""
+    for known in get_args(Goal):
+        if goal == known:
+            return "max" if known == "max" else "min"
+    raise InputError("goal", f'"{goal}" is not a goal; {nearest(goal, get_args(Goal))}')
 
 
 def checked_means(values: Sequence[float] | FloatArray, where: str = "means") -> FloatArray:

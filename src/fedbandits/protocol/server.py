@@ -33,7 +33,6 @@ from fedbandits.protocol.messages import (
     arms_hash,
 )
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.rules.eliminations import best_active
 from fedbandits.rules.phased import PhasedRule, cut_to_fit
 from fedbandits.rules.statistics import aggregate
 
@@ -226,7 +225,7 @@ class Server:
         if not self._columns and not admitted:
             raise ProtocolError("the first phase needs at least one client")
         planned = self.rule.plan(self.phase + 1, self._active)
-        fitting = cut_to_fit(planned, self.rule.horizon - self.slots_played)
+        fitting = cut_to_fit(planned, self.rule.slots - self.slots_played)
         assignment = Assignment(
             header=self.header,
             phase=self.phase + 1,
@@ -373,14 +372,14 @@ class Server:
             client_means=means if self.rule.radius.needs_clients else None,
         )
         left = np.flatnonzero(verdict.active)
-        best = int(best_active(verdict.estimates, verdict.active))
+        best = int(self.rule.best(verdict.estimates, verdict.active))
         winner = best if verdict.settled else None
         reason = Reason.OPEN
         if winner is not None:
             reason = Reason.ONE_ARM_LEFT if left.size == 1 else Reason.WITHIN_TOLERANCE
         elif self.rule.ends_after(self.phase):
             reason = Reason.LAST_PHASE
-        elif self.slots_played == self.rule.horizon:
+        elif self.slots_played == self.rule.slots:
             reason = Reason.HORIZON
         widths = np.where(self._active, verdict.widths, self._widths)
         return Decision(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedbandits.rules.arrays import FloatArray, IntArray
-from fedbandits.rules.phased import Player
+from fedbandits.rules.phased import Goal, Player
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class SlotRule:
 
     Parameters
     ----------
-    n_arms, horizon, noise
+    n_arms, horizon, noise, goal
         As in `fedbandits.rules.phased.Beliefs`.
     clients : int
         How many players there are.
@@ -37,11 +37,13 @@ class SlotRule:
     noise: float
     clients: int
     player: Player
+    goal: Goal = "max"
 
     def index(self, reward_sums: FloatArray, counts: FloatArray, slot: int) -> FloatArray:
         """Return the index of every arm, shape (..., arms), when slot ``slot`` (from 1) begins."""
         log = np.log(max(slot, 1))
-        return np.asarray(reward_sums / counts + np.sqrt(8.0 * self.noise**2 * log / counts))
+        sums = reward_sums if self.goal == "max" else -reward_sums
+        return np.asarray(sums / counts + np.sqrt(8.0 * self.noise**2 * log / counts))
 
     def choose(self, reward_sums: FloatArray, counts: FloatArray, slot: int) -> IntArray:
         """Return the arm that slot ``slot`` (from 1) pulls, shape (...).

@@ -33,8 +33,8 @@ class Level:
         if horizon is None and self.expression.depends_on_horizon:
             raise InputError(
                 "delta",
-                f'"{self.expression}" needs a horizon, and there is none; give a number such as '
-                "0.05",
+                f'"{self.expression.source}" needs a horizon, and there is none; give a number '
+                "such as 0.05",
             )
         found = float(self.expression.value(phase=1, horizon=1 if horizon is None else horizon))
         if not 0.0 < found < 1.0:
@@ -42,7 +42,7 @@ class Level:
         return found
 
     def __str__(self) -> str:
-        return str(self.expression)
+        return self.expression.source
 
 
 LevelLike: TypeAlias = Level | float | str

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from fedbandits.errors import InputError
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.eliminations import best_active
 from fedbandits.rules.radii import PhaseStatistics, Radius
 from fedbandits.rules.schedules import Schedule
 from fedbandits.rules.statistics import (
@@ -29,6 +30,15 @@ from fedbandits.rules.statistics import (
 
 Weights: TypeAlias = Literal["equal", "inverse-variance"]
 """How the means of clients are averaged: each the same, or by how much is known of each."""
+
+Target: TypeAlias = Literal["population", "clients"]
+"""Whom the answer is for: future clients like these, or these clients, each the same."""
+
+Goal: TypeAlias = Literal["max", "min"]
+"""Whether the best arm has the highest or the lowest mean."""
+
+LONGEST_HORIZON = 10**15
+"""Slots that no game may exceed, whether it has a horizon or not."""
 
 
 class Player(Enum):
@@ -59,19 +69,32 @@ class Beliefs:
     ----------
     n_arms : int
         K.
-    horizon : int
-        T.
+    horizon : int, optional
+        T; None where the game is only to be decided, with error probability δ.
     noise, spread : float
         σ and σ_c, as bounds: subgaussian variance proxies.
     population : int, optional
         How many clients exist at all, N; None is unlimited.
+    goal : {"max", "min"}
+        Whether the best arm has the highest or the lowest mean.
     """
 
     n_arms: int
-    horizon: int
+    horizon: int | None
     noise: float
     spread: float
     population: int | None = None
+    goal: Goal = "max"
+
+    def horizon_for(self, algorithm: str) -> int:
+        """Return T, which an algorithm needs."""
+        if self.horizon is None:
+            raise InputError(
+                "horizon",
+                f"is missing, and {algorithm} needs one; without it use fed2-ucb or "
+                'fed1-ucb with radius = { rule = "certified", delta = 0.05 }',
+            )
+        return self.horizon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +122,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class ScheduledPulls:
-    """f(p) of a schedule for a fixed horizon."""
+    """f(p) of a schedule for a fixed horizon, or without one."""
 
     schedule: Schedule
-    horizon: int
+    horizon: int | None
 
     def __call__(self, phase: int) -> int:
         """Return f(p)."""
@@ -114,10 +137,10 @@ class ScheduledPulls:
 
 @dataclass(frozen=True, slots=True)
 class ScheduledAdmissions:
-    """g(p) of a schedule for a fixed horizon."""
+    """g(p) of a schedule for a fixed horizon, or without one."""
 
     schedule: Schedule
-    horizon: int
+    horizon: int | None
 
     def __call__(self, phase: int) -> int:
         """Return g(p)."""
@@ -153,8 +176,11 @@ class PhasedRule:
 
     Parameters
     ----------
-    n_arms, horizon, noise, spread, population
+    n_arms, horizon, noise, spread, population, goal
         As in `Beliefs`.
+    target : {"population", "clients"}
+        Whom the answer is for. Of N clients that exist, M leave σ_c²(1/M − 1/N) open about
+        "clients", and σ_c²/M about a "population" of which the N are a sample themselves.
     pulls : callable
         f: phase to pulls of each active arm by each client.
     admissions : callable
@@ -178,7 +204,7 @@ class PhasedRule:
     """
 
     n_arms: int
-    horizon: int
+    horizon: int | None
     noise: float
     spread: float
     population: int | None
@@ -187,11 +213,26 @@ class PhasedRule:
     radius: Radius
     weights: Weights = "equal"
     epsilon: float = 0.0
+    goal: Goal = "max"
+    target: Target = "clients"
     player: Player = Player.CLIENTS
     charge: Charge = Charge.PHASE
     last_phase: int | None = None
     max_clients: int | None = None
     max_phases: int | None = None
+
+    @property
+    def slots(self) -> int:
+        """How many slots there are at most."""
+        return LONGEST_HORIZON if self.horizon is None else self.horizon
+
+    def best(self, estimates: FloatArray, active: BoolArray) -> IntArray:
+        """Return the active arm with the best estimate, the lowest index on ties."""
+        return best_active(self._upwards(estimates), active)
+
+    def _upwards(self, estimates: FloatArray) -> FloatArray:
+        """Return estimates of which a higher one is better."""
+        return estimates if self.goal == "max" else -estimates
 
     def admit(self, phase: int, clients: int, capped: bool) -> tuple[int, bool]:
         """Return how many clients join in this phase, and whether the cap has ever cut them short.
@@ -223,7 +264,7 @@ class PhasedRule:
 
         More pulls than the horizon has slots never fit, so they are returned as the horizon.
         """
-        return np.where(active, min(self.pulls(phase), self.horizon), 0).astype(np.int64)
+        return np.where(active, min(self.pulls(phase), self.slots), 0).astype(np.int64)
 
     def weights_of(self, counts: npt.ArrayLike, sizes: npt.ArrayLike = 1) -> FloatArray:
         """Return the weight of every group in an estimate; arguments as in `decide`."""
@@ -250,7 +291,8 @@ class PhasedRule:
         weights = self.weights_of(counts, sizes)
         if self.weights == "equal":
             pulls = pull_factor(counts, sizes)
-            clients = client_factor(clients_in(counts, sizes), self.population)
+            among = self.population if self.target == "clients" else None
+            clients = client_factor(clients_in(counts, sizes), among)
         else:
             pulls, clients = weighted_factors(weights, counts, sizes)
         return PhaseStatistics(
@@ -292,9 +334,9 @@ class PhasedRule:
         client_means : array, shape (..., arms, clients), optional
             The mean of every client, for radii that need them one by one.
         """
-        known = self._known(phase, active, estimates, counts, sizes)
+        known = self._known(phase, active, self._upwards(estimates), counts, sizes)
         if client_means is not None:
-            known = replace(known, client_means=client_means)
+            known = replace(known, client_means=self._upwards(client_means))
         stays = self.radius.stays(known)
         return Verdict(
             active=stays,

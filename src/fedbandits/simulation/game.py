@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from fedbandits.problems.problem import Problem
+from fedbandits.problems.problem import Problem, gaps
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import Charge, PhasedRule, Player
@@ -66,10 +66,9 @@ class Game:
 
     def ledger(self, replications: int) -> RegretLedger:
         """Return an empty account of regret."""
-        means = self.problem.means
         charge = self.rule.charge if isinstance(self.rule, PhasedRule) else Charge.NOTHING
         return RegretLedger(
-            gaps=means.max() - means,
+            gaps=gaps(self.problem),
             horizon=self.rule.horizon,
             grid=self.grid,
             replications=replications,

@@ -18,7 +18,6 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.rules.eliminations import best_active
 from fedbandits.rules.phased import PhasedRule, cut_to_fit
 from fedbandits.simulation.game import Game, Outcome
 
@@ -115,7 +114,7 @@ class _Standings:
         self.trace: list[FloatArray] | None = [] if game.trace else None
 
     def slots_left(self) -> IntArray:
-        return self.rule.horizon - self.ledger.slot[self.rows]
+        return self.rule.slots - self.ledger.slot[self.rows]
 
     def play_out(self, over: BoolArray, planned: IntArray, clients: int) -> None:
         """Let these rows play a phase that does not fit up to the horizon, and end."""
@@ -162,7 +161,7 @@ class _Standings:
             self.active[rows] = stays
             self.phases[rows] = phase + until - 1
             self.decision_slot[rows[decided]] = self.ledger.slot[rows[decided]]
-            winner = arms[best_active(verdict.estimates[last], verdict.active[last])]
+            winner = arms[self.rule.best(verdict.estimates[last], verdict.active[last])]
             self.winner[rows[decided]] = winner[decided]
             again = ~decided & (until < n_phases)
             places, done = places[again], until[again]
@@ -186,9 +185,9 @@ class _Standings:
             self.capped[rows] |= ~over & (phase == self.rule.max_phases)
             over = np.ones_like(over)
         # A phase that ends with the last slot decides, and none follows.
-        over |= self.ledger.slot[rows] == self.rule.horizon
+        over |= self.ledger.slot[rows] == self.rule.slots
         if over.any():
-            best = best_active(estimates[over], self.active[rows[over]])
+            best = self.rule.best(estimates[over], self.active[rows[over]])
             winner = self.winner[rows[over]]
             self.ledger.stay(rows[over], np.where(winner < 0, best, winner), clients=clients)
             self.rows = rows[~over]

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.rules.phased import Charge, cut_to_fit
+from fedbandits.rules.phased import LONGEST_HORIZON, Charge, cut_to_fit
 
 
-def make_grid(horizon: int, points: int) -> IntArray:
+def make_grid(horizon: int | None, points: int) -> IntArray:
     """Return slots at which the curves are evaluated: evenly spaced, the horizon last.
+
+    Without a horizon nobody knows how long a game takes, and they are spaced by a common factor.
 
     Examples
     --------
@@ -26,6 +28,9 @@ def make_grid(horizon: int, points: int) -> IntArray:
     >>> make_grid(3, 400)
     array([1, 2, 3])
     """
+    if horizon is None:
+        spaced = np.geomspace(1, LONGEST_HORIZON, points + 1)[1:]
+        return np.unique(spaced.round().astype(np.int64))
     points = min(points, horizon)
     steps = np.arange(1, points + 1, dtype=np.int64)
     # ceil(step * horizon / points), in integers and without overflow.
@@ -49,7 +54,7 @@ class RegretLedger:
     ----------
     gaps : array, shape (arms,)
         μ* − μ_k.
-    horizon : int
+    horizon : int, optional
         T.
     grid : array of int
         Ascending slots at which the curves are wanted; the last is the horizon.
@@ -81,7 +86,7 @@ class RegretLedger:
         self,
         *,
         gaps: FloatArray,
-        horizon: int,
+        horizon: int | None,
         grid: IntArray,
         replications: int,
         cost: float,
@@ -89,7 +94,8 @@ class RegretLedger:
         breakpoints: bool = False,
     ) -> None:
         self.gaps = gaps
-        self.horizon = horizon
+        self.horizon = LONGEST_HORIZON if horizon is None else horizon
+        self.stops = horizon is None
         self.grid = grid
         self.cost = cost
         self.charge = charge
@@ -154,8 +160,12 @@ class RegretLedger:
         self._cursor[rows] = reached
 
     def stay(self, rows: IntArray, arms: IntArray, *, clients: int) -> None:
-        """Account for all clients staying on an arm until the horizon, without communication."""
+        """Account for all clients staying on an arm until the horizon, without communication.
+
+        Where there is no horizon the game is over, and nothing more is counted.
+        """
         start = self.slot[rows]
+        clients = 0 if self.stops else clients
         slope = clients * self.gaps[arms]
         later = self.grid > start[:, np.newaxis]
         beyond = self.grid - start[:, np.newaxis]

@@ -17,7 +17,7 @@ from fedbandits.problems.problem import Problem
 from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.indices import SlotRule
-from fedbandits.rules.phased import Beliefs, PhasedRule, Player
+from fedbandits.rules.phased import LONGEST_HORIZON, Beliefs, PhasedRule, Player
 from fedbandits.simulation.clients import ClientEvidence
 from fedbandits.simulation.cohorts import CohortEvidence
 from fedbandits.simulation.fidelities import DEFAULT_MAX_CLIENTS, Fidelity, choose_fidelity
@@ -30,8 +30,9 @@ from fedbandits.simulation.slots import play_slots
 DEFAULT_MEMORY_LIMIT = 512 * 2**20
 """Bytes that the statistics of clients may take, over all workers together."""
 
-LONGEST_HORIZON = 10**15
 MOST_GRID_POINTS = 100_000
+DEFAULT_MAX_PHASES = 10_000
+"""After so many phases a game without a horizon ends undecided."""
 
 _PLAYERS: dict[Fidelity, Callable[[Game, IntArray], Outcome]] = {
     Fidelity.COHORTS: partial(play_phases, evidence_of=CohortEvidence),
@@ -144,7 +145,7 @@ class Simulation:
 
 
 def build_rules(
-    variants: Sequence[Variant], horizon: int
+    variants: Sequence[Variant], horizon: int | None
 ) -> list[tuple[PhasedRule | SlotRule, Fidelity]]:
     """Return the rule of every variant and the fidelity it is simulated in.
 
@@ -170,7 +171,7 @@ def _located(error: InputError, number: int) -> InputError:
     return error.within(f"variants[{number}]")
 
 
-def _build_rule(variant: Variant, horizon: int) -> tuple[PhasedRule | SlotRule, Fidelity]:
+def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | SlotRule, Fidelity]:
     problem, assume = variant.problem, variant.assume
     beliefs = Beliefs(
         n_arms=problem.means.size,
@@ -178,10 +179,14 @@ def _build_rule(variant: Variant, horizon: int) -> tuple[PhasedRule | SlotRule, 
         noise=problem.noise_proxy if assume.noise is None else assume.noise,
         spread=problem.spread_proxy if assume.spread is None else assume.spread,
         population=problem.population,
+        goal=problem.goal,
     )
     rule = variant.algorithm.rule(beliefs)
     if isinstance(rule, PhasedRule):
-        rule = replace(rule, max_clients=variant.max_clients, max_phases=variant.max_phases)
+        most = variant.max_phases
+        if most is None and horizon is None:
+            most = DEFAULT_MAX_PHASES
+        rule = replace(rule, max_clients=variant.max_clients, max_phases=most)
     else:
         _refuse_caps(variant)
     played = problem.at_server() if rule.player is Player.SERVER else problem
@@ -213,17 +218,17 @@ _CHECKED_PHASES = 64
 def _check_first_phases(rule: PhasedRule, label: str) -> None:
     """Refuse schedules that fail early on, and a horizon that is too short for one phase."""
     first = rule.pulls(1) * rule.n_arms
-    if first > rule.horizon:
+    if first > rule.slots:
         raise InputError(
             "horizon",
-            f'{rule.horizon:,} slots; the first phase of "{label}" alone takes {first:,} '
+            f'{rule.slots:,} slots; the first phase of "{label}" alone takes {first:,} '
             f"({rule.pulls(1):,} pulls of {rule.n_arms} arms): raise it, or lower pulls",
         )
     clients, capped, slots = 0, False, 0
     for phase in range(1, _CHECKED_PHASES + 1):
         # Two arms are the fewest that a phase plays.
         slots += 2 * rule.pulls(phase)
-        if slots > rule.horizon or rule.ends_after(phase):
+        if slots > rule.slots or rule.ends_after(phase):
             break
         newcomers, capped = rule.admit(phase, clients, capped)
         clients += newcomers
@@ -250,7 +255,7 @@ class _Task:
 def simulate_all(
     variants: Sequence[Variant],
     *,
-    horizon: int,
+    horizon: int | None,
     replications: int = 100,
     seed: int = 0,
     grid_points: int = 400,
@@ -269,8 +274,8 @@ def simulate_all(
     ----------
     variants : sequence of Variant
         What to simulate.
-    horizon : int
-        T.
+    horizon : int, optional
+        T; None where every game is only to be decided: it is over then, or after `max_phases`.
     replications : int
         How many independent games.
     seed : int
@@ -329,7 +334,7 @@ def simulate_all(
         seconds[number] += took
         if progress is not None:
             progress(variants[number].label, outcome.winner.size)
-    return [
+    simulations = [
         Simulation(
             variant=variant,
             fidelity=fidelity,
@@ -341,13 +346,35 @@ def simulate_all(
             variants, fidelities, parts, seconds, strict=True
         )
     ]
+    return simulations if horizon is not None else _up_to_the_last(simulations)
+
+
+def _up_to_the_last(simulations: list[Simulation]) -> list[Simulation]:
+    """Return simulations without a horizon, with a grid that ends when the last game is over."""
+    over = 1
+    for simulation in simulations:
+        curves = simulation.total_curves()
+        moving = np.flatnonzero((curves != curves[:, -1:]).any(axis=0))
+        over = max(over, int(moving[-1]) + 2 if moving.size else 1)
+    return [
+        replace(
+            simulation,
+            grid=simulation.grid[:over],
+            outcome=replace(
+                simulation.outcome,
+                exploration_curves=simulation.outcome.exploration_curves[:, :over],
+                communication_curves=simulation.outcome.communication_curves[:, :over],
+            ),
+        )
+        for simulation in simulations
+    ]
 
 
 def simulate(
     problem: Problem,
     algorithm: Algorithm,
     *,
-    horizon: int,
+    horizon: int | None,
     label: str | None = None,
     communication_cost: float = 1.0,
     assume: Assume | None = None,
@@ -380,8 +407,8 @@ def simulate(
     return simulate_all([variant], horizon=horizon, **settings)[0]
 
 
-def _check_horizon(horizon: int) -> None:
-    if not 1 <= horizon <= LONGEST_HORIZON:
+def _check_horizon(horizon: int | None) -> None:
+    if horizon is not None and not 1 <= horizon <= LONGEST_HORIZON:
         raise InputError("horizon", f"{horizon} slots; it must be from 1 to 10^15")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedbandits.errors import InputError
 from fedbandits.problems.laws import NoiseLaw
+from fedbandits.problems.problem import gaps
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.indices import SlotRule
 from fedbandits.simulation.game import Game, Outcome
@@ -46,7 +47,7 @@ def play_slots(game: Game, replications: IntArray) -> Outcome:
     if models[0].cells is not None:
         drawn = [model.cells.T for model in models if model.cells is not None]
         cells = np.array(drawn).reshape(-1, n_arms)
-    gaps = game.problem.means.max() - game.problem.means
+    worse = gaps(game.problem)
     players = np.arange(means.shape[0])
     reward_sums = np.zeros(means.shape)
     counts = np.zeros(means.shape)
@@ -65,7 +66,7 @@ def play_slots(game: Game, replications: IntArray) -> Outcome:
         )
         reward_sums[players, arms] += observed
         counts[players, arms] += 1.0
-        regret += gaps[arms].reshape(n, n_clients).sum(axis=1)
+        regret += worse[arms].reshape(n, n_clients).sum(axis=1)
         if slot == game.grid[next_point]:
             curves[:, next_point] = regret
             next_point += 1

@@ -78,6 +78,8 @@ def obstacle_to_bound(
     """
     if not isinstance(rule.radius, PaperRadius):
         return "the theorems are about the paper's radius"
+    if rule.epsilon > 0 or rule.weights != "equal":
+        return "the theorems are about plain averages and one arm that is left"
     exact, radius = is_exact(rule), rule.radius
     sampled = rule.player is Player.CLIENTS and rule.population != true_population
     conditions = {
@@ -161,9 +163,9 @@ def regret_bound(rule: PhasedRule, gaps: FloatArray, *, cost: float) -> RegretBo
         client_pulls[phase.number] = client_pulls[phase.number - 1] + played
         clients[phase.number] = phase.clients
     if is_exact(rule):
-        theorem, failure = 3, 2 * (1 + cost) * clients[last] * (gaps.size + 1) / rule.horizon
+        theorem, failure = 3, 2 * (1 + cost) * clients[last] * (gaps.size + 1) / rule.slots
     else:
-        theorem, failure = 2, 4 * _most_clients(rule) / rule.horizon * (1 + cost) * (gaps.size + 1)
+        theorem, failure = 2, 4 * _most_clients(rule) / rule.slots * (1 + cost) * (gaps.size + 1)
     return RegretBound(
         theorem=theorem,
         phases=phases,
@@ -226,6 +228,6 @@ def _most_clients(rule: PhasedRule) -> int:
     for phase in _phases(rule):
         slots += 2 * phase.pulls
         most = phase.clients
-        if slots >= rule.horizon or most == rule.max_clients:
+        if slots >= rule.slots or most == rule.max_clients:
             break
     return most

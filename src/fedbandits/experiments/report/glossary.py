@@ -39,7 +39,7 @@ WORDS = (
     (
         "best arm, wrong arm, undecided",
         "In which share of the replications the last arm left was the best one, another one, or"
-        " more than one arm was left at the horizon.",
+        " more than one arm was left at the end.",
     ),
     (
         "capped",

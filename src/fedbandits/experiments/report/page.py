@@ -79,9 +79,14 @@ versions give the same numbers.</p>
 def _byline(results: Results) -> str:
     experiment = results.experiment
     n_variants = len(results.simulations)
+    length = (
+        "until they are decided"
+        if experiment.horizon is None
+        else f"of {experiment.horizon:,} slots each"
+    )
     return (
         f"{n_variants} {'variant' if n_variants == 1 else 'variants'}, simulated with fedbandits:"
-        f" {_replications(experiment.replications)} of {experiment.horizon:,} slots each"
+        f" {_replications(experiment.replications)} {length}"
     )
 
 
@@ -92,7 +97,7 @@ def _replications(n: int) -> str:
 def regret_alt(variants: Sequence[Mapping[str, Any]]) -> str:
     """Return what a figure of regret shows, for those who do not see it."""
     ends = ", ".join(f"{v['label']}: {in_words(v['regret']['total'])}" for v in variants)
-    return f"Curves of total regret against slot; at the horizon, {ends}."
+    return f"Curves of total regret against slot; at the end, {ends}."
 
 
 def _versions(versions: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.cognitive_radio import CognitiveRadio
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.laws import Law
-from fedbandits.problems.problem import Problem, best_arm, gap
+from fedbandits.problems.problem import Problem, best_arm, gap, gaps
 from fedbandits.rules.arrays import FloatArray
 
 _MODELS = {
@@ -57,6 +57,7 @@ def _facts(problem: Problem) -> list[tuple[str, str]]:
         ("model", escape(_MODELS.get(problem.model, problem.model))),
         ("arms", f"{problem.means.size:,}, counted from 0"),
         ("best arm", f"arm {best} with mean {problem.means[best]:.4g}"),
+        ("goal", "the highest mean" if problem.goal == "max" else "the lowest mean"),
         ("gap", f"{above:.4g}: {ahead}"),
         ("noise", f"{_law(problem.noise)}: one observation around the client's own mean"),
         ("spread", _spread(problem)),
@@ -110,9 +111,9 @@ def _deviations(values: FloatArray) -> str:
 
 
 def _means_list(problem: Problem) -> str:
-    best = problem.means.max()
+    worse = gaps(problem)
     items = "".join(
-        f"<li{' class=best' if mean == best else ''}><span>arm {arm}</span> {mean:.4g}</li>"
+        f"<li{'' if worse[arm] else ' class=best'}><span>arm {arm}</span> {mean:.4g}</li>"
         for arm, mean in enumerate(problem.means)
     )
     return f'<p>True means over all clients, the best in bold:</p>\n<ul class="arms">{items}</ul>'

@@ -31,7 +31,7 @@ def results_table(variants: Sequence[Mapping[str, Any]], colour_of: ColourOf) ->
     return f"""<div class="scroll" role="region" aria-label="Results" tabindex="0">
 <table>
 <thead>
-<tr><td></td><th colspan="3" scope="colgroup">regret at the horizon</th>
+<tr><td></td><th colspan="3" scope="colgroup">regret at the end</th>
 <td colspan="3"></td><th colspan="4" scope="colgroup">share of replications</th></tr>
 <tr><th scope="col">variant <small>algorithm, fidelity</small></th>
 {headings}</tr>

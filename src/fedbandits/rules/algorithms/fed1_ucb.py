@@ -29,12 +29,14 @@ def everyone_at_once(
     :math:`B_{p,1}`.
     """
     admitted = clients_of(clients, beliefs)
+    radius.check_horizon(beliefs.horizon)
     return PhasedRule(
         n_arms=beliefs.n_arms,
         horizon=beliefs.horizon,
         noise=beliefs.noise,
         spread=beliefs.spread,
         population=admitted,
+        goal=beliefs.goal,
         pulls=ScheduledPulls(as_schedule(pulls), beliefs.horizon),
         admissions=AllAtOnce(admitted),
         radius=radius,

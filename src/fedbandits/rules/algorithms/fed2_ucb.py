@@ -12,6 +12,7 @@ from fedbandits.rules.phased import (
     PhasedRule,
     ScheduledAdmissions,
     ScheduledPulls,
+    Target,
     Weights,
 )
 from fedbandits.rules.radii import Dependence, PaperRadius, Radius, with_options
@@ -34,6 +35,9 @@ class Fed2Ucb:
         g(p). More clients resolve smaller gaps, and each costs regret.
     radius : Radius
         The paper's with constants 6 and 6 by default, for which Theorem 2 holds.
+    target : {"population", "clients"}, optional
+        Whom the answer is for: future clients like these, or the clients that exist. By default
+        the clients where their number is finite, else the population.
     weights : {"equal", "inverse-variance"}
         How clients' means are averaged. The second is sharper where cohorts differ in pulls; it
         needs an unlimited population.
@@ -56,6 +60,7 @@ class Fed2Ucb:
     pulls: ScheduleLike
     admissions: ScheduleLike
     radius: Radius = field(default_factory=PaperRadius)
+    target: Target | None = None
     weights: Weights = "equal"
     epsilon: float = 0.0
     delta: LevelLike | None = None
@@ -70,21 +75,31 @@ class Fed2Ucb:
 
     def rule(self, beliefs: Beliefs) -> PhasedRule:
         """Return the rule for a game of which this is believed."""
-        if self.weights != "equal" and beliefs.population is not None:
+        if self.target == "clients" and beliefs.population is None:
+            raise InputError(
+                "target",
+                '"clients" are all that exist, and the population is unlimited; give it a size, or '
+                'use "population"',
+            )
+        target = self.target or "clients"
+        if self.weights != "equal" and beliefs.population is not None and target == "clients":
             raise InputError(
                 "weights",
-                f'"{self.weights}" is for an unlimited population, and this one has '
-                f'{beliefs.population} clients, of which each counts the same; use "equal"',
+                f'"{self.weights}" is for target = "population"; of {beliefs.population} clients '
+                'that exist each counts the same: use "equal"',
             )
+        self.radius.check_horizon(beliefs.horizon)
         return PhasedRule(
             n_arms=beliefs.n_arms,
             horizon=beliefs.horizon,
             noise=beliefs.noise,
             spread=beliefs.spread,
             population=beliefs.population,
+            goal=beliefs.goal,
             pulls=ScheduledPulls(as_schedule(self.pulls), beliefs.horizon),
             admissions=ScheduledAdmissions(as_schedule(self.admissions), beliefs.horizon),
             radius=self.radius,
+            target=target,
             weights=self.weights,
             epsilon=self.epsilon,
         )

@@ -67,18 +67,20 @@ class ImprovedUcb:
 
     def rule(self, beliefs: Beliefs) -> PhasedRule:
         """Return the rule for a game of which this is believed."""
-        if beliefs.horizon < 3:
-            raise InputError("horizon", f"{beliefs.horizon} slots; improved-ucb needs at least 3")
+        horizon = beliefs.horizon_for(self.name)
+        if horizon < 3:
+            raise InputError("horizon", f"{horizon} slots; improved-ucb needs at least 3")
         return PhasedRule(
             n_arms=beliefs.n_arms,
-            horizon=beliefs.horizon,
+            horizon=horizon,
+            goal=beliefs.goal,
             noise=beliefs.noise,
             spread=0.0,
             population=1,
-            pulls=ImprovedUcbPulls(beliefs.horizon, beliefs.noise),
+            pulls=ImprovedUcbPulls(horizon, beliefs.noise),
             admissions=AllAtOnce(1),
             radius=ImprovedUcbRadius(),
             player=Player.SERVER,
             charge=Charge.NOTHING,
-            last_phase=phases(beliefs.horizon),
+            last_phase=phases(horizon),
         )

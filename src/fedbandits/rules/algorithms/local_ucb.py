@@ -34,7 +34,8 @@ class LocalUcb:
         """Return the rule for a game of which this is believed."""
         return SlotRule(
             n_arms=beliefs.n_arms,
-            horizon=beliefs.horizon,
+            horizon=beliefs.horizon_for(self.name),
+            goal=beliefs.goal,
             noise=beliefs.noise,
             clients=clients_of(self.clients, beliefs),
             player=Player.CLIENTS,

@@ -19,7 +19,8 @@ class Ucb1:
         """Return the rule for a game of which this is believed."""
         return SlotRule(
             n_arms=beliefs.n_arms,
-            horizon=beliefs.horizon,
+            horizon=beliefs.horizon_for(self.name),
+            goal=beliefs.goal,
             noise=beliefs.noise,
             clients=1,
             player=Player.SERVER,

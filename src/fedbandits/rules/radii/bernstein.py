@@ -22,22 +22,26 @@ class BernsteinRadius:
 
     On [0, 1] an outcome of rate q has a variance of at most min(q, 1 − q, 1/4): at 2 % a twelfth of
     the 1/4 that σ = 1/2 stands for. k goes when best − k ≥ :math:`\sqrt{2 V L} + w L`, where w is
-    the weight of the heaviest pull, :math:`V = V_k + V_l` with :math:`V_k = s_k^2 \eta + v_c`,
-    η and :math:`v_c` the factors of pulls and clients, and :math:`s_k^2` an upper bound on the
-    variance from the estimate itself.
+    the weight of the heaviest pull, :math:`V = V_k + V_l` with :math:`V_k = \min(r_k w, \eta / 4)
+    + v_c`, η and :math:`v_c` the factors of pulls and clients, and :math:`r_k` an upper bound on
+    min(μ, 1 − μ) from the estimate itself.
 
     Guarantee: P(the best arm is ever dropped) ≤ δ, for any number of phases, if outcomes lie in
     the range and σ_c bounds the spread.
 
     Derivation: given a client's rate q, Bennett's inequality bounds the logarithm of the moment
-    generating function of a centred pull by :math:`q(1-q)\,\varphi(x)`, :math:`\varphi(x) = e^x -
-    1 - x \le x^2 / (2(1 - x/3))`, and :math:`q(1-q) \le q`. With :math:`c = n \varphi(\lambda
-    w)` for its n pulls, the average over q of :math:`\exp(\lambda W (q - \mu) + c q)` is at
-    most :math:`\exp(c \mu + (\lambda W + c)^2 \sigma_c^2 / 2)`. Comparing power series,
-    the sum over clients is at most :math:`\lambda^2 (\mu \eta + v_c) / (2 (1 - \lambda w))`:
-    sub-gamma, so an estimate is off by more than :math:`\sqrt{2 (\mu \eta + v_c) L} + w L` with
-    probability at most :math:`\exp(-L)` on either side. Solved for μ that bounds μ, and for 1 −
-    outcome 1 − μ, hence :math:`s_k^2`; for two independent arms variances add. Half of δ goes to
+    generating function of a centred pull of weight :math:`w_m` by :math:`q(1-q)\,\varphi(\lambda
+    w_m)`, :math:`\varphi(x) = e^x - 1 - x \le x^2 / (2(1 - x/3))`, and :math:`q(1-q) \le q`. As
+    :math:`\varphi(x) / x^2` grows with x, all pulls together have at most :math:`c \bar q`, with
+    :math:`c = \varphi(\lambda w) / w` and :math:`\bar q` the average rate of the clients that are
+    in. The average of :math:`\exp(\lambda (\bar q - \mu) + c \bar q)` is at most :math:`\exp(c
+    \mu + (\lambda + c)^2 v_c / 2)`. Comparing power series, its logarithm is at most
+    :math:`\lambda^2 (\mu w + v_c) / (2 (1 - \lambda w))`: sub-gamma, so an estimate is off by more
+    than :math:`\sqrt{2 (\mu w + v_c) L} + w L` with probability at most :math:`\exp(-L)` on either
+    side. Solved for μ that bounds μ, and for 1 − outcome 1 − μ, hence :math:`r_k`; :math:`q(1-q)
+    \le 1/4` gives η/4 in place of μw; for two independent arms variances add. With η in place of w
+    the proof would fail in a finite population: its clients of high rates may be those with the
+    fewest pulls, and nothing of that is in :math:`v_c` once everyone is in. Half of δ goes to
     the 2 K bounds on rates, half to the K − 1 comparisons, each shared out over phases by
     :math:`6 / (\pi^2 p^2)`. Under any dependence between arms V and w double (Cauchy-Schwarz).
 
@@ -67,6 +71,10 @@ class BernsteinRadius:
         object.__setattr__(self, "range", check_range(self.range))
         check_dependence(self.dependence)
 
+    def check_horizon(self, horizon: int | None) -> None:
+        """Refuse a level that is none for this horizon."""
+        as_level(self.delta).value(horizon)
+
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return half the width between two arms with this arm's variance."""
         variance = self._variances(known)
@@ -94,15 +102,16 @@ class BernsteinRadius:
         """Return the upper bound on the variance of every estimate, for outcomes in [0, 1]."""
         low, high = self.range
         log = self._log(known, 2 * known.n_arms)
-        pulls = known.pull_factor
+        heaviest = known.heaviest_pull
         clients = known.client_variance / (high - low) ** 2
         rates = np.clip((known.estimates - low) / (high - low), 0.0, 1.0)
         bounds = []
         for rate in (rates, 1.0 - rates):
-            start = rate + known.heaviest_pull * log
-            root = np.sqrt((log * pulls) ** 2 + 2.0 * log * (pulls * start + clients))
-            bounds.append(start + log * pulls + root)
-        return np.asarray(np.minimum(np.minimum(*bounds), 0.25) * pulls + clients)
+            start = rate + heaviest * log
+            root = np.sqrt((log * heaviest) ** 2 + 2.0 * log * (heaviest * start + clients))
+            bounds.append(start + log * heaviest + root)
+        pulls = np.minimum(np.minimum(*bounds) * heaviest, known.pull_factor / 4)
+        return np.asarray(pulls + clients)
 
     def _width(self, known: PhaseStatistics, one: FloatArray, other: FloatArray) -> FloatArray:
         low, high = self.range

@@ -62,6 +62,10 @@ class ChernoffRadius:
         object.__setattr__(self, "delta", as_level(self.delta))
         object.__setattr__(self, "range", check_range(self.range))
 
+    def check_horizon(self, horizon: int | None) -> None:
+        """Refuse a level that is none for this horizon."""
+        as_level(self.delta).value(horizon)
+
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return half the length of each interval."""
         lower, upper = self._ends(known)

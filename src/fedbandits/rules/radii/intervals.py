@@ -11,7 +11,7 @@ import numpy as np
 from fedbandits.errors import check_not_negative
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.eliminations import eliminate, widest_margins
-from fedbandits.rules.radii.known import PhaseStatistics
+from fedbandits.rules.radii.known import PhaseStatistics, need_horizon
 
 
 class _Intervals:
@@ -19,7 +19,12 @@ class _Intervals:
 
     __slots__ = ()
 
+    rule: ClassVar[str]
     needs_clients: ClassVar[bool] = False
+
+    def check_horizon(self, horizon: int | None) -> None:
+        """Refuse a game without a horizon."""
+        need_horizon(self.rule, horizon)
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         raise NotImplementedError
@@ -72,7 +77,7 @@ class PaperRadius(_Intervals):
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return the half-width; see `Radius`."""
-        log = known.log_horizon(self.rule)
+        log = known.log_horizon()
         arms = np.sqrt(self.arm * log * known.pull_variance)
         return np.asarray(arms + np.sqrt(self.client * log * known.client_variance))
 
@@ -98,7 +103,7 @@ class JointRadius(_Intervals):
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return the half-width; see `Radius`."""
-        return np.asarray(np.sqrt(6.0 * known.log_horizon(self.rule) * known.variance))
+        return np.asarray(np.sqrt(6.0 * known.log_horizon() * known.variance))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,5 +123,5 @@ class ImprovedUcbRadius(_Intervals):
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return the half-width; see `Radius`."""
-        log = known.log_horizon(self.rule) - 2.0 * (np.asarray(known.phase) - 1) * math.log(2.0)
+        log = known.log_horizon() - 2.0 * (np.asarray(known.phase) - 1) * math.log(2.0)
         return np.asarray(np.sqrt(2.0 * np.maximum(log, 0.0) * known.pull_variance))

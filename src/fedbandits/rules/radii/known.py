@@ -56,13 +56,10 @@ class PhaseStatistics:
         """v, the variance proxy of an estimate."""
         return np.asarray(self.pull_variance + self.client_variance)
 
-    def log_horizon(self, rule: str) -> float:
-        """Return log T, which a rule asks for by its name."""
+    def log_horizon(self) -> float:
+        """Return log T."""
         if self.horizon is None:
-            raise InputError(
-                "radius.rule",
-                f'"{rule}" has log T in its width and needs a horizon; use "certified" without one',
-            )
+            raise ValueError("there is no horizon")
         return math.log(self.horizon)
 
 
@@ -82,6 +79,10 @@ class Radius(Protocol):
         """Whether it needs the mean of every client, and not just their average."""
         ...
 
+    def check_horizon(self, horizon: int | None) -> None:
+        """Refuse a horizon, or none, that the widths cannot be computed for."""
+        ...
+
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return the half-width of the interval around each estimate, to be shown and logged."""
         ...
@@ -93,6 +94,16 @@ class Radius(Protocol):
     def margins(self, known: PhaseStatistics) -> FloatArray:
         """Return how far each arm may be below another active one, beyond the estimates."""
         ...
+
+
+def need_horizon(rule: str, horizon: int | None) -> None:
+    """Refuse a game without a horizon for a rule that has log T in its widths."""
+    if horizon is None:
+        raise InputError(
+            "horizon",
+            f'is missing; the radius "{rule}" has log T in its width (without a horizon use '
+            '"certified")',
+        )
 
 
 def shared_log(known: PhaseStatistics, delta: float) -> FloatArray:

@@ -36,6 +36,8 @@ def paired_variances(known: PhaseStatistics, rule: str) -> tuple[FloatArray, int
     if clients < 2:
         n_arms = means.shape[-2]
         return np.full((*means.shape[:-1], n_arms), np.inf), clients
+    # Contiguous, as in `aggregate`: every driver gets the same last bit from the same means.
+    means = np.ascontiguousarray(means)
     centred = means - means.mean(axis=-1, keepdims=True)
     products = centred @ np.swapaxes(centred, -1, -2) / (clients - 1)
     own = np.diagonal(products, axis1=-2, axis2=-1)

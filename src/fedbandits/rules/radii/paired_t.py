@@ -55,6 +55,10 @@ class PairedTRadius:
                 "min_clients", f"{self.min_clients} clients have no standard error; at least 2"
             )
 
+    def check_horizon(self, horizon: int | None) -> None:
+        """Refuse a level that is none for this horizon."""
+        as_level(self.delta).value(horizon)
+
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return half the width between each arm and the best."""
         return self.margins(known) / 2

@@ -12,7 +12,7 @@ from fedbandits.errors import InputError, nearest
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.eliminations import drop_beaten, widest_margins
 from fedbandits.rules.levels import LevelLike, as_level
-from fedbandits.rules.radii.known import PhaseStatistics, shared_log
+from fedbandits.rules.radii.known import PhaseStatistics, need_horizon, shared_log
 
 Dependence: TypeAlias = Literal["independent", "any"]
 """Whether the arms of one client are independent, or may depend on each other in any way."""
@@ -123,9 +123,13 @@ class PairwiseRadius(_Pairs):
     def __post_init__(self) -> None:
         check_dependence(self.dependence)
 
+    def check_horizon(self, horizon: int | None) -> None:
+        """Refuse a game without a horizon."""
+        need_horizon(self.rule, horizon)
+
     def log_term(self, known: PhaseStatistics) -> FloatArray:
         """Return 3 log T."""
-        return np.asarray(3.0 * known.log_horizon(self.rule))
+        return np.asarray(3.0 * known.log_horizon())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,10 +171,10 @@ class CertifiedRadius(_Pairs):
         object.__setattr__(self, "delta", as_level(self.delta))
         check_dependence(self.dependence)
 
-    def level(self, horizon: int | None) -> float:
-        """Return δ."""
-        return as_level(self.delta).value(horizon)
+    def check_horizon(self, horizon: int | None) -> None:
+        """Refuse a level that is none for this horizon."""
+        as_level(self.delta).value(horizon)
 
     def log_term(self, known: PhaseStatistics) -> FloatArray:
         """Return the logarithm, for δ shared out over rivals and phases."""
-        return shared_log(known, self.level(known.horizon))
+        return shared_log(known, as_level(self.delta).value(known.horizon))

@@ -1,0 +1,320 @@
+"""When and on what a game stops: without a horizon, within a tolerance, for the lowest mean."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedbandits as fb
+from fedbandits.errors import InputError
+from fedbandits.experiments.files import read_experiment
+from fedbandits.problems.problem import best_arm, gap, gaps
+from fedbandits.protocol import PhaseClosed
+from fedbandits.protocol.messages import Reason
+from fedbandits.rules.phased import LONGEST_HORIZON, Beliefs
+from fedbandits.simulation.game import Game
+from fedbandits.simulation.pulls import play_logged
+from fedbandits.simulation.regret import make_grid
+
+MEANS = [0.2, 0.5, 0.5, 0.9]
+
+
+def game(**changes: Any) -> fb.Approximate:
+    settings: dict[str, Any] = {
+        "means": MEANS,
+        "noise": fb.Gaussian(0.5),
+        "spread": fb.Gaussian(0.05),
+        **changes,
+    }
+    return fb.Approximate(**settings)
+
+
+def certified(**changes: Any) -> fb.Fed2Ucb:
+    settings: dict[str, Any] = {
+        "pulls": 20,
+        "admissions": "2^p",
+        "radius": fb.CertifiedRadius(delta=0.05),
+        **changes,
+    }
+    return fb.Fed2Ucb(**settings)
+
+
+# No horizon --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fidelity", ["cohorts", "clients", "pulls"])
+def test_a_game_without_a_horizon_ends_with_its_decision(fidelity: str) -> None:
+    run = fb.simulate(game(), certified(), horizon=None, replications=6, fidelity=fidelity, seed=1)
+    outcome = run.outcome
+    assert (outcome.winner == 3).all()
+    assert (outcome.decision_slot > 0).all()
+    # The curves end when the last game is over, and at what was played until then.
+    assert run.grid[-1] >= outcome.decision_slot.max()
+    assert run.grid[-2] < outcome.decision_slot.max()
+    assert run.total_curves()[:, -1].tolist() == outcome.total.tolist()
+
+
+def test_the_regret_of_a_right_decision_is_that_with_a_long_horizon() -> None:
+    alone = fb.simulate(game(), certified(), horizon=None, replications=50, seed=2)
+    followed = fb.simulate(game(), certified(), horizon=10**9, replications=50, seed=2)
+    assert alone.outcome.winner.tolist() == followed.outcome.winner.tolist()
+    assert (alone.outcome.winner == 3).all()
+    assert alone.outcome.exploration.tolist() == followed.outcome.exploration.tolist()
+
+
+def test_nothing_is_counted_after_a_wrong_decision_without_a_horizon() -> None:
+    hasty = certified(radius=fb.CertifiedRadius(delta=0.999), pulls=1)
+    problem = game(means=[0.5, 0.501])
+    run = fb.simulate(problem, hasty, horizon=None, replications=400, max_phases=12, seed=3)
+    wrong = run.outcome.winner == 0
+    assert wrong.any()
+    assert run.outcome.exploration[wrong].max() < LONGEST_HORIZON * 0.001 / 10**6
+
+
+def test_a_game_that_does_not_get_decided_is_capped() -> None:
+    tie = game(means=[0.5, 0.5])
+    run = fb.simulate(tie, certified(), horizon=None, replications=5, max_phases=7, seed=1)
+    undecided = run.outcome.winner < 0
+    assert undecided.any()
+    assert run.outcome.capped[undecided].all()
+    assert (run.outcome.phases[undecided] == 7).all()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "where", "words"),
+    [
+        (fb.Fed2Ucb(pulls=10, admissions="2^p"), "horizon", "log T in its width"),
+        (fb.Fed1Ucb(pulls=10, clients=5), "horizon", "log T in its width"),
+        (certified(delta="1/T"), "variants[0].delta", "needs a horizon"),
+        (certified(pulls="ceil(log(T))"), "variants[0].pulls", "no horizon"),
+        (fb.Ucb1(), "horizon", "ucb1 needs one"),
+        (fb.ImprovedUcb(), "horizon", "improved-ucb needs one"),
+    ],
+)
+def test_what_needs_a_horizon_says_so(algorithm: Any, where: str, words: str) -> None:
+    with pytest.raises(InputError, match=words) as raised:
+        fb.simulate(game(), algorithm, horizon=None, replications=1)
+    assert raised.value.where == where
+
+
+def test_the_grid_without_a_horizon_reaches_as_far_as_a_game_can() -> None:
+    grid = make_grid(None, 400)
+    assert grid[0] >= 1
+    assert grid[-1] == LONGEST_HORIZON
+    assert (np.diff(grid) > 0).all()
+
+
+# Tolerance ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fidelity", ["cohorts", "clients", "pulls"])
+def test_two_arms_that_tie_are_settled_within_the_tolerance(fidelity: str) -> None:
+    tie = game(means=[0.2, 0.9, 0.9])
+    algorithm = certified(epsilon=0.1)
+    run = fb.simulate(tie, algorithm, horizon=None, replications=8, fidelity=fidelity, seed=1)
+    assert np.isin(run.outcome.winner, (1, 2)).all()
+
+
+def test_a_server_says_that_it_stopped_within_the_tolerance() -> None:
+    tie = game(means=[0.2, 0.9, 0.9], noise=fb.Gaussian(0.1), spread=fb.Gaussian(0.01))
+    rule = certified(epsilon=0.1).rule(Beliefs(n_arms=3, horizon=None, noise=0.1, spread=0.01))
+    played = Game(
+        problem=tie,
+        rule=rule,
+        communication_cost=1.0,
+        seed=1,
+        grid=make_grid(None, 10),
+        memory_limit=2**30,
+    )
+    server = play_logged(played, rule, 0)
+    last = [record.decision for record in server.log if isinstance(record, PhaseClosed)][-1]
+    assert last.reason is Reason.WITHIN_TOLERANCE
+    assert sum(last.active) == 2
+    assert last.winner == last.best
+    assert server.finished
+
+
+def test_a_tolerance_ends_games_sooner_and_never_changes_who_is_dropped() -> None:
+    close = game(means=[0.2, 0.88, 0.9])
+    exact, tolerant = (
+        fb.simulate(close, certified(epsilon=e), horizon=None, replications=100, seed=4)
+        for e in (0.0, 0.05)
+    )
+    assert (tolerant.outcome.phases <= exact.outcome.phases).all()
+    assert tolerant.outcome.phases.mean() < exact.outcome.phases.mean()
+    assert np.isin(tolerant.outcome.winner, (1, 2)).all()
+
+
+# The lowest mean ---------------------------------------------------------------------------------
+
+
+def test_the_goal_decides_which_arm_is_best_and_what_the_others_cost() -> None:
+    lowest = game(goal="min")
+    assert best_arm(lowest) == 0
+    assert gap(lowest) == pytest.approx(0.3)
+    assert gaps(lowest).tolist() == pytest.approx([0.0, 0.3, 0.3, 0.7])
+    assert best_arm(game()) == 3
+
+
+@pytest.mark.parametrize("fidelity", ["cohorts", "clients", "pulls"])
+@pytest.mark.parametrize(
+    "radius",
+    [
+        fb.PaperRadius(),
+        fb.JointRadius(),
+        fb.PairwiseRadius(),
+        fb.CertifiedRadius(),
+        fb.BernsteinRadius(range=(-3, 4)),
+        fb.ChernoffRadius(range=(-3, 4)),
+    ],
+    ids=lambda radius: str(radius.rule),
+)
+def test_the_lowest_mean_is_found(fidelity: str, radius: Any) -> None:
+    problem = game(goal="min", noise=fb.Gaussian(0.2))
+    algorithm = certified(radius=radius)
+    run = fb.simulate(problem, algorithm, horizon=10**6, replications=3, fidelity=fidelity, seed=1)
+    assert (run.outcome.winner == 0).all()
+
+
+def test_paired_t_finds_the_lowest_mean() -> None:
+    algorithm = certified(radius=fb.PairedTRadius(delta=0.01))
+    run = fb.simulate(game(goal="min"), algorithm, horizon=10**6, replications=5, seed=1)
+    assert (run.outcome.winner == 0).all()
+
+
+@pytest.mark.parametrize("algorithm", [fb.Ucb1(), fb.ImprovedUcb(), fb.Fed1Ucb(pulls=9, clients=4)])
+def test_every_algorithm_goes_for_the_lowest_mean(algorithm: Any) -> None:
+    highest, lowest = (
+        fb.simulate(problem, algorithm, horizon=3000, replications=40, seed=1).outcome
+        for problem in (
+            game(means=[0.0, 0.5, 1.0], spread=fb.Gaussian(0.0)),
+            game(means=[1.0, 0.5, 0.0], spread=fb.Gaussian(0.0), goal="min"),
+        )
+    )
+    # The two games mirror each other: their regrets have the same law.
+    error = np.hypot(highest.total.std(), lowest.total.std()) / np.sqrt(40)
+    assert abs(highest.total.mean() - lowest.total.mean()) <= 4.5 * error
+
+
+def test_deciding_is_symmetric_in_the_goal() -> None:
+    rng = np.random.default_rng(5)
+    estimates = rng.normal(size=(200, 6))
+    active = rng.random((200, 6)) < 0.8
+    active[:, 0] = True
+    beliefs = Beliefs(n_arms=6, horizon=1000, noise=0.5, spread=0.1)
+    for radius in (fb.PaperRadius(), fb.CertifiedRadius(), fb.JointRadius()):
+        rule = certified(radius=radius).rule(beliefs)
+        counts = np.array([40.0, 20.0])
+        sizes = np.array([2.0, 4.0])
+        up = rule.decide(phase=2, active=active, estimates=estimates, counts=counts, sizes=sizes)
+        down = replace(rule, goal="min").decide(
+            phase=2, active=active, estimates=-estimates, counts=counts, sizes=sizes
+        )
+        assert up.active.tolist() == down.active.tolist()
+        assert not up.active.all()
+
+
+# Whom the answer is for --------------------------------------------------------------------------
+
+
+def test_a_finite_population_that_is_a_sample_itself_leaves_more_open() -> None:
+    beliefs = Beliefs(n_arms=4, horizon=None, noise=0.5, spread=0.1, population=100)
+    for target, share in (("clients", 1 / 50 - 1 / 100), ("population", 1 / 50)):
+        rule = certified(target=target).rule(beliefs)
+        everything = fb.CertifiedRadius(delta=0.05).half_widths
+        known = rule._known(1, np.ones(4, bool), np.zeros(4), [10.0], [50.0])
+        assert float(known.client_variance) == pytest.approx(0.01 * share)
+        assert everything(known) == pytest.approx(rule.width(phase=1, counts=[10], sizes=[50]))
+
+
+def test_inverse_variance_weights_are_refused_where_clients_count_the_same() -> None:
+    finite = game(population=50)
+    with pytest.raises(InputError, match="each counts the same"):
+        fb.simulate(finite, certified(weights="inverse-variance"), horizon=1000)
+    run = fb.simulate(
+        finite,
+        certified(weights="inverse-variance", target="population"),
+        horizon=10**5,
+        replications=4,
+    )
+    assert run.outcome.clients.max() <= 50
+    with pytest.raises(InputError, match="unlimited"):
+        fb.simulate(game(), certified(target="clients"), horizon=1000)
+
+
+# In files ----------------------------------------------------------------------------------------
+
+
+def test_a_file_says_goal_delta_tolerance_and_no_horizon() -> None:
+    tables: dict[str, Any] = {
+        "title": "demo",
+        "replications": 3,
+        "problem": {
+            "model": "approximate",
+            "goal": "min",
+            "means": MEANS,
+            "noise": {"law": "gaussian", "sigma": 0.2},
+            "spread": {"law": "gaussian", "sigma": 0.02},
+        },
+        "variants": [
+            {
+                "algorithm": "fed2-ucb",
+                "pulls": "20",
+                "admissions": "2^p",
+                "radius": {"rule": "certified", "dependence": "any"},
+                "delta": 0.1,
+                "epsilon": 0.01,
+                "weights": "inverse-variance",
+                "target": "population",
+            }
+        ],
+    }
+    experiment = read_experiment(tables)
+    summary = experiment.run(workers=1).summary()
+    assert summary["variants"][0]["best_arm_rate"] == 1.0
+    assert "horizon" not in summary["spec"]
+    again = read_experiment(summary["spec"])
+    assert (
+        again.run(workers=1).summary()["variants"][0]["regret"]
+        == (summary["variants"][0]["regret"])
+    )
+    tables["problem"]["goal"] = "least"
+    with pytest.raises(InputError, match='"least" is not a goal') as raised:
+        read_experiment(tables)
+    assert raised.value.where == "problem.goal"
+
+
+@pytest.mark.parametrize(
+    ("radius", "where", "words"),
+    [
+        ({"rule": "certifed"}, "radius.rule", "certified"),
+        ({"rule": "certified", "delta": 2.0}, "radius.delta", "between 0 and 1"),
+        ({"rule": "certified", "delta": "p/T"}, "radius.delta", "depends on the phase"),
+        ({"rule": "bernstein", "range": [1.0, 0.0]}, "radius.range", "lower end first"),
+        ({"rule": "paired-t", "min_clients": 1}, "radius.min_clients", "at least 2"),
+        ({"rule": "pairwise", "dependence": "some"}, "radius.dependence", "independent"),
+        ({"rule": "joint", "arm": 6.0}, "radius.arm", "not a key"),
+    ],
+)
+def test_a_radius_that_cannot_be_is_refused_by_its_key(
+    radius: dict[str, Any], where: str, words: str
+) -> None:
+    tables = {
+        "title": "demo",
+        "horizon": 1000,
+        "problem": {
+            "model": "approximate",
+            "means": MEANS,
+            "noise": {"law": "gaussian", "sigma": 0.2},
+            "spread": {"law": "gaussian", "sigma": 0.02},
+        },
+        "variants": [
+            {"algorithm": "fed2-ucb", "pulls": "20", "admissions": "2^p", "radius": radius}
+        ],
+    }
+    with pytest.raises(InputError, match=words) as raised:
+        read_experiment(tables)
+    assert raised.value.where == f"variants[0].{where}"
