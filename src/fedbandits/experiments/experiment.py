@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedbandits.errors import InputError
+from fedbandits.experiments.guarantees import guarantee
 from fedbandits.experiments.results import Results
 from fedbandits.problems.problem import Problem
+from fedbandits.rules.phased import PhasedRule
+from fedbandits.simulation.assumptions import doubts
 from fedbandits.simulation.simulator import (
     DEFAULT_MEMORY_LIMIT,
     Progress,
@@ -85,6 +88,18 @@ class Experiment:
     def check(self) -> list[str]:
         """Return the fidelity of every variant, or say what is wrong, without simulating."""
         return [fidelity.value for _, fidelity in build_rules(self.variants, self.horizon)]
+
+    def guarantees(self) -> list[str]:
+        """Return what the rule of every variant promises, in words."""
+        return [guarantee(rule) for rule, _ in build_rules(self.variants, self.horizon)]
+
+    def doubts(self) -> list[list[str]]:
+        """Return for every variant which assumptions of its guarantee the problem does not keep."""
+        rules = build_rules(self.variants, self.horizon)
+        return [
+            doubts(variant.problem, rule) if isinstance(rule, PhasedRule) else []
+            for variant, (rule, _) in zip(self.variants, rules, strict=True)
+        ]
 
     def run(
         self,

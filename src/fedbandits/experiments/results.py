@@ -41,7 +41,15 @@ class Results:
             "seed": self.experiment.seed,
             "versions": versions(),
             "spec": describe_experiment(self.experiment),
-            "variants": [summarise(simulation) for simulation in self.simulations],
+            "variants": [
+                {**summarise(simulation), "guarantee": promised, "doubts": doubts}
+                for simulation, promised, doubts in zip(
+                    self.simulations,
+                    self.experiment.guarantees(),
+                    self.experiment.doubts(),
+                    strict=True,
+                )
+            ],
         }
 
     def replications(self) -> Table:

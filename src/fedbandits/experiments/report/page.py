@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from fedbandits.experiments.figures import colours, image, regret_figure, regret_page_figure
+from fedbandits.experiments.guarantees import IF
 from fedbandits.experiments.report.games import games_of
 from fedbandits.experiments.report.glossary import WORDS
 from fedbandits.experiments.report.markup import definitions
@@ -65,6 +66,7 @@ versions give the same numbers.</p>
             ("In short", opening(games, results.experiment.replications)),
             ("Regret over time", regret),
             ("Results", results_table(variants, colour_of)),
+            ("What each variant promises", promises(variants)),
             ("How to read this", definitions(WORDS)),
             (
                 "The problem" if len(games) == 1 else "The problems",
@@ -74,6 +76,15 @@ versions give the same numbers.</p>
         ],
         figures={"regret": regret_page_figure(curves, colour_of=colour_of)},
     )
+
+
+def promises(variants: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the rules of variants guarantee, and what their games do not keep."""
+    items = []
+    for variant in variants:
+        doubts = "".join(f"<br>But {escape(doubt)}." for doubt in variant["doubts"])
+        items.append((escape(variant["label"]), f"{escape(variant['guarantee'])}.{doubts}"))
+    return f"<p>Always {escape(IF)}.</p>\n{definitions(items)}"
 
 
 def _byline(results: Results) -> str:

@@ -1,0 +1,110 @@
+"""What a rule assumes and a problem does not keep: said, since the user may know better."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedbandits.problems.approximate import Approximate
+from fedbandits.problems.exact import Exact
+from fedbandits.problems.laws import Bernoulli, Empirical, Gaussian
+from fedbandits.problems.problem import Problem
+from fedbandits.rules.phased import PhasedRule, Player
+from fedbandits.rules.radii import BernsteinRadius, ChernoffRadius, PairedTRadius
+
+
+def doubts(problem: Problem, rule: PhasedRule) -> list[str]:
+    """Return the assumptions of a rule's guarantee that a problem does not keep, in words.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is true.
+    rule : PhasedRule
+        What decides, with what it believes.
+
+    Examples
+    --------
+    >>> from fedbandits import Approximate, CertifiedRadius, Fed2Ucb, Gaussian
+    >>> from fedbandits.rules.phased import Beliefs
+    >>> game = Approximate(means=[0.5, 0.9], noise=Gaussian(0.5), spread=Gaussian(0.1))
+    >>> careless = Beliefs(n_arms=2, horizon=1000, noise=0.3, spread=0.1)
+    >>> rule = Fed2Ucb(pulls=10, admissions="2^p", radius=CertifiedRadius()).rule(careless)
+    >>> doubts(game, rule)
+    ['it is told noise 0.3, and the noise is 0.5: its widths are too narrow']
+    """
+    found = []
+    bounded = isinstance(rule.radius, BernsteinRadius | ChernoffRadius)
+    paired = isinstance(rule.radius, PairedTRadius)
+    everyone = rule.player is Player.SERVER or (
+        rule.population == problem.population and rule.admissions(1) >= (rule.population or np.inf)
+    )
+    if not (bounded or paired) and rule.noise < problem.noise_proxy:
+        found.append(
+            f"it is told noise {rule.noise:g}, and the noise is {problem.noise_proxy:g}: its widths"
+            " are too narrow"
+        )
+    if not (paired or everyone):
+        found += _doubts_about_clients(problem, rule)
+    if bounded:
+        found += _doubts_about_range(problem, rule)
+    if paired:
+        found.append(
+            "paired-t has no finite-sample guarantee: it takes the clients' differences for normal"
+            " and their pulls for equal in number"
+        )
+    return found
+
+
+def _doubts_about_clients(problem: Problem, rule: PhasedRule) -> list[str]:
+    found = []
+    sample_taken_for_all = rule.target == "clients" and rule.population != problem.population
+    if sample_taken_for_all:
+        among = "an unlimited population" if problem.population is None else problem.population
+        found.append(
+            f"it takes the clients it admits ({rule.population:,}) for all there are, and they are"
+            f" a sample of {among}: the best arm for them may not be the best for all"
+        )
+    elif rule.spread < problem.spread_proxy:
+        found.append(
+            f"it is told spread {rule.spread:g}, and the spread is {problem.spread_proxy:g}: its"
+            " widths are too narrow"
+        )
+    takes_as_independent = getattr(rule.radius, "dependence", "any") == "independent"
+    if takes_as_independent and not problem.arms_are_independent:
+        # A shared normal offset only makes differences more certain.
+        shared = isinstance(problem, Approximate) and isinstance(problem.spread, Gaussian)
+        if not shared:
+            found.append(
+                "it takes the arms of a client for independent, and they may not be; use"
+                ' dependence = "any"'
+            )
+    return found
+
+
+def _doubts_about_range(problem: Problem, rule: PhasedRule) -> list[str]:
+    radius = rule.radius
+    if not isinstance(radius, BernsteinRadius | ChernoffRadius):
+        return []
+    low, high = radius.range
+    match problem.noise:
+        case Bernoulli():
+            lowest, highest = 0.0, 1.0
+        case Empirical() as noise if isinstance(problem, Exact):
+            values = [
+                value
+                for client in noise.observations(problem.means.size)
+                for arm in client
+                for value in arm
+            ]
+            lowest, highest = min(values), max(values)
+        case _:
+            return [
+                f"it takes all outcomes to lie in [{low:g}, {high:g}], and {problem.noise.law}"
+                " noise knows no such range"
+            ]
+    if low <= lowest and highest <= high:
+        return []
+    return [
+        f"it takes all outcomes to lie in [{low:g}, {high:g}], and they lie in [{lowest:g},"
+        f" {highest:g}]"
+    ]
