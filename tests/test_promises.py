@@ -11,7 +11,9 @@ import fedbandits as fb
 
 GAME = fb.Approximate(means=[0.4, 0.6], noise=fb.Gaussian(0.5), spread=fb.Gaussian(0.1))
 RATES = fb.Approximate(means=[0.4, 0.6], noise=fb.Bernoulli(), spread=fb.Beta(0.1))
-GIVEN = fb.Exact(local_means=[[0.1, 0.9], [0.5, 0.4]], noise=fb.Gaussian(0.5))
+GIVEN = fb.Exact(
+    local_means=[[0.1, 0.9], [0.5, 0.4], [0.2, 0.3], [0.4, 0.6]], noise=fb.Gaussian(0.5)
+)
 
 
 def experiment(problem: Any, algorithm: Any, **settings: Any) -> fb.Experiment:
