@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fedbandits.experiments.files import load_experiment
+from fedbandits.reproduce.catalogue import COMPUTED, MOVIELENS
 from fedbandits.reproduce.claims import CLAIMS
-from fedbandits.reproduce.reproduction import COMPUTED, MOVIELENS, reproduce_paper
+from fedbandits.reproduce.reproduction import reproduce_paper
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, ViewportSize
@@ -286,24 +287,62 @@ TEXTS = """all => all.map(text => [text.textContent, text.getBoundingClientRect(
   .map(([text, box]) => [text, box.left, box.top, box.right, box.bottom])"""
 
 
+# For every figure, what of its layout shows which width it is laid out for, and some of its texts.
+FIGURES = {
+    ("experiment", "regret"): (
+        "layout.xaxis.nticks",
+        "xaxis.nticks",
+        {"slot t", "0", "1,000,000", "total", "communication"},
+    ),
+    ("reproduction", "fig7"): (
+        "layout.height",
+        "height",
+        {"clients M", "0", "Δ = 0.02", "Δ = 0.01", "as printed: no bound"},
+    ),
+    ("reproduction", "scaling"): (
+        "layout.height",
+        "height",
+        {"Fed2-UCB (Table 2)", "Fed1-UCB (Table 3)", "horizon T (slots)", "total regret / log T"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "key"), FIGURES)
 @pytest.mark.parametrize("device", ["desktop", "phone"])
 def test_texts_of_a_figure_are_whole_and_apart(
-    on_desktop: dict[str, Visit], on_phone: dict[str, Visit], device: str
+    on_desktop: dict[str, Visit], on_phone: dict[str, Visit], device: str, name: str, key: str
 ) -> None:
-    found = (on_desktop if device == "desktop" else on_phone)["experiment"]
-    ticks = 6 if device == "desktop" else 3
-    figure = found.page.locator("#regret .chart")
-    found.wait_until(lambda: figure.evaluate("chart => chart.layout.xaxis.nticks") == ticks)
+    found = (on_desktop if device == "desktop" else on_phone)[name]
+    where, change, expected = FIGURES[name, key]
+    fitting = found.figures()[key]["wide" if device == "desktop" else "narrow"][change]
+    figure = found.page.locator(f"#{key} .chart")
+    found.wait_until(lambda: figure.evaluate(f"chart => chart.{where}") == fitting)
     frame = figure.bounding_box()
     assert frame is not None
     texts = figure.locator(".main-svg text").evaluate_all(TEXTS)
-    assert {"slot t", "0", "1,000,000", "total", "communication"} <= {text for text, *_ in texts}
+    assert expected <= {text for text, *_ in texts}
     for number, (text, left, top, right, bottom) in enumerate(texts):
         assert frame["x"] <= left < right <= frame["x"] + frame["width"], text
         for other, its_left, its_top, its_right, its_bottom in texts[:number]:
             apart = right <= its_left or its_right <= left or bottom <= its_top or its_bottom <= top
             # The zeros of both axes stand in one corner.
             assert apart or text == other == "0", (text, other)
+
+
+@pytest.mark.parametrize("device", ["desktop", "phone"])
+def test_panels_are_large_enough_to_read(
+    on_desktop: dict[str, Visit], on_phone: dict[str, Visit], device: str
+) -> None:
+    found = (on_desktop if device == "desktop" else on_phone)["reproduction"]
+    layout = found.figures()["scaling"]["wide" if device == "desktop" else "narrow"]
+    chart = found.page.locator("#scaling .chart")
+    found.wait_until(lambda: chart.evaluate("chart => chart.layout.height") == layout["height"])
+    boxes = [panel.bounding_box() for panel in chart.locator(".nsewdrag").all()]
+    assert len(boxes) == 2
+    for box in boxes:
+        assert box is not None
+        assert box["width"] > 240
+        assert box["height"] > 240
 
 
 def test_a_phone_that_is_turned_has_a_figure_that_fits(

@@ -22,8 +22,7 @@ from fedbandits.cli.main import app
 from fedbandits.experiments import files
 from fedbandits.experiments.construct import keys_of
 from fedbandits.protocol import Rejection
-from fedbandits.reproduce.catalogue import FIGURES
-from fedbandits.reproduce.reproduction import COMPUTED
+from fedbandits.reproduce.catalogue import COMPUTED, FIGURES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
+from matplotlib.colors import rgb_to_hsv, to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -232,6 +232,31 @@ def test_colours_differ_as_long_as_there_are_any(algorithms: list[str]) -> None:
     given_out = colours(labels, algorithms)
     assert list(given_out) == labels
     assert len(set(given_out.values())) == min(len(labels), len(PALETTE))
+
+
+def test_pairs_share_the_colour_of_what_they_have_in_common() -> None:
+    labels = [f"g = {g}, Δ = {gap}" for g in ("⌈log T⌉", "2^p") for gap in (0.005, 0.01, 0.02)]
+    given_out = list(colours(labels, ["fed2-ucb"] * 6).values())
+    assert len(set(given_out)) == 6
+    assert given_out[:3] == list(PALETTE[:3])
+    for light, dark in zip(given_out[:3], given_out[3:], strict=True):
+        assert rgb_to_hsv(to_rgb(light))[0] == pytest.approx(rgb_to_hsv(to_rgb(dark))[0], abs=0.01)
+        assert rgb_to_hsv(to_rgb(dark))[2] < 0.6 * rgb_to_hsv(to_rgb(light))[2]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["a, x", "a, y", "b, x"],
+        ["a, x", "b, x"],
+        ["a, x", "a, y"],
+        ["a, x", "b, y"],
+        ["x", "y", "a, x", "a, y"],
+        [f"{row}, {column}" for row in "abc" for column in "xy"],
+    ],
+)
+def test_what_is_not_all_pairs_has_colours_of_its_own(labels: list[str]) -> None:
+    assert list(colours(labels, ["ucb1"] * len(labels)).values()) == list(PALETTE[: len(labels)])
 
 
 def test_print_and_page_use_the_colours_given(results: Results) -> None:

@@ -21,6 +21,7 @@ from fedbandits.reproduce.real_data import table as tables
 from fedbandits.reproduce.real_data.facts import first_again, matrix_facts, pair_facts
 from fedbandits.reproduce.real_data.figure import wrong_order
 from fedbandits.reproduce.reproduction import reproduce_paper
+from fedbandits.reproduce.steps import Step
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.simulation.simulator import build_rules
@@ -289,11 +290,11 @@ def test_other_data_or_settings_have_another_fingerprint(
 
 
 def test_the_table_is_kept_until_the_data_changes(tmp_path: Path) -> None:
-    said: list[str] = []
+    told: list[Step] = []
     out = tmp_path / "out"
 
     def reproduce() -> str:
-        page = reproduce_paper(["movielens"], out, replications=2, workers=1, say=said.append)
+        page = reproduce_paper(["movielens"], out, replications=2, workers=1, watch=told.append)
         return page.read_text(encoding="utf-8")
 
     assert NOT_IMPORTED in reproduce()
@@ -301,8 +302,11 @@ def test_the_table_is_kept_until_the_data_changes(tmp_path: Path) -> None:
     import_data(matrix(tmp_path / "means.npy", users(6)))
     assert "<h3>Matrix: real clients</h3>" in reproduce()
     assert {path.name for path in out.iterdir()} == {"movielens.json", "report.html"}
-    assert [line.split(" (")[0] for line in said] == [
-        "movielens: done",
-        "movielens: as it was",
-        "movielens: done",
+    made = [step for step in told if step.state != "running"]
+    assert [step.state for step in made] == ["done", "as it was", "done"]
+    # Six variants, each played twice.
+    assert [(step.replications, step.all_replications) for step in made] == [
+        (0, 0),
+        (0, 0),
+        (12, 12),
     ]

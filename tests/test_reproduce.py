@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-import html
+import io
 import json
 import re
+import signal
+import subprocess
+import sys
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from rich.console import Console
 
 import fedbandits as fb
-from fedbandits.reproduce.catalogue import FIGURES, experiment_text, paper_experiment
+from fedbandits.cli.progress import show_steps
+from fedbandits.experiments.report.markup import with_subscripts
+from fedbandits.reproduce.catalogue import FIGURES, PARTS, experiment_text, paper_experiment
 from fedbandits.reproduce.claims import CLAIMS
 from fedbandits.reproduce.evidence import about_equal, less
-from fedbandits.reproduce.misranking import misranking_table
+from fedbandits.reproduce.misranking import misranking_page_figure, misranking_table
 from fedbandits.reproduce.reproduction import reproduce_paper
 from fedbandits.reproduce.run import reproduce_experiment
 from fedbandits.reproduce.scaling import SCHEDULES, growth_of
+from fedbandits.reproduce.steps import COSTS, Step, Steps
 from test_cli import command
 
 NAMES = [name for figure in FIGURES.values() for name in figure.experiments]
@@ -66,10 +74,10 @@ def test_one_worker_and_two_give_the_same_numbers(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_what_was_asked_for(tmp_path: Path) -> None:
-    lines: list[str] = []
-    page = reproduce_paper(["fig5", "fig7"], tmp_path, replications=3, say=lines.append)
+    told: list[Step] = []
+    page = reproduce_paper(["fig5", "fig7"], tmp_path, replications=3, watch=told.append)
     text = page.read_text(encoding="utf-8")
-    assert [line.split(":")[0] for line in lines] == ["fig5", "fig5-theory", "fig7"]
+    assert [step.part for step in told if step.state == "done"] == ["fig5", "fig5-theory", "fig7"]
     keys = re.findall(r'data-figure="([^"]+)"', text)
     assert keys == ["fig5", "fig5-theory", "fig7"]
     for key in keys:
@@ -115,15 +123,17 @@ def test_claims_are_judged_and_those_that_fail_are_not_hidden(
     assert verdicts[widened] == "fails"
     text = (folder / "report.html").read_text(encoding="utf-8")
     for claim in table:
-        assert html.escape(claim["claim"]) in text
-        assert html.escape(claim["measured"]) in text
+        assert with_subscripts(claim["claim"]) in text
+        assert with_subscripts(claim["measured"]) in text
+    assert "σ_c" not in text
+    assert "P<sub>e</sub> decreases" in text
 
 
 def test_claims_are_kept(claims: tuple[Path, list[dict[str, str]]]) -> None:
     folder, _ = claims
-    lines: list[str] = []
-    reproduce_paper(["claims"], folder, replications=300, workers=1, say=lines.append)
-    assert lines[0].startswith("claims: as it was")
+    told: list[Step] = []
+    reproduce_paper(["claims"], folder, replications=300, workers=1, watch=told.append)
+    assert [step.state for step in told] == ["running", "as it was"]
 
 
 def test_evidence_has_the_level_it_states() -> None:
@@ -174,6 +184,205 @@ def test_figure_7_counts_what_the_integral_says() -> None:
     assert (np.array(table["printed"]) < exact).any()
 
 
+def test_figure_7_marks_the_upper_limit_where_nothing_was_counted() -> None:
+    table = misranking_table()
+    traces = misranking_page_figure(table)["data"]
+    never = 0
+    for trace, gap in zip(traces[1::4], (0.02, 0.01), strict=True):
+        rows = [row for row, value in enumerate(table["gap"]) if value == gap]
+        for place, row in enumerate(rows):
+            counted, high = table["counted"][row], table["counted_high"][row]
+            bar = trace["error_y"]
+            if counted:
+                assert trace["marker"]["symbol"][place] == "circle"
+                assert trace["y"][place] == counted
+                assert trace["y"][place] + bar["array"][place] == pytest.approx(high)
+            else:
+                never += 1
+                assert trace["marker"]["symbol"][place] == "triangle-down-open"
+                assert trace["y"][place] == high
+                assert bar["array"][place] == bar["arrayminus"][place] == 0
+                assert trace["customdata"][place].startswith("none, so at most 3.7e-05")
+    assert never
+
+
+# Where it stands
+
+
+def test_every_part_has_a_cost() -> None:
+    assert set(COSTS) == {*NAMES, *PARTS} - (set(FIGURES) - set(NAMES))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Step]]:
+    """Return the page of many parts, and what was told while they were made."""
+    told: list[Step] = []
+    asked = ["claims", "scaling", "theory", "fig8", "fig7", "fig5"]
+    folder = tmp_path_factory.mktemp("whole")
+    page = reproduce_paper(asked, folder, replications=2, workers=1, watch=told.append)
+    return page.read_text(encoding="utf-8"), told
+
+
+def test_figures_stand_in_the_order_of_the_paper(whole: tuple[str, list[Step]]) -> None:
+    text, told = whole
+    made = [step.part for step in told if step.state == "done"]
+    drawn = ["fig5", "fig5-theory", "fig7", "fig8", "fig8-theory", "scaling"]
+    assert made == [*drawn[:-1], "theory", "scaling", "claims"]
+    assert re.findall(r'<figure id="([^"]+)"', text) == drawn
+    assert [heading.split(":")[0] for heading in re.findall(r"<h2>(.*?)</h2>", text)] == [
+        "What this is",
+        "What the paper says, and what was measured",
+        "Figure 5",
+        "Figure 7",
+        "Figure 8",
+        "Theory",
+        "Tables 2 and 3",
+        "How to read this",
+    ]
+    # What is said above is not said again.
+    assert re.findall(r"<h3>(.*? constants|Constants .*?)</h3>", text) == [
+        "The authors&#x27; constants",
+        "The theory&#x27;s constants",
+        "Constants 1 and 1",
+        "The theory&#x27;s constants",
+    ]
+
+
+def test_replications_are_counted_while_a_part_is_made(whole: tuple[str, list[Step]]) -> None:
+    _, told = whole
+    for first, second in pairwise(told):
+        assert first.passed <= second.passed
+        assert first.share <= second.share
+    for step in told:
+        assert step.left >= 0
+        if step.state == "done" and step.part != "fig7":
+            assert step.replications == step.all_replications > 0, step
+    assert told[-1].share == pytest.approx(1)
+    assert told[-1].left == pytest.approx(0, abs=1e-9)
+
+
+def test_the_time_left_follows_what_was_measured() -> None:
+    seconds = 0.0
+    told: list[Step] = []
+    steps = Steps({"a": 10.0, "b": 10.0, "c": 10.0}, told.append, clock=lambda: seconds)
+    with steps.part("a"):
+        seconds += 1000  # a hundred times what was expected
+    assert told[-1].left == pytest.approx(20 * (15 + 1000) / (15 + 10))
+    with steps.part("b") as part:
+        part.reused = True
+    # What was not made says nothing of how fast this machine is.
+    assert told[-1].left == pytest.approx(10 * (15 + 1000) / (15 + 10))
+    with steps.part("c"):
+        pass
+    assert told[-1].left == 0
+
+
+def shown(*, terminal: bool) -> str:
+    """Return what is shown of a reproduction of two parts, the second of which takes long."""
+    out = io.StringIO()
+    seconds = 0.0
+    with show_steps(Console(file=out, force_terminal=terminal, width=120)) as watch:
+        steps = Steps({"fig4": 10.0, "claims": 90.0}, watch, clock=lambda: seconds)
+        with steps.part("fig4", replications=100) as part:
+            part.progress("Fed2-UCB", 100)
+            seconds += 10
+        with steps.part("claims", replications=4_000) as part:
+            for _ in range(4):
+                seconds += 6
+                part.progress("M = 5", 1_000)
+    return out.getvalue()
+
+
+def test_lines_name_what_is_being_made_and_the_time_left() -> None:
+    assert shown(terminal=False).splitlines() == [
+        "fig4: running (1 of 2, 0 s, about 2 min left)",
+        "fig4: done (1 of 2, 10 s, about 2 min left)",
+        "claims: running (2 of 2, 10 s, about 2 min left)",
+        # Every ten seconds at most.
+        "claims: 2,000 of 4,000 replications (2 of 2, 22 s, about 24 s left)",
+        "claims: 4,000 of 4,000 replications (2 of 2, 34 s, about 0 s left)",
+        "claims: done (2 of 2, 34 s, about 0 s left)",
+    ]
+
+
+def test_a_terminal_names_what_is_being_made_and_the_time_left() -> None:
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown(terminal=True))
+    assert re.search(r"claims \(2 of 2\) .* 4,000 of 4,000 replications about 0 s left", text)
+
+
+# Interrupted
+
+
+def check_that_only_figure_4_is_there(out: Path) -> None:
+    """Check that one experiment is finished, and nothing is left of what was being made."""
+    assert [path.name for path in out.iterdir()] == ["fig4"]
+    names = {path.name for path in (out / "fig4").iterdir()}
+    assert {"curves.parquet", "made-from.txt", "regret.png", "summary.json"} <= names
+
+
+def test_what_is_finished_outlives_an_interruption(tmp_path: Path) -> None:
+    def interrupt(step: Step) -> None:
+        if step.part == "fig4-theory" and step.replications:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reproduce_paper(
+            ["fig4", "fig7"], tmp_path / "out", replications=3, workers=1, watch=interrupt
+        )
+    check_that_only_figure_4_is_there(tmp_path / "out")
+    told: list[Step] = []
+    reproduce_paper(
+        ["fig4", "fig7"], tmp_path / "out", replications=3, workers=1, watch=told.append
+    )
+    assert [(step.part, step.state) for step in told if step.state != "running"] == [
+        ("fig4", "as it was"),
+        ("fig4-theory", "done"),
+        ("fig7", "done"),
+    ]
+
+
+def test_an_interruption_while_files_are_put_in_place_mixes_no_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reproduce_experiment("fig5", tmp_path, replications=2, workers=1)
+    replace = Path.replace
+
+    def interrupted(path: Path, target: Path) -> Path:
+        if path.name == "regret.png":
+            raise KeyboardInterrupt
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce_experiment("fig5", tmp_path, replications=3, workers=1)
+    monkeypatch.undo()
+    for replications in (2, 3):
+        made = reproduce_experiment("fig5", tmp_path, replications=replications, workers=1)
+        assert not made.reused
+        assert made.summary["spec"]["replications"] == replications
+
+
+def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ["reproduce", "fig4", "--replications", "5000", "--workers", "1", "--out", str(out)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fedbandits", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("fig4-theory: running"):
+            break
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert stdout == ""
+    assert stderr == "interrupted; finished figures are kept; run it again to go on\n"
+    check_that_only_figure_4_is_there(out)
+
+
 def test_the_command_shows_files_and_refuses_unknown_figures(tmp_path: Path) -> None:
     shown = command("reproduce", "--show", "fig4")
     assert shown.stdout == experiment_text("fig4")
@@ -189,4 +398,10 @@ def test_the_command_writes_the_page_and_says_where(tmp_path: Path) -> None:
     done = command("reproduce", "fig5", "-n", "2", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"report: {tmp_path / 'out' / 'report.html'}\n"
-    assert "fig5-theory: done (2 of 2" in done.stderr
+    lines = [line.split(",")[0] for line in done.stderr.splitlines()]
+    assert lines == [
+        "fig5: running (1 of 2",
+        "fig5: done (1 of 2",
+        "fig5-theory: running (2 of 2",
+        "fig5-theory: done (2 of 2",
+    ]

@@ -15,6 +15,7 @@ import fedbandits as fb
 from fedbandits.reproduce.catalogue import paper_experiment
 from fedbandits.reproduce.reproduction import reproduce_paper
 from fedbandits.reproduce.run import Reproduced
+from fedbandits.reproduce.steps import Step
 from fedbandits.reproduce.theory_page import bounds_html, theory_section
 from fedbandits.reproduce.theory_tables import (
     Rows,
@@ -224,12 +225,13 @@ def test_the_section_shows_every_table(schedules: Rows) -> None:
 
 
 def test_the_page_has_the_section_and_it_is_kept(tmp_path: Path) -> None:
-    lines: list[str] = []
+    told: list[Step] = []
     for _ in range(2):
         page = reproduce_paper(
-            ["fig5", "theory"], tmp_path, replications=3, workers=1, say=lines.append
+            ["fig5", "theory"], tmp_path, replications=3, workers=1, watch=told.append
         )
-    assert [line.split(" (")[0] for line in lines[2::3]] == ["theory: done", "theory: as it was"]
+    made = [step.state for step in told if step.part == "theory" and step.state != "running"]
+    assert made == ["done", "as it was"]
     text = page.read_text(encoding="utf-8")
     assert text.index("Figure 5: ") < text.index("Theory: what the theorems promise")
     assert "Of 6 variants 3 meet the conditions of a theorem" in text

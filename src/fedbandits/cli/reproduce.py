@@ -40,15 +40,17 @@ def reproduce(  # noqa: PLR0917 - options of a command, all of them named
     if show is not None:
         typer.echo(experiment_text(show), nl=False)
         return
-    from fedbandits.reproduce.reproduction import reproduce_paper  # noqa: PLC0415 - heavy
+    from fedbandits.cli.progress import show_steps  # noqa: PLC0415 - heavy
+    from fedbandits.reproduce.reproduction import reproduce_paper  # noqa: PLC0415 - likewise
 
-    with interruptible("finished figures are kept; run it again to go on"):
+    kept = "finished figures are kept; run it again to go on"
+    with interruptible(kept), show_steps() as watch:
         page = reproduce_paper(
             figures or [],
             out,
             replications=replications,
             workers=workers,
             fresh=fresh,
-            say=lambda line: typer.echo(line, err=True),
+            watch=watch,
         )
     typer.echo(f"report: {page}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -23,15 +24,18 @@ class PaperFigure:
         What it shows.
     caption : str
         What to see in it, and where the settings come from.
-    experiments : tuple of str
-        The files behind it: the authors' constants first, then what they are compared with.
+    experiments : mapping of str to str
+        The files behind it and what tells each from the others: the authors' constants first, then
+        what they are compared with.
     """
 
     key: str
     title: str
     caption: str
-    experiments: tuple[str, ...]
+    experiments: Mapping[str, str]
 
+
+_AUTHORS, _THEORYS = "The authors' constants", "The theory's constants"
 
 FIGURES: dict[str, PaperFigure] = {
     figure.key: figure
@@ -40,14 +44,13 @@ FIGURES: dict[str, PaperFigure] = {
             key="fig3",
             title="Fed1-UCB on the exact model",
             caption=(
-                "Solid lines are total regret, dashed ones its exploration part (the paper's "
-                "“expl”). Constant 4 under the square root, as in the authors' released script, "
-                "and once more with the 6 of the theory. The baseline is what the authors ran, "
-                "Fed1-UCB with one client; improved UCB, which the paper names, is another "
-                "algorithm. “Centralised” is their script's round for every pull of each active "
-                "arm."
+                "Constant 4 under the square root, as in the authors' released script, and once "
+                "more with the 6 of the theory. The paper's “expl” is the exploration part of "
+                "regret. The baseline is what the authors ran, Fed1-UCB with one client; improved "
+                "UCB, which the paper names, is another algorithm. “Centralised” is their script's "
+                "round for every pull of each active arm."
             ),
-            experiments=("fig3", "fig3-theory"),
+            experiments={"fig3": _AUTHORS, "fig3-theory": _THEORYS},
         ),
         PaperFigure(
             key="fig4",
@@ -56,7 +59,7 @@ FIGURES: dict[str, PaperFigure] = {
                 "f(p) = 100 and g(p) = 2^p. Constants 1 and 1, as in the authors' released script, "
                 "and once more with the 6 and 6 of the theory."
             ),
-            experiments=("fig4", "fig4-theory"),
+            experiments={"fig4": _AUTHORS, "fig4-theory": _THEORYS},
         ),
         PaperFigure(
             key="fig5",
@@ -65,7 +68,7 @@ FIGURES: dict[str, PaperFigure] = {
                 "T = 10,000. Constants 2 and 1, as in the authors' released script, and once more "
                 "with the 6 and 6 of the theory."
             ),
-            experiments=("fig5", "fig5-theory"),
+            experiments={"fig5": _AUTHORS, "fig5-theory": _THEORYS},
         ),
         PaperFigure(
             key="fig6",
@@ -77,19 +80,44 @@ FIGURES: dict[str, PaperFigure] = {
                 "has the least regret: the ordering of the paper's figure rests on the unequal "
                 "spreads. The third has the theory's constants."
             ),
-            experiments=("fig6", "fig6-equal", "fig6-theory"),
+            experiments={
+                "fig6": _AUTHORS,
+                "fig6-equal": "The same spread for both algorithms",
+                "fig6-theory": _THEORYS,
+            },
         ),
         PaperFigure(
             key="fig8",
             title="Fed2-UCB and the gap, for two admissions schedules",
             caption=(
                 "The paper does not state this game or its constants; ours is figure 4's with the "
-                "best arm at 0.77 + Δ and the constants 1 and 1, and once more with 6 and 6."
+                "best arm at 0.77 + Δ and the constants 1 and 1, and once more with 6 and 6. What "
+                "has the same Δ has the same colour, darker for g(p) = 2^p."
             ),
-            experiments=("fig8", "fig8-theory"),
+            experiments={"fig8": "Constants 1 and 1", "fig8-theory": _THEORYS},
         ),
     )
 }
+
+
+MISRANKING = "fig7"
+MOVIELENS = "movielens"
+THEORY = "theory"
+SCALING = "scaling"
+CLAIMS = "claims"
+PARTS = (
+    *("fig3", "fig4", "fig5", "fig6"),
+    MOVIELENS,
+    MISRANKING,
+    "fig8",
+    THEORY,
+    SCALING,
+    CLAIMS,
+)
+"""Everything that is reproduced, in the order of the paper; what takes longest comes last."""
+
+COMPUTED = tuple(part for part in PARTS if part not in FIGURES)
+"""The parts that are no figure of regret curves."""
 
 
 def experiment_text(name: str) -> str:

@@ -438,7 +438,7 @@ def measure(
         Called as replications are done.
     """
     # What shares an experiment is simulated together, so that no core waits for another.
-    together: dict[tuple[str, int, int], list[str]] = {}
+    together: dict[tuple[str, int | None, int], list[str]] = {}
     for key, run in RUNS.items():
         horizon = run.horizon or paper_experiment(run.experiment).horizon
         together.setdefault((run.experiment, horizon, run.replications), []).append(key)
@@ -447,7 +447,7 @@ def measure(
         found = simulate_all(
             [RUNS[key].variant() for key in keys],
             horizon=horizon,
-            replications=max(2, round(replications * scale)),
+            replications=_scaled(replications, scale),
             # Another seed than the figures': what is tested was not looked at before.
             seed=paper_experiment(name).seed + 1,
             grid_points=1,
@@ -456,6 +456,21 @@ def measure(
         )
         simulations.update(zip(keys, found, strict=True))
     return Measured(simulations)
+
+
+def _scaled(replications: int, scale: float) -> int:
+    return max(2, round(replications * scale))
+
+
+def claims_replications(scale: float) -> int:
+    """Return how many replications `measure` simulates.
+
+    Examples
+    --------
+    >>> claims_replications(1.0)
+    300500
+    """
+    return sum(_scaled(run.replications, scale) for run in RUNS.values())
 
 
 def claims_fingerprint(scale: float) -> str:

@@ -41,7 +41,7 @@ def _interval(values: FloatArray) -> tuple[float, float]:
 
 
 def _shown(name: str, mean: float, error: float) -> str:
-    return f"{name} {mean:,.0f} ± {1.96 * error:,.0f}"
+    return f"{name}: {mean:,.0f} ± {1.96 * error:,.0f}"
 
 
 def less(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> Evidence:
@@ -51,7 +51,7 @@ def less(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> Evidence:
     --------
     >>> found = less(np.arange(50.0), np.arange(50.0) + 30, ("a", "b"))
     >>> found.measured, found.for_it < 0.001, found.against_it > 0.999
-    ('a 24 ± 4, b 54 ± 4', True, True)
+    ('a: 24 ± 4, b: 54 ± 4', True, True)
     """
     (mean_a, error_a), (mean_b, error_b) = _interval(a), _interval(b)
     z = (mean_b - mean_a) / math.hypot(error_a, error_b)
@@ -84,7 +84,7 @@ def about_equal(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> Evidenc
     percent = 100 * (mean_a / mean_b - 1)
     both = f"{_shown(names[0], mean_a, error_a)}, {_shown(names[1], mean_b, error_b)}"
     return Evidence(
-        measured=f"{both}: {percent:+.1f} %",
+        measured=f"{both} ({percent:+.1f} %)",
         for_it=float(max(stats.norm.sf(low), stats.norm.cdf(high))),
         against_it=float(min(1.0, 2 * min(stats.norm.cdf(low), stats.norm.sf(high)))),
     )
@@ -100,7 +100,7 @@ def less_in_the_middle(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> 
     --------
     >>> found = less_in_the_middle(np.arange(99.0), np.arange(99.0) + 50, ("a", "b"))
     >>> found.measured, found.for_it < 0.001
-    ('median a 49 (39 to 59), b 99 (89 to 109)', True)
+    ('median of a: 49 (39 to 59), of b: 99 (89 to 109)', True)
     """
     middles, errors, shown = [], [], []
     for values, name in zip((a, b), names, strict=True):
@@ -110,7 +110,7 @@ def less_in_the_middle(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> 
         high = ordered[min(values.size - 1, math.ceil((values.size - 1) / 2 + reach))]
         middles.append(float(np.median(ordered)))
         errors.append(max(float(high - low) / (2 * 1.96), np.finfo(float).tiny))
-        shown.append(f"{name} {middles[-1]:,.0f} ({low:,.0f} to {high:,.0f})")
+        shown.append(f"of {name}: {middles[-1]:,.0f} ({low:,.0f} to {high:,.0f})")
     z = (middles[1] - middles[0]) / math.hypot(*errors)
     return Evidence(
         measured=f"median {', '.join(shown)}",
@@ -179,7 +179,7 @@ def steeper(
         variance += (error_0 / mean_0) ** 2 + (error_1 / mean_1) ** 2
     z = (growth[0] - growth[1]) / math.sqrt(variance)
     shown = ", ".join(
-        f"{name} × {math.exp(value):.2f}" for name, value in zip(names, growth, strict=True)
+        f"{name}: × {math.exp(value):.2f}" for name, value in zip(names, growth, strict=True)
     )
     return Evidence(
         measured=shown, for_it=float(stats.norm.sf(z)), against_it=float(stats.norm.cdf(z))

@@ -42,10 +42,10 @@ CAPTION = (
     "Probability that the best arm is not the best on average over M clients, with σ_c = 0.1. The "
     "game is ours, figure 4's means with the best arm at 0.77 + Δ, because the paper does not "
     "state it. Solid: the exact integral; points: the share of 100,000 simulated sets of clients, "
-    "with exact 95 % intervals (an interval without a point: it happened in none of them); "
-    "dashed: the corrected bound of Theorem 1; dotted: the form that the theorem prints, which the "
-    "probability exceeds, so that it is no bound. A straight line on these axes falls "
-    "exponentially."
+    "with exact 95 % intervals; triangles: it happened in none of them, and the interval is all "
+    "that lies below; dashed: the corrected bound of Theorem 1; dotted: the form that the theorem "
+    "prints, which the probability exceeds, so that it is no bound. A straight line on these axes "
+    "falls exponentially."
 )
 
 
@@ -90,13 +90,15 @@ _WAYS: dict[str, str] = {
     "bound": "corrected bound",
     "printed": "as printed: no bound",
 }
-# Above 1 no form says anything, and below this no simulation was long enough.
-_LOWEST = 1e-6
+# Above 1 no form says anything, and below this no interval begins that has a point.
+_LOWEST = 1e-7
 _PAGE_AXES = 400
+# In pixels, below the axes: beside each other, the legends of the two gaps need less.
+_LEGEND_WIDE, _LEGEND_NARROW = 170, 280
 _HEADING = (
     "Figure 7: client sampling",
-    "solid: exact; points: simulated, with 95 % intervals; dashed: corrected bound; "
-    "dotted: as printed, no bound",
+    "solid: exact; points: simulated, with 95 % intervals; triangles: never seen, upper limit; "
+    "dashed: corrected bound; dotted: as printed, no bound",
 )
 
 
@@ -117,8 +119,12 @@ def misranking_figure(table: Table) -> Figure:
             axes.plot(clients, ways["printed"], color=colour, linewidth=1.4, linestyle=":")
             seen = ways["counted"] > 0
             axes.vlines(
-                clients, np.maximum(ways["counted_low"], _LOWEST), ways["counted_high"],
-                color=colour, linewidth=0.9, clip_on=False,
+                clients[seen], np.maximum(ways["counted_low"][seen], _LOWEST),
+                ways["counted_high"][seen], color=colour, linewidth=0.9, clip_on=False,
+            )  # fmt: skip
+            axes.plot(
+                clients[~seen], ways["counted_high"][~seen], color=colour, linestyle="",
+                marker="v", markersize=6, markerfacecolor="white", clip_on=False, zorder=3,
             )  # fmt: skip
             axes.plot(
                 clients[seen], ways["counted"][seen], color=colour, linestyle="", marker="o",
@@ -183,20 +189,26 @@ def _dress(figure: Figure, axes: Axes) -> None:
 
 
 def _counted_on_page(ways: dict[str, FloatArray], colour: str) -> dict[str, Any]:
-    """Return points and intervals; where nothing was counted, the interval has no point."""
+    """Return points and intervals; where nothing was counted, where the interval ends above."""
     seen = ways["counted"] > 0
-    # A bar on a logarithmic axis ends above 0, and here far below where the axis begins.
-    low = np.where(seen, ways["counted_low"], _LOWEST / 100)
     middle = np.where(seen, ways["counted"], ways["counted_high"])
+    low = np.where(seen, np.maximum(ways["counted_low"], _LOWEST), middle)
     return {
         "y": middle.tolist(),
         "marker": {
             "color": colour,
-            "size": np.where(seen, 7, 0).tolist(),
+            "size": np.where(seen, 7, 10).tolist(),
+            "symbol": np.where(seen, "circle", "triangle-down-open").tolist(),
             "opacity": 1,
-            "line": {"width": 0},
+            "line": {"width": np.where(seen, 0, 1.5).tolist()},
         },
-        "customdata": [f"{share:.3g}" if share else "none" for share in ways["counted"].tolist()],
+        "cliponaxis": False,
+        "customdata": [
+            f"{share:.3g}" if share else f"none, so at most {most:.2g}"
+            for share, most in zip(
+                ways["counted"].tolist(), ways["counted_high"].tolist(), strict=True
+            )
+        ],
         "hovertemplate": "M = %{x:,}: %{customdata}",
         "error_y": {
             "type": "data",
@@ -231,8 +243,8 @@ def misranking_page_figure(table: Table) -> dict[str, Any]:
                 trace |= _counted_on_page(ways, colour)
             data.append(trace)
     layout = {
-        **house_layout(_PAGE_AXES + 190),
-        "margin": {"l": 60, "r": 45, "t": 20, "b": 170},
+        **house_layout(_PAGE_AXES + 20 + _LEGEND_WIDE),
+        "margin": {"l": 60, "r": 45, "t": 20, "b": _LEGEND_WIDE},
         "legend": {
             "orientation": "h",
             "x": 0,
@@ -252,6 +264,8 @@ def misranking_page_figure(table: Table) -> dict[str, Any]:
             "dtick": 1,
             "exponentformat": "power",
             "range": [math.log10(_LOWEST), 0.0],
+            # Powers are drawn a quarter larger than what is asked for.
+            "tickfont": {"size": 11},
             "title": {
                 "text": "probability of misranking P<sub>e</sub>",
                 "standoff": 12,
@@ -259,4 +273,14 @@ def misranking_page_figure(table: Table) -> dict[str, Any]:
             },
         },
     }
-    return {"data": data, "layout": layout, "config": reader_config("figure-7")}
+    wide, narrow = (
+        {"height": _PAGE_AXES + 20 + below, "margin.b": below}
+        for below in (_LEGEND_WIDE, _LEGEND_NARROW)
+    )
+    return {
+        "data": data,
+        "layout": layout,
+        "config": reader_config("figure-7"),
+        "narrow": narrow,
+        "wide": wide,
+    }

@@ -8,11 +8,19 @@ from typing import Any
 
 from fedbandits.experiments.figures import colours, regret_page_figure
 from fedbandits.experiments.report.glossary import WORDS
-from fedbandits.experiments.report.markup import definitions
+from fedbandits.experiments.report.markup import definitions, with_subscripts
 from fedbandits.experiments.report.page import REGRET_CAPTION, regret_alt
 from fedbandits.experiments.report.results_table import results_table
 from fedbandits.experiments.report.shell import html_page, live_figure
-from fedbandits.reproduce.catalogue import PaperFigure
+from fedbandits.reproduce.catalogue import (
+    CLAIMS,
+    MISRANKING,
+    MOVIELENS,
+    PARTS,
+    SCALING,
+    THEORY,
+    PaperFigure,
+)
 from fedbandits.reproduce.claims import LEVEL
 from fedbandits.reproduce.drawn import Drawn
 from fedbandits.reproduce.misranking import CAPTION as MISRANKING_CAPTION
@@ -67,45 +75,62 @@ def reproduction_page(
         The paper's sentences and their verdicts.
     """
     live: dict[str, object] = {}
-    sections = [("What this is", _INTRODUCTION)]
-    if claims is not None:
-        sections.append(("What the paper says, and what was measured", claims_table(claims)))
+    sections: dict[str, tuple[str, str]] = {}
     for figure in figures:
-        parts = [f"<p>{escape(figure.caption)}</p>"]
-        for name in figure.experiments:
-            made = experiments[name]
-            variants = made.summary["variants"]
-            colour_of = colours(
-                [variant["label"] for variant in variants],
-                [variant["algorithm"] for variant in variants],
-            )
-            live[name] = regret_page_figure(made.curves, colour_of=colour_of)
-            spec = made.summary["spec"]
-            parts += [
-                f"<h3>{escape(made.summary['title'])}</h3>",
-                f"<p>{spec['replications']:,} replications of {spec['horizon']:,} slots.</p>",
-                live_figure(name, made.image, alt=regret_alt(variants), caption=REGRET_CAPTION),
-                results_table(variants, colour_of),
-            ]
-        sections.append(
-            (f"Figure {figure.key.removeprefix('fig')}: {figure.title}", "\n".join(parts))
-        )
+        sections[figure.key] = _figure_section(figure, experiments, live)
     if misranking is not None:
-        live["fig7"] = misranking_page_figure(misranking.table)
+        live[MISRANKING] = misranking_page_figure(misranking.table)
         alt = "Probability of misranking against the number of clients, for two gaps."
-        shown = live_figure("fig7", misranking.image, alt=alt, caption=escape(MISRANKING_CAPTION))
-        sections.append(("Figure 7: how many clients rank the arms rightly", shown))
+        caption = with_subscripts(MISRANKING_CAPTION)
+        shown = live_figure(MISRANKING, misranking.image, alt=alt, caption=caption)
+        sections[MISRANKING] = ("Figure 7: how many clients rank the arms rightly", shown)
     if movielens is not None:
-        sections.append(real_data_section(movielens))
+        sections[MOVIELENS] = real_data_section(movielens)
     if theory is not None:
-        sections.append((THEORY_HEADING, theory_section(theory)))
+        sections[THEORY] = (THEORY_HEADING, theory_section(theory))
     if scaling is not None:
-        live["scaling"] = scaling_page_figure(scaling.table)
+        live[SCALING] = scaling_page_figure(scaling.table)
         alt = "Regret divided by log T against the horizon, for nine schedules."
-        shown = live_figure("scaling", scaling.image, alt=alt, caption=escape(SCALING_CAPTION))
-        sections.append(("Tables 2 and 3: how regret grows with the horizon", shown))
-    sections.append(("How to read this", definitions(WORDS)))
-    return html_page(title=TITLE, byline=_BYLINE, sections=sections, figures=live)
+        caption = with_subscripts(SCALING_CAPTION)
+        shown = live_figure(SCALING, scaling.image, alt=alt, caption=caption)
+        sections[SCALING] = ("Tables 2 and 3: how regret grows with the horizon", shown)
+    if claims is not None:
+        heading = "What the paper says, and what was measured"
+        sections[CLAIMS] = (heading, claims_table(claims))
+    return html_page(
+        title=TITLE,
+        byline=_BYLINE,
+        sections=[
+            ("What this is", _INTRODUCTION),
+            # The verdicts first; the rest in the order of the paper.
+            *(sections[part] for part in dict.fromkeys((CLAIMS, *PARTS)) if part in sections),
+            ("How to read this", definitions(WORDS)),
+        ],
+        figures=live,
+    )
+
+
+def _figure_section(
+    figure: PaperFigure, experiments: Mapping[str, Reproduced], live: dict[str, object]
+) -> tuple[str, str]:
+    """Return heading and HTML of a figure of regret curves, and add what is drawn in it."""
+    parts = [f"<p>{with_subscripts(figure.caption)}</p>"]
+    for name, heading in figure.experiments.items():
+        made = experiments[name]
+        variants = made.summary["variants"]
+        colour_of = colours(
+            [variant["label"] for variant in variants],
+            [variant["algorithm"] for variant in variants],
+        )
+        live[name] = regret_page_figure(made.curves, colour_of=colour_of)
+        spec = made.summary["spec"]
+        parts += [
+            f"<h3>{escape(heading)}</h3>",
+            f"<p>{spec['replications']:,} replications of {spec['horizon']:,} slots.</p>",
+            live_figure(name, made.image, alt=regret_alt(variants), caption=REGRET_CAPTION),
+            results_table(variants, colour_of),
+        ]
+    return f"Figure {figure.key.removeprefix('fig')}: {escape(figure.title)}", "\n".join(parts)
 
 
 def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:
@@ -117,8 +142,8 @@ def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:
         if verdict in verdicts
     )
     rows = "\n".join(
-        f'<tr class="{claim["verdict"]}"><th scope="row">{escape(claim["claim"])} '
-        f"<small>{escape(claim['where'])}</small></th><td>{escape(claim['measured'])}</td>"
+        f'<tr class="{claim["verdict"]}"><th scope="row">{with_subscripts(claim["claim"])} '
+        f"<small>{escape(claim['where'])}</small></th><td>{with_subscripts(claim['measured'])}</td>"
         f"<td><b>{escape(claim['verdict'])}</b></td></tr>"
         for claim in claims
     )

@@ -3,30 +3,52 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fedbandits.errors import InputError, nearest
 from fedbandits.experiments.output import open_output
-from fedbandits.reproduce.catalogue import FIGURES
-from fedbandits.reproduce.claims import MANY, claims_fingerprint, judge, measure
-from fedbandits.reproduce.drawn import write_drawn
+from fedbandits.reproduce.catalogue import (
+    CLAIMS,
+    FIGURES,
+    MISRANKING,
+    MOVIELENS,
+    PARTS,
+    SCALING,
+    THEORY,
+    paper_experiment,
+)
+from fedbandits.reproduce.claims import (
+    MANY,
+    claims_fingerprint,
+    claims_replications,
+    judge,
+    measure,
+)
+from fedbandits.reproduce.drawn import Drawn, write_drawn
 from fedbandits.reproduce.misranking import misranking_figure, misranking_table
 from fedbandits.reproduce.page import reproduction_page
-from fedbandits.reproduce.real_data import real_data_fingerprint, real_data_table
+from fedbandits.reproduce.real_data import (
+    real_data_fingerprint,
+    real_data_replications,
+    real_data_table,
+)
 from fedbandits.reproduce.run import Reproduced, reproduce_experiment
-from fedbandits.reproduce.scaling import scaling_figure, scaling_fingerprint, scaling_table
-from fedbandits.reproduce.theory_tables import theory_fingerprint, theory_tables
-
-MISRANKING = "fig7"
-MOVIELENS = "movielens"
-THEORY = "theory"
-SCALING = "scaling"
-CLAIMS = "claims"
-COMPUTED = (MISRANKING, MOVIELENS, THEORY, SCALING, CLAIMS)
-"""The parts that are no figure of regret curves."""
+from fedbandits.reproduce.scaling import (
+    scaling_figure,
+    scaling_fingerprint,
+    scaling_replications,
+    scaling_table,
+)
+from fedbandits.reproduce.steps import Steps, Watch, cost_of
+from fedbandits.reproduce.theory_tables import (
+    theory_fingerprint,
+    theory_replications,
+    theory_tables,
+)
+from fedbandits.simulation.simulator import Progress
 
 
 def reproduce_paper(
@@ -36,7 +58,7 @@ def reproduce_paper(
     replications: int | None = None,
     workers: int | None = None,
     fresh: bool = False,
-    say: Callable[[str], None] = lambda _: None,
+    watch: Watch = lambda _: None,
 ) -> Path:
     """Run the experiments of the paper's figures and write them on one page.
 
@@ -49,106 +71,124 @@ def reproduce_paper(
         Where the page and a folder for every experiment go.
     replications, workers, fresh
         As in `reproduce_experiment`.
-    say : callable
-        Told what is done, line by line.
+    watch : callable
+        Told what is being made, how far it is and how long the rest may take.
 
     Returns
     -------
     Path
         Of the page.
     """
-    known = [*FIGURES, *COMPUTED]
     for key in keys:
-        if key not in known:
-            raise InputError("", f'"{key}" is not a part of the paper; {nearest(key, known)}')
-    wanted = keys or known
-    figures = [figure for key, figure in FIGURES.items() if key in wanted]
-    names = [name for figure in figures for name in figure.experiments]
-    report = _Steps(len(names) + sum(part in wanted for part in COMPUTED), say)
-    made: dict[str, Reproduced] = {}
-    for name in names:
-        made[name] = reproduce_experiment(
-            name, directory, replications=replications, workers=workers, fresh=fresh
-        )
-        report.done(name, reused=made[name].reused)
-    misranking = None
-    if MISRANKING in wanted:
-        points = misranking_table()
-        figure_7 = misranking_figure(points)
-        misranking = write_drawn(points, figure_7, directory / MISRANKING, "misranking")
-        report.done(MISRANKING, reused=False)
+        if key not in PARTS:
+            raise InputError("", f'"{key}" is not a part of the paper; {nearest(key, PARTS)}')
+    wanted = [part for part in PARTS if part in keys or not keys]
     # A quick look at the figures is a quick look at the rest.
     scale = 1.0 if replications is None else min(1.0, replications / MANY)
-    movielens = None
-    if MOVIELENS in wanted:
-        movielens, reused = _kept(
-            directory / "movielens.json",
-            real_data_fingerprint(scale),
-            lambda: real_data_table(scale=scale, workers=workers),
-            fresh=fresh,
-        )
-        report.done(MOVIELENS, reused=reused)
-    theory = None
-    if THEORY in wanted:
-        theory, reused = _kept(
-            directory / "theory.json",
-            theory_fingerprint(made, scale),
-            lambda: theory_tables(made, scale=scale, workers=workers),
-            fresh=fresh,
-        )
-        report.done(THEORY, reused=reused)
-    scaling = None
-    if SCALING in wanted:
-        growth, reused = _kept(
-            directory / "scaling.json",
-            scaling_fingerprint(scale),
-            lambda: scaling_table(scale=scale, workers=workers),
-            fresh=fresh,
-        )
-        scaling = write_drawn(growth, scaling_figure(growth), directory / SCALING, "scaling")
-        report.done(SCALING, reused=reused)
-    claims = None
-    if CLAIMS in wanted:
-        claims, reused = _kept(
-            directory / "claims.json",
-            claims_fingerprint(scale),
-            lambda: judge(measure(workers=workers, scale=scale)),
-            fresh=fresh,
-        )
-        report.done(CLAIMS, reused=reused)
+    steps = Steps(_costs(wanted, replications, scale), watch)
+    made: dict[str, Reproduced] = {}
+    drawn: dict[str, Drawn] = {}
+    tables: dict[str, Any] = {}
+    ways = _ways(made, scale, workers)
+    for part in wanted:
+        if part in FIGURES:
+            for name in FIGURES[part].experiments:
+                with steps.part(name, replications=_games(name, replications)) as step:
+                    made[name] = reproduce_experiment(
+                        name,
+                        directory,
+                        replications=replications,
+                        workers=workers,
+                        fresh=fresh,
+                        progress=step.progress,
+                    )
+                    step.reused = made[name].reused
+        elif part == MISRANKING:
+            with steps.part(part):
+                points = misranking_table()
+                figure = misranking_figure(points)
+                drawn[part] = write_drawn(points, figure, directory / part, "misranking")
+        else:
+            with steps.part(part, replications=ways[part].replications(scale)) as step:
+                tables[part], step.reused = _kept(
+                    directory / f"{part}.json", ways[part], step.progress, fresh=fresh
+                )
+                if part == SCALING:
+                    figure = scaling_figure(tables[part])
+                    drawn[part] = write_drawn(tables[part], figure, directory / part, part)
     page = reproduction_page(
-        figures,
+        [FIGURES[part] for part in wanted if part in FIGURES],
         made,
-        misranking=misranking,
-        movielens=movielens,
-        theory=theory,
-        scaling=scaling,
-        claims=claims,
+        misranking=drawn.get(MISRANKING),
+        movielens=tables.get(MOVIELENS),
+        theory=tables.get(THEORY),
+        scaling=drawn.get(SCALING),
+        claims=tables.get(CLAIMS),
     )
     with open_output(directory) as staging:
         (staging / "report.html").write_text(page, encoding="utf-8")
     return directory / "report.html"
 
 
-class _Steps:
-    """Says what is done, and how long the rest may take."""
-
-    def __init__(self, steps: int, say: Callable[[str], None]) -> None:
-        self.steps = steps
-        self.say = say
-        self.finished = 0
-        self.begin = time.monotonic()
-
-    def done(self, name: str, *, reused: bool) -> None:
-        self.finished += 1
-        passed = time.monotonic() - self.begin
-        left = passed / self.finished * (self.steps - self.finished)
-        how = "as it was" if reused else "done"
-        step = f"{self.finished} of {self.steps}"
-        self.say(f"{name}: {how} ({step}, {passed:.0f} s, about {left:.0f} s left)")
+def _costs(parts: list[str], replications: int | None, scale: float) -> dict[str, float]:
+    """Return about how many seconds everything takes that is made for these parts, in order."""
+    costs = {}
+    for part in parts:
+        if part in FIGURES:
+            for name in FIGURES[part].experiments:
+                usual = paper_experiment(name).replications
+                costs[name] = cost_of(name, (replications or usual) / usual)
+        elif part == MOVIELENS and not real_data_replications(scale):
+            costs[part] = cost_of(part, 0.0)
+        else:
+            costs[part] = cost_of(part, scale)
+    return costs
 
 
-def _kept(file: Path, made_from: str, make: Callable[[], Any], *, fresh: bool) -> tuple[Any, bool]:
+def _games(name: str, replications: int | None) -> int:
+    """Return how many replications an experiment has, over all of its variants."""
+    experiment = paper_experiment(name)
+    return (replications or experiment.replications) * len(experiment.variants)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """How a table is made: what from, by what, and with how many replications."""
+
+    made_from: Callable[[], str]
+    make: Callable[[Progress], Any]
+    replications: Callable[[float], int]
+
+
+def _ways(made: Mapping[str, Reproduced], scale: float, workers: int | None) -> dict[str, _Way]:
+    """Return how tables are made, some from what has been made until then."""
+    return {
+        MOVIELENS: _Way(
+            made_from=lambda: real_data_fingerprint(scale),
+            make=lambda progress: real_data_table(scale=scale, workers=workers, progress=progress),
+            replications=real_data_replications,
+        ),
+        THEORY: _Way(
+            made_from=lambda: theory_fingerprint(made, scale),
+            make=lambda progress: theory_tables(
+                made, scale=scale, workers=workers, progress=progress
+            ),
+            replications=theory_replications,
+        ),
+        SCALING: _Way(
+            made_from=lambda: scaling_fingerprint(scale),
+            make=lambda progress: scaling_table(scale=scale, workers=workers, progress=progress),
+            replications=scaling_replications,
+        ),
+        CLAIMS: _Way(
+            made_from=lambda: claims_fingerprint(scale),
+            make=lambda progress: judge(measure(scale=scale, workers=workers, progress=progress)),
+            replications=claims_replications,
+        ),
+    }
+
+
+def _kept(file: Path, way: _Way, progress: Progress, *, fresh: bool) -> tuple[Any, bool]:
     """Return what a JSON file holds if it was made from the same, else make and write it.
 
     Returns
@@ -156,6 +196,7 @@ def _kept(file: Path, made_from: str, make: Callable[[], Any], *, fresh: bool) -
     found, reused
         What was made, and whether an earlier run had made it.
     """
+    made_from = way.made_from()
     if not fresh:
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
@@ -164,7 +205,7 @@ def _kept(file: Path, made_from: str, make: Callable[[], Any], *, fresh: bool) -
         except (OSError, ValueError, KeyError, TypeError):
             pass
     with open_output(file.parent) as staging:
-        table = make()
+        table = way.make(progress)
         text = json.dumps({"made_from": made_from, "table": table}, indent=2, ensure_ascii=False)
         (staging / file.name).write_text(text + "\n", encoding="utf-8")
     return table, False

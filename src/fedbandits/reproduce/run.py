@@ -14,6 +14,8 @@ from fedbandits.experiments.tables import Table
 from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
 from fedbandits.simulation.simulator import Progress
 
+_MARK = "made-from.txt"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reproduced:
@@ -95,7 +97,10 @@ def reproduce_experiment(
     with open_output(folder) as staging:
         results = experiment.run(workers=workers, progress=progress)
         write_tables_and_figures(results, staging)
-        (staging / "made-from.txt").write_text(made_from + "\n", encoding="ascii")
+        # Until all files are in place, none of another run is to be taken for one of this run.
+        (folder / _MARK).unlink(missing_ok=True)
+    with open_output(folder) as staging:
+        (staging / _MARK).write_text(made_from + "\n", encoding="ascii")
     made = _read(name, folder, made_from)
     if made is None:
         raise RuntimeError(f"{folder} does not hold what was just written")
@@ -107,7 +112,7 @@ def _read(name: str, folder: Path, made_from: str) -> Reproduced | None:
     import polars as pl  # noqa: PLC0415 - heavy, and only needed here
 
     try:
-        if (folder / "made-from.txt").read_text(encoding="ascii").strip() != made_from:
+        if (folder / _MARK).read_text(encoding="ascii").strip() != made_from:
             return None
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
         curves = pl.read_parquet(folder / "curves.parquet").to_dict(as_series=False)

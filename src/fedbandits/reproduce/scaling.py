@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +31,7 @@ from fedbandits.reproduce.run import hashed
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
 from fedbandits.rules.radii import PaperRadius
 from fedbandits.rules.schedules import as_schedule
-from fedbandits.simulation.simulator import Variant, simulate_all
+from fedbandits.simulation.simulator import Progress, Variant, simulate_all
 
 HORIZONS = tuple(10**exponent for exponent in range(3, 10))
 REPLICATIONS = 200
@@ -122,7 +123,9 @@ def game_of(table: int) -> Problem:
     return paper_experiment(GAMES[table]).variants[0].problem
 
 
-def scaling_table(*, scale: float = 1.0, workers: int | None = None) -> Table:
+def scaling_table(
+    *, scale: float = 1.0, workers: int | None = None, progress: Progress | None = None
+) -> Table:
     """Return regret for every schedule and horizon.
 
     Parameters
@@ -131,13 +134,15 @@ def scaling_table(*, scale: float = 1.0, workers: int | None = None) -> Table:
         Part of the replications, for a quick look.
     workers : int, optional
         Processes; all cores by default.
+    progress : callable, optional
+        Called as replications are done.
     """
     games = {table: game_of(table) for table in GAMES}
     table: Table = {
         key: [] for key in ("table", "schedule", "horizon", "mean", "stderr", "undecided")
     }
     for horizon in HORIZONS:
-        playable = [s for s in SCHEDULES if _fits(s.algorithm, horizon)]
+        playable = _playable(horizon)
         variants = [
             Variant(
                 label=f"{schedule.table}: {schedule.label}",
@@ -149,10 +154,11 @@ def scaling_table(*, scale: float = 1.0, workers: int | None = None) -> Table:
         runs = simulate_all(
             variants,
             horizon=horizon,
-            replications=max(2, round(REPLICATIONS * scale)),
+            replications=_scaled(scale),
             seed=2021,
             grid_points=1,
             workers=workers,
+            progress=progress,
         )
         for schedule, run in zip(playable, runs, strict=True):
             total = run.outcome.total
@@ -163,6 +169,25 @@ def scaling_table(*, scale: float = 1.0, workers: int | None = None) -> Table:
             table["stderr"].append(float(total.std(ddof=1) / math.sqrt(total.size)))
             table["undecided"].append(float((run.outcome.winner < 0).mean()))
     return table
+
+
+def _playable(horizon: int) -> list[ScaledSchedule]:
+    return [schedule for schedule in SCHEDULES if _fits(schedule.algorithm, horizon)]
+
+
+def _scaled(scale: float) -> int:
+    return max(2, round(REPLICATIONS * scale))
+
+
+def scaling_replications(scale: float) -> int:
+    """Return how many replications `scaling_table` simulates.
+
+    Examples
+    --------
+    >>> scaling_replications(1.0), scaling_replications(0.0)
+    (12600, 126)
+    """
+    return _scaled(scale) * sum(len(_playable(horizon)) for horizon in HORIZONS)
 
 
 def scaling_fingerprint(scale: float) -> str:
@@ -223,7 +248,7 @@ def _decided_rows(table: Table, number: int, schedule: str) -> list[int]:
 
 
 _TITLES = {2: "Fed2-UCB (Table 2)", 3: "Fed1-UCB (Table 3)"}
-_PAGE_AXES = 380
+_PAGE_AXES, _NARROW_AXES = 380, 270
 _HEADING = "flat: regret grows as log T; rising: faster; bars: 95 % confidence intervals of means"
 
 
@@ -287,66 +312,137 @@ def _curves(table: Table, number: int) -> list[_Curve]:
 
 
 def scaling_page_figure(table: Table) -> dict[str, Any]:
-    """Return the same as an interactive figure."""
-    data = []
-    for panel, number in enumerate(_TITLES, start=1):
-        for curve, colour in zip(_curves(table, number), PALETTE, strict=False):
-            data.append(
-                {
-                    "type": "scatter",
-                    "name": curve.label,
-                    "legend": f"legend{panel}" if panel > 1 else "legend",
-                    "x": curve.horizons,
-                    "y": curve.values,
-                    "error_y": {"type": "data", "array": curve.errors, "thickness": 1},
-                    "mode": "lines+markers",
-                    "line": {"color": colour},
-                    "xaxis": f"x{panel}",
-                    "yaxis": f"y{panel}",
-                    "hovertemplate": "T = %{x:,}: %{y:,.0f}",
-                }
-            )
-    layout = {**house_layout(_PAGE_AXES + 240), "annotations": []}
-    layout["margin"] = {"l": 60, "r": 45, "t": 40, "b": 200}
-    for panel, (number, domain) in enumerate(
-        zip(_TITLES, ([0.0, 0.44], [0.56, 1.0]), strict=True), start=1
-    ):
+    """Return the same as an interactive figure; panels stand above each other where it is narrow.
+
+    Returns
+    -------
+    dict
+        As `fedbandits.experiments.figures.regret_page_figure`.
+    """
+    panels = [_curves(table, number) for number in _TITLES]
+    data = [
+        {
+            "type": "scatter",
+            "name": curve.label,
+            "legend": f"legend{panel}",
+            "x": curve.horizons,
+            "y": curve.values,
+            "error_y": {"type": "data", "array": curve.errors, "thickness": 1},
+            "mode": "lines+markers",
+            "line": {"color": colour},
+            "xaxis": f"x{panel}",
+            "yaxis": f"y{panel}",
+            "hovertemplate": "T = %{x:,}: %{y:,.0f}",
+        }
+        for panel, curves in zip(_PANELS, panels, strict=True)
+        for curve, colour in zip(curves, PALETTE, strict=False)
+    ]
+    layout: dict[str, Any] = {
+        **house_layout(0),
+        "margin": {"l": 60, "r": 45, "t": 40, "b": 0},
+        "annotations": [],
+    }
+    for panel, title in zip(_PANELS, _TITLES.values(), strict=True):
         layout[f"xaxis{panel}"] = {
             **HORIZONTAL,
             "anchor": f"y{panel}",
             "type": "log",
             "dtick": 1,
             "exponentformat": "power",
-            "domain": domain,
+            # Powers are drawn a quarter larger than what is asked for.
+            "tickfont": {"size": 11},
             "title": {"text": "horizon T (slots)", "font": {"size": 13}},
         }
         layout[f"yaxis{panel}"] = {
             **VERTICAL,
             "anchor": f"x{panel}",
             "rangemode": "tozero",
-            "title": {
-                "text": "total regret / log T",
-                "standoff": 12,
-                "font": {"size": 13},
-            },
+            "title": {"text": "total regret / log T", "standoff": 12, "font": {"size": 13}},
             "tickformat": ",.0f",
         }
-        layout[f"legend{panel}" if panel > 1 else "legend"] = {
-            "x": domain[0],
-            "xanchor": "left",
-            "y": -60 / _PAGE_AXES,
-            "yanchor": "top",
-        }
+        layout[f"legend{panel}"] = {"xanchor": "left", "yanchor": "top"}
         layout["annotations"].append(
             {
-                "text": f"<b>{_TITLES[number]}</b>",
+                "text": f"<b>{title}</b>",
                 "xref": "paper",
                 "yref": "paper",
-                "x": domain[0],
-                "y": 1.02,
                 "xanchor": "left",
                 "yanchor": "bottom",
                 "showarrow": False,
             }
         )
-    return {"data": data, "layout": layout, "config": reader_config("scaling")}
+    lines = [len(curves) for curves in panels]
+    wide = _beside_each_other(max(lines))
+    _change(layout, wide)
+    return {
+        "data": data,
+        "layout": layout,
+        "config": reader_config("scaling"),
+        "narrow": _above_each_other(lines),
+        "wide": wide,
+    }
+
+
+_PANELS = ("", "2")
+# In pixels: from the axes down to the legend, a line of it, from the axes up to the title, and from
+# a legend down to the next panel.
+_TO_LEGEND, _LINE, _TO_TITLE, _BETWEEN = 60, 20, 8, 60
+
+
+def _beside_each_other(lines: int) -> dict[str, Any]:
+    """Return where panels and legends of so many lines stand on a wide screen."""
+    below = _TO_LEGEND + _LINE * lines + 20
+    changes: dict[str, Any] = {
+        "height": 40 + _PAGE_AXES + below,
+        "margin.b": below,
+        "margin.r": 45,
+    }
+    for number, (panel, left) in enumerate(zip(_PANELS, (0.0, 0.56), strict=True)):
+        changes |= {
+            f"xaxis{panel}.domain": [left, left + 0.44],
+            f"yaxis{panel}.domain": [0.0, 1.0],
+            f"legend{panel}.x": left,
+            f"legend{panel}.y": -_TO_LEGEND / _PAGE_AXES,
+            f"legend{panel}.font.size": 13,
+            f"annotations[{number}].x": left,
+            f"annotations[{number}].y": 1 + _TO_TITLE / _PAGE_AXES,
+        }
+    return changes
+
+
+def _above_each_other(lines: Sequence[int]) -> dict[str, Any]:
+    """Return where panels and legends of so many lines each stand on a narrow screen."""
+    first, second = (_TO_LEGEND + _LINE * number for number in lines)
+    whole = 2 * _NARROW_AXES + first + _BETWEEN
+    part = _NARROW_AXES / whole
+    changes: dict[str, Any] = {"height": 40 + whole + second, "margin.b": second, "margin.r": 15}
+    for number, (panel, top) in enumerate(zip(_PANELS, (1.0, part), strict=True)):
+        changes |= {
+            f"xaxis{panel}.domain": [0.0, 1.0],
+            f"yaxis{panel}.domain": [top - part, top],
+            # Near the edge of the figure, like that of the regret figure.
+            f"legend{panel}.x": -0.2,
+            f"legend{panel}.y": top - part - _TO_LEGEND / whole,
+            f"legend{panel}.font.size": 12,
+            f"annotations[{number}].x": 0.0,
+            f"annotations[{number}].y": top + _TO_TITLE / whole,
+        }
+    return changes
+
+
+def _change(layout: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    """Change a layout as Plotly would, by paths like those of ``narrow`` and ``wide``.
+
+    Examples
+    --------
+    >>> made = {"annotations": [{"x": 0}]}
+    >>> _change(made, {"annotations[0].x": 1, "legend.font.size": 13})
+    >>> made
+    {'annotations': [{'x': 1}], 'legend': {'font': {'size': 13}}}
+    """
+    for path, value in changes.items():
+        *parents, last = path.replace("[", ".").replace("]", "").split(".")
+        place: Any = layout
+        for key in parents:
+            place = place[int(key)] if key.isdecimal() else place.setdefault(key, {})
+        place[last] = value

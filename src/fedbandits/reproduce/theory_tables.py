@@ -31,7 +31,7 @@ from fedbandits.reproduce.scaling import (
 from fedbandits.rules.algorithms import Fed2Ucb
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.radii import PaperRadius
-from fedbandits.simulation.simulator import Variant, simulate_all
+from fedbandits.simulation.simulator import Progress, Variant, simulate_all
 from fedbandits.theory.orders import ScheduleOrder, fed1_orders, fed2_orders, lai_robbins_slope
 from fedbandits.theory.sampling import (
     clients_as_printed,
@@ -73,7 +73,11 @@ _ONE_IN = (100, HORIZON)
 
 
 def theory_tables(
-    experiments: Mapping[str, Reproduced], *, scale: float = 1.0, workers: int | None = None
+    experiments: Mapping[str, Reproduced],
+    *,
+    scale: float = 1.0,
+    workers: int | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Rows]:
     """Return every table of the section on theory.
 
@@ -85,8 +89,10 @@ def theory_tables(
         Part of the replications of Tables 2 and 3, for a quick look.
     workers : int, optional
         Processes; all cores by default.
+    progress : callable, optional
+        Called as replications are done.
     """
-    schedules = schedules_table(scale=scale, workers=workers)
+    schedules = schedules_table(scale=scale, workers=workers, progress=progress)
     return {
         "bounds": bounds_table(experiments),
         "schedules": schedules,
@@ -207,7 +213,9 @@ def check_below(row: Mapping[str, Any], name: str) -> None:
 # Tables 2 and 3 -----------------------------------------------------------------------------------
 
 
-def schedules_table(*, scale: float = 1.0, workers: int | None = None) -> Rows:
+def schedules_table(
+    *, scale: float = 1.0, workers: int | None = None, progress: Progress | None = None
+) -> Rows:
     r"""Return Tables 2 and 3, computed and simulated with the constants 6.
 
     A row has :math:`p_k` as Theorems 2 and 3 define it and as the table bounds it (of the arm with
@@ -220,6 +228,8 @@ def schedules_table(*, scale: float = 1.0, workers: int | None = None) -> Rows:
         Part of the replications, for a quick look.
     workers : int, optional
         Processes; all cores by default.
+    progress : callable, optional
+        Called as replications are done.
 
     Raises
     ------
@@ -240,10 +250,11 @@ def schedules_table(*, scale: float = 1.0, workers: int | None = None) -> Rows:
     runs = simulate_all(
         variants,
         horizon=HORIZON,
-        replications=max(_FEWEST, round(REPLICATIONS * scale)),
+        replications=_scaled(scale),
         seed=_SEED,
         grid_points=1,
         workers=workers,
+        progress=progress,
     )
     rows = []
     for schedule, found, run in zip(TABLED, bounds_of(experiment), runs, strict=True):
@@ -265,6 +276,15 @@ def schedules_table(*, scale: float = 1.0, workers: int | None = None) -> Rows:
         check_below(row, f"Table {schedule.table}, {schedule.label}")
         rows.append(row)
     return rows
+
+
+def _scaled(scale: float) -> int:
+    return max(_FEWEST, round(REPLICATIONS * scale))
+
+
+def theory_replications(scale: float) -> int:
+    """Return how many replications `theory_tables` simulates."""
+    return _scaled(scale) * len(TABLED)
 
 
 def _least_and_most(phases: IntArray) -> list[int]:

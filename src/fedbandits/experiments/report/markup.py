@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterable
 from html import escape
 from typing import Any
@@ -14,6 +15,17 @@ from fedbandits.simulation.simulator import Simulation
 def bold_label(simulation: Simulation) -> str:
     """Return the label of a variant, in bold."""
     return f"<b>{escape(simulation.variant.label)}</b>"
+
+
+def with_subscripts(text: str) -> str:
+    """Return plain text as HTML, with what follows an underscore as a subscript.
+
+    Examples
+    --------
+    >>> with_subscripts("P_e < 1 at Δ²/(4σ_c²)")
+    'P<sub>e</sub> &lt; 1 at Δ²/(4σ<sub>c</sub>²)'
+    """
+    return re.sub(r"(?<![^\W\d_])([^\W\d_])_([a-z])(?![a-z])", r"\1<sub>\2</sub>", escape(text))
 
 
 def definitions(pairs: Iterable[tuple[str, str]]) -> str:

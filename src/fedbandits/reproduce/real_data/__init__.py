@@ -6,6 +6,15 @@ ratings. Both need data that the user imports with ``fedbandits data import PATH
 """
 
 from fedbandits.reproduce.real_data.section import real_data_section
-from fedbandits.reproduce.real_data.table import real_data_fingerprint, real_data_table
+from fedbandits.reproduce.real_data.table import (
+    real_data_fingerprint,
+    real_data_replications,
+    real_data_table,
+)
 
-__all__ = ["real_data_fingerprint", "real_data_section", "real_data_table"]
+__all__ = [
+    "real_data_fingerprint",
+    "real_data_replications",
+    "real_data_section",
+    "real_data_table",
+]

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from fedbandits.experiments.figures import image
-from fedbandits.experiments.report.markup import data_uri
+from fedbandits.experiments.report.markup import data_uri, with_subscripts
 from fedbandits.experiments.wording import mean_and_error, share
 from fedbandits.reproduce.real_data.figure import (
     CAPTION,
@@ -197,7 +197,8 @@ def _facts(data: Sequence[Mapping[str, Any]]) -> str:
         for facts in data
     )
     rows = "\n".join(
-        f'<tr><th scope="row">{escape(name)}{f" <small>{escape(note)}</small>" if note else ""}'
+        f'<tr><th scope="row">{with_subscripts(name)}'
+        f"{f' <small>{with_subscripts(note)}</small>' if note else ''}"
         f"</th>{''.join(f'<td>{value(facts)}</td>' for facts in data)}</tr>"
         for name, note, value in _FACTS
         if any(value(facts) != _ABSENT for facts in data)
@@ -279,7 +280,8 @@ _HEADINGS = ("total regret", "wrong group", "undecided", "clients", "phases")
 def _results(rows: Sequence[Mapping[str, Any]]) -> str:
     heads = "".join(f'<th scope="col">{heading}</th>' for heading in _HEADINGS)
     body = "\n".join(
-        f'<tr><th scope="row">{escape(row["label"])} <small>{escape(row["told"])}</small></th>'
+        f'<tr><th scope="row">{escape(row["label"])} '
+        f"<small>{with_subscripts(row['told'])}</small></th>"
         f"<td>{_regret(row['regret'])}</td><td>{_rate(row['wrong'])}</td>"
         f"<td>{_rate(row['undecided'])}</td><td>{row['clients']:,.0f}</td>"
         f"<td>{row['phases']:,.1f}</td></tr>"
@@ -328,9 +330,10 @@ def _reading(rows: Sequence[Mapping[str, Any]]) -> str:
             if finite["wrong"]["low"] > theory["wrong"]["high"]
             else ""
         ),
-        f"Taking them for a sample of an unlimited population, with σ_c as it is, Fed2-UCB was"
-        f" undecided in {share(unlimited['undecided']['share'])} of the games with all clients in."
-        f" Told σ_c = {RELEASED_SPREAD:g} instead, as in the authors' script, it let in"
+        f"Taking them for a sample of an unlimited population, with σ<sub>c</sub> as it is,"
+        f" Fed2-UCB was undecided in {share(unlimited['undecided']['share'])} of the games with all"
+        " clients in."
+        f" Told σ<sub>c</sub> = {RELEASED_SPREAD:g} instead, as in the authors' script, it let in"
         f" {released['clients']:,.0f} on average: a wrong group in"
         f" {share(released['wrong']['share'])}, undecided in"
         f" {share(released['undecided']['share'])}.",

@@ -25,7 +25,7 @@ from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.phased import Beliefs, PhasedRule
 from fedbandits.rules.radii import PaperRadius
-from fedbandits.simulation.simulator import Assume, Simulation, Variant, simulate_all
+from fedbandits.simulation.simulator import Assume, Progress, Simulation, Variant, simulate_all
 
 SEED = 2021
 HORIZON = 1_000_000
@@ -174,7 +174,9 @@ def plays_of(game: Exact, spread: float) -> list[Play]:
     ]
 
 
-def real_data_table(*, scale: float = 1.0, workers: int | None = None) -> dict[str, Any]:
+def real_data_table(
+    *, scale: float = 1.0, workers: int | None = None, progress: Progress | None = None
+) -> dict[str, Any]:
     """Return the facts of everything that is imported and the results of the games on it.
 
     Parameters
@@ -183,6 +185,8 @@ def real_data_table(*, scale: float = 1.0, workers: int | None = None) -> dict[s
         Part of the replications, for a quick look.
     workers : int, optional
         Processes; all cores by default.
+    progress : callable, optional
+        Called as replications are done.
 
     Returns
     -------
@@ -199,10 +203,30 @@ def real_data_table(*, scale: float = 1.0, workers: int | None = None) -> dict[s
         facts.append(_facts(data, clients.table, ratings))
         for name, game in (("real clients", clients), ("real ratings", ratings)):
             if game is not None:
-                replications = max(2, round(REPLICATIONS[name] * scale))
-                played = _play(game, data.spread, replications=replications, workers=workers)
+                played = _play(
+                    game,
+                    data.spread,
+                    replications=_scaled(name, scale),
+                    workers=workers,
+                    progress=progress,
+                )
                 games.append({"kind": data.kind, "game": name, **played})
     return {"data": facts, "games": games}
+
+
+def real_data_replications(scale: float) -> int:
+    """Return how many replications `real_data_table` simulates; 0 if nothing is imported."""
+    games = [
+        name
+        for data in imported()
+        for name in REPLICATIONS
+        if name == "real clients" or data.kind == "ratings"
+    ]
+    return len(_plays_of_an_example()) * sum(_scaled(name, scale) for name in games)
+
+
+def _scaled(game: str, scale: float) -> int:
+    return max(2, round(REPLICATIONS[game] * scale))
 
 
 def real_data_fingerprint(scale: float) -> str:
@@ -210,7 +234,6 @@ def real_data_fingerprint(scale: float) -> str:
     contents = [
         (data.kind, hashlib.sha256(data.file.read_bytes()).hexdigest()) for data in imported()
     ]
-    example = Exact(local_means=np.eye(3), noise=Gaussian(NOISE))
     plays = [
         (
             play.variant.label,
@@ -219,10 +242,14 @@ def real_data_fingerprint(scale: float) -> str:
             repr(play.variant.assume),
             play.variant.max_phases,
         )
-        for play in plays_of(example, 0.5)
+        for play in _plays_of_an_example()
     ]
     settings = [SEED, HORIZON, NOISE, SAMPLE, MOST_VALUES, RESAMPLED, REPLICATIONS]
     return hashed([contents, plays, settings, scale])
+
+
+def _plays_of_an_example() -> list[Play]:
+    return plays_of(Exact(local_means=np.eye(3), noise=Gaussian(NOISE)), 0.5)
 
 
 def _facts(data: Imported, means: FloatArray, ratings: Exact | None) -> dict[str, Any]:
@@ -236,7 +263,14 @@ def _facts(data: Imported, means: FloatArray, ratings: Exact | None) -> dict[str
     return found
 
 
-def _play(game: Exact, spread: float, *, replications: int, workers: int | None) -> dict[str, Any]:
+def _play(
+    game: Exact,
+    spread: float,
+    *,
+    replications: int,
+    workers: int | None,
+    progress: Progress | None,
+) -> dict[str, Any]:
     # Room for 20 phases with all groups, however many there are.
     horizon = max(HORIZON, 20 * _PULLS * game.table.shape[1])
     rows: list[dict[str, Any]] = []
@@ -249,6 +283,7 @@ def _play(game: Exact, spread: float, *, replications: int, workers: int | None)
             seed=SEED,
             grid_points=1,
             workers=workers,
+            progress=progress,
         )
         rows = [_row(play, run) for play, run in zip(plays, runs, strict=True)]
     return {

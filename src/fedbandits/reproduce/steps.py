@@ -1,0 +1,194 @@
+"""Where a reproduction stands: which part is being made, and how long the rest may take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+COSTS: dict[str, tuple[float, float]] = {
+    "fig3": (2.0, 7.0),
+    "fig3-theory": (0.5, 8.0),
+    "fig4": (0.5, 0.5),
+    "fig4-theory": (0.5, 3.0),
+    "fig5": (0.5, 0.5),
+    "fig5-theory": (0.5, 1.0),
+    "fig6": (0.5, 2.0),
+    "fig6-equal": (0.5, 1.5),
+    "fig6-theory": (0.5, 3.5),
+    # Of a matrix that is imported; without one there is nothing to simulate.
+    "movielens": (0.1, 35.0),
+    "fig7": (3.0, 0.0),
+    "fig8": (0.5, 1.5),
+    "fig8-theory": (0.5, 4.5),
+    "theory": (3.0, 8.0),
+    "scaling": (2.0, 4.0),
+    "claims": (2.0, 75.0),
+}
+"""Seconds that a part takes on two cores: in any case, and for all replications of its file."""
+
+# How many seconds of the table count as much as what was measured.
+_TRUST = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Where a reproduction stands.
+
+    Parameters
+    ----------
+    part : str
+        What is being made or was made last.
+    state : str
+        "running", "done", or "as it was" when an earlier run had made it.
+    number, parts : int
+        Which part this is, from 1, and how many there are.
+    replications, all_replications : int
+        How many replications of the part are done, and of how many; 0 where that is not known.
+    passed, left : float
+        Seconds since the beginning, and about how many are left.
+    share : float
+        How much of the whole is done, from 0 to 1.
+    """
+
+    part: str
+    state: Literal["running", "done", "as it was"]
+    number: int
+    parts: int
+    replications: int
+    all_replications: int
+    passed: float
+    left: float
+    share: float
+
+
+Watch: TypeAlias = Callable[[Step], None]
+"""Told where a reproduction stands, whenever that changes."""
+
+
+class Part:
+    """A part that is being made.
+
+    Parameters
+    ----------
+    all_replications : int
+        How many it has; 0 where that is not known.
+    changed : callable
+        Called as replications are done.
+    """
+
+    def __init__(self, all_replications: int, changed: Callable[[], None]) -> None:
+        self.all_replications = all_replications
+        self.replications = 0
+        self.reused = False
+        self._changed = changed
+
+    def progress(self, _: str, done: int) -> None:
+        """Count replications; simulations call this."""
+        self.replications += done
+        self._changed()
+
+    @property
+    def share(self) -> float:
+        """How much of it is done."""
+        return min(1.0, self.replications / self.all_replications) if self.all_replications else 0.0
+
+
+class Steps:
+    """Tells where a reproduction stands, part by part.
+
+    What is left is what the remaining parts are expected to cost, times how much longer than
+    expected everything has taken so far.
+
+    Parameters
+    ----------
+    costs : mapping of str to float
+        The parts, in order, and about how many seconds each takes.
+    watch : callable
+        What is told.
+    clock : callable
+        Seconds, from any beginning.
+
+    Examples
+    --------
+    >>> seconds = iter(range(0, 100, 10))
+    >>> told = []
+    >>> steps = Steps({"a": 5.0, "b": 20.0}, told.append, clock=lambda: next(seconds))
+    >>> with steps.part("a", replications=100) as part:
+    ...     part.progress("a variant", 50)
+    >>> [(step.state, step.replications, step.passed, round(step.left)) for step in told]
+    [('running', 0, 10, 25), ('running', 50, 20, 32), ('done', 50, 30, 35)]
+    """
+
+    def __init__(
+        self,
+        costs: Mapping[str, float],
+        watch: Watch,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._costs = dict(costs)
+        self._watch = watch
+        self._clock = clock
+        self._begin = clock()
+        self._number = 0
+        self._gone = 0.0  # of the costs, with what was reused
+        self._expected = 0.0  # of the costs, without
+        self._spent = 0.0
+
+    @contextmanager
+    def part(self, name: str, *, replications: int = 0) -> Iterator[Part]:
+        """Make a part: what simulates calls its ``progress``, what reads back sets ``reused``.
+
+        Parameters
+        ----------
+        name : str
+            Of the part.
+        replications : int
+            How many it has; 0 where that is not known.
+        """
+        self._number += 1
+        cost = self._costs[name]
+        begin = self._clock()
+
+        def tell(state: Literal["running", "done", "as it was"], now: float, share: float) -> None:
+            ran = share if state != "as it was" else 0.0
+            took = now - begin if ran else 0.0
+            pace = (_TRUST + self._spent + took) / (_TRUST + self._expected + cost * ran)
+            whole = sum(self._costs.values())
+            gone = self._gone + cost * share
+            step = Step(
+                part=name,
+                state=state,
+                number=self._number,
+                parts=len(self._costs),
+                replications=part.replications,
+                all_replications=part.all_replications,
+                passed=now - self._begin,
+                left=pace * (whole - gone),
+                share=gone / whole,
+            )
+            if state != "running":
+                self._gone = gone
+                self._expected += cost * ran
+                self._spent += took
+            self._watch(step)
+
+        part = Part(replications, lambda: tell("running", self._clock(), part.share))
+        tell("running", begin, 0.0)
+        yield part
+        tell("as it was" if part.reused else "done", self._clock(), 1.0)
+
+
+def cost_of(part: str, scale: float) -> float:
+    """Return about how many seconds a part takes, for a part of its replications.
+
+    Examples
+    --------
+    >>> cost_of("claims", 1.0), cost_of("claims", 0.0)
+    (77.0, 2.0)
+    """
+    always, replications = COSTS[part]
+    return always + scale * replications
