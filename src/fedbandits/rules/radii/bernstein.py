@@ -22,26 +22,28 @@ class BernsteinRadius:
 
     On [0, 1] an outcome of rate q has a variance of at most min(q, 1 − q, 1/4): at 2 % a twelfth of
     the 1/4 that σ = 1/2 stands for. k goes when best − k ≥ :math:`\sqrt{2 V L} + w L`, where w is
-    the weight of the heaviest pull, :math:`V = V_k + V_l` with :math:`V_k = \min(r_k w, \eta / 4)
-    + v_c`, η and :math:`v_c` the factors of pulls and clients, and :math:`r_k` an upper bound on
-    min(μ, 1 − μ) from the estimate itself.
+    the weight of the heaviest pull, :math:`V = V_k + V_l` with :math:`V_k = \min(r_k u, \eta / 4)
+    + v_c`, η and :math:`v_c` the factors of pulls and clients, :math:`r_k` an upper bound on
+    min(μ, 1 − μ) from the estimate itself, and u = η if clients are drawn independently of each
+    other, else w (which is no smaller, and the same where all have pulled as often).
 
     Guarantee: P(the best arm is ever dropped) ≤ δ, for any number of phases, if outcomes lie in
     the range and σ_c bounds the spread.
 
     Derivation: given a client's rate q, Bennett's inequality bounds the logarithm of the moment
-    generating function of a centred pull of weight :math:`w_m` by :math:`q(1-q)\,\varphi(\lambda
-    w_m)`, :math:`\varphi(x) = e^x - 1 - x \le x^2 / (2(1 - x/3))`, and :math:`q(1-q) \le q`. As
-    :math:`\varphi(x) / x^2` grows with x, all pulls together have at most :math:`c \bar q`, with
-    :math:`c = \varphi(\lambda w) / w` and :math:`\bar q` the average rate of the clients that are
-    in. The average of :math:`\exp(\lambda (\bar q - \mu) + c \bar q)` is at most :math:`\exp(c
-    \mu + (\lambda + c)^2 v_c / 2)`. Comparing power series, its logarithm is at most
-    :math:`\lambda^2 (\mu w + v_c) / (2 (1 - \lambda w))`: sub-gamma, so an estimate is off by more
-    than :math:`\sqrt{2 (\mu w + v_c) L} + w L` with probability at most :math:`\exp(-L)` on either
+    generating function of its n centred pulls of weight :math:`w_m` by :math:`q(1-q)\,c_m`,
+    :math:`c_m = n \varphi(\lambda w_m)`, :math:`\varphi(x) = e^x - 1 - x \le x^2 / (2(1 - x/3))`,
+    and :math:`q(1-q) \le q`. With the client's weight :math:`W = n w_m`, the average over q of
+    :math:`\exp(\lambda W (q - \mu) + c_m q)` is at most :math:`\exp(c_m \mu + (\lambda W +
+    c_m)^2 \sigma_c^2 / 2)`. Comparing power series, the sum over independent clients is at most
+    :math:`\lambda^2 (\mu \eta + v_c) / (2 (1 - \lambda w))`. In a finite population this fails:
+    the clients of high rates may be those with the fewest pulls, and once everyone is in nothing
+    of that is in :math:`v_c`. But :math:`\varphi(x) / x^2` grows with x, so :math:`c_m \le W
+    \varphi(\lambda w) / w`, the sum over clients depends on their average rate alone, and the same
+    follows with w in place of η. Either is sub-gamma, so an estimate is off by more than
+    :math:`\sqrt{2 (\mu u + v_c) L} + w L` with probability at most :math:`\exp(-L)` on either
     side. Solved for μ that bounds μ, and for 1 − outcome 1 − μ, hence :math:`r_k`; :math:`q(1-q)
-    \le 1/4` gives η/4 in place of μw; for two independent arms variances add. With η in place of w
-    the proof would fail in a finite population: its clients of high rates may be those with the
-    fewest pulls, and nothing of that is in :math:`v_c` once everyone is in. Half of δ goes to
+    \le 1/4` gives η/4 in place of μu; for two independent arms variances add. Half of δ goes to
     the 2 K bounds on rates, half to the K − 1 comparisons, each shared out over phases by
     :math:`6 / (\pi^2 p^2)`. Under any dependence between arms V and w double (Cauchy-Schwarz).
 
@@ -103,19 +105,29 @@ class BernsteinRadius:
         low, high = self.range
         log = self._log(known, 2 * known.n_arms)
         heaviest = known.heaviest_pull
+        pulls = known.pull_factor if known.independent_clients else heaviest
         clients = known.client_variance / (high - low) ** 2
         rates = np.clip((known.estimates - low) / (high - low), 0.0, 1.0)
         bounds = []
         for rate in (rates, 1.0 - rates):
             start = rate + heaviest * log
-            root = np.sqrt((log * heaviest) ** 2 + 2.0 * log * (heaviest * start + clients))
-            bounds.append(start + log * heaviest + root)
-        pulls = np.minimum(np.minimum(*bounds) * heaviest, known.pull_factor / 4)
-        return np.asarray(pulls + clients)
+            root = np.sqrt((log * pulls) ** 2 + 2.0 * log * (pulls * start + clients))
+            bounds.append(start + log * pulls + root)
+        rated = np.minimum(np.minimum(*bounds) * pulls, known.pull_factor / 4)
+        return np.asarray(rated + clients)
 
     def _width(self, known: PhaseStatistics, one: FloatArray, other: FloatArray) -> FloatArray:
         low, high = self.range
         log = self._log(known, max(known.n_arms - 1, 1))
         twice = 1.0 if self.dependence == "independent" else 2.0
         root = np.sqrt(2.0 * twice * (one + other) * log)
-        return np.asarray((high - low) * (root + twice * known.heaviest_pull * log))
+        return np.asarray((high - low) * (root + twice * _heaviest_of_all(known) * log))
+
+
+def _heaviest_of_all(known: PhaseStatistics) -> FloatArray:
+    """Return the weight of the heaviest pull of any active arm: that of a pair is no heavier."""
+    own = known.heaviest_pull
+    if np.ndim(own) == 0 or own.shape[-1] == 1:
+        return own
+    among = np.where(known.active, own, 0.0).max(axis=-1, keepdims=True)
+    return np.asarray(np.maximum(own, among))

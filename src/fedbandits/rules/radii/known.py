@@ -38,6 +38,8 @@ class PhaseStatistics:
         spread evenly over clients.
     client_means : array, shape (..., arms, clients), optional
         The mean of every client, for rules that need them one by one.
+    independent_clients : bool
+        Whether clients are drawn independently of each other; not so from a finite population.
     """
 
     phase: int | IntArray
@@ -50,6 +52,7 @@ class PhaseStatistics:
     pull_factor: FloatArray
     heaviest_pull: FloatArray
     client_means: FloatArray | None = None
+    independent_clients: bool = False
 
     @property
     def variance(self) -> FloatArray:
