@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fedbandits.experiments.files import load_experiment, read_experiment
     from fedbandits.experiments.results import Results
     from fedbandits.loopback import play
+    from fedbandits.planning.plan import Plan, plan
     from fedbandits.problems import (
         Approximate,
         Bernoulli,
@@ -67,6 +68,7 @@ _HOMES = {
     "fedbandits.experiments.files": ("load_experiment", "read_experiment"),
     "fedbandits.experiments.results": ("Results",),
     "fedbandits.loopback": ("play",),
+    "fedbandits.planning.plan": ("Plan", "plan"),
     "fedbandits.problems": (
         "Approximate",
         "Bernoulli",
@@ -137,6 +139,7 @@ __all__ = [
     "PairedTRadius",
     "PairwiseRadius",
     "PaperRadius",
+    "Plan",
     "ProtocolError",
     "Results",
     "Schedule",
@@ -149,6 +152,7 @@ __all__ = [
     "best_arm",
     "gap",
     "load_experiment",
+    "plan",
     "play",
     "read_experiment",
     "simulate",

@@ -17,6 +17,7 @@ import typer
 
 from fedbandits.cli.data import app as data_app
 from fedbandits.cli.interrupt import RunInterruptedError, interruptible
+from fedbandits.cli.plan import plan
 from fedbandits.cli.reproduce import reproduce
 from fedbandits.errors import FedbanditsError, InputError
 
@@ -35,6 +36,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+app.command()(plan)
 app.command()(reproduce)
 app.add_typer(data_app)
 
@@ -98,6 +100,8 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
         load_experiment(file), replications=replications, seed=seed, fidelity=fidelity
     )
     experiment.check()
+    if not quiet:
+        _print_doubts(experiment)
     with (
         interruptible("nothing was written"),
         nullcontext() if out is None else open_output(out) as output,
@@ -126,6 +130,7 @@ def check(file: File) -> None:
     typer.echo(f"{file}: valid")
     for variant, fidelity in zip(experiment.variants, fidelities, strict=True):
         typer.echo(f"  {variant.label}: {variant.algorithm.name}, fidelity {fidelity}")
+    _print_doubts(experiment)
 
 
 @app.command()
@@ -139,6 +144,13 @@ def bounds(file: File) -> None:
 
     experiment = load_experiment(file)
     _print(Console(), bounds_table(experiment.title, bounds_of(experiment)))
+
+
+def _print_doubts(experiment: Experiment) -> None:
+    """Say which assumptions do not hold: the run goes on, since the user may know better."""
+    for variant, found in zip(experiment.variants, experiment.doubts(), strict=True):
+        for doubt in found:
+            typer.echo(f"warning: {variant.label}: {doubt}", err=True)
 
 
 def _changed(

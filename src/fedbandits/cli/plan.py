@@ -1,0 +1,182 @@
+"""``fedbandits plan``: what a comparison will take, before anything is run."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedbandits.cli.interrupt import interruptible
+from fedbandits.errors import InputError
+
+if TYPE_CHECKING:
+    from fedbandits.planning.plan import Plan
+    from fedbandits.planning.search import Progress
+
+
+def plan(  # noqa: PLR0917 - options of a command, all of them named
+    arms: Annotated[
+        int | None, typer.Option("--arms", "-k", help="How many arms are compared.")
+    ] = None,
+    gap: Annotated[
+        float | None, typer.Option(help="The smallest difference between arms that matters.")
+    ] = None,
+    noise: Annotated[
+        float | None, typer.Option(help="σ: how one observation scatters around a client's mean.")
+    ] = None,
+    spread: Annotated[
+        float | None, typer.Option(help="σ_c: how clients' means scatter around the global mean.")
+    ] = None,
+    clients: Annotated[
+        int | None,
+        typer.Option(
+            help="How many clients exist, if the answer is for them alone.",
+            show_default="unlimited",
+        ),
+    ] = None,
+    cost: Annotated[float, typer.Option(help="C: what a client's report costs.")] = 1.0,
+    delta: Annotated[
+        float | None,
+        typer.Option(help="The error probability.", show_default="0.05, or 1/T with a horizon"),
+    ] = None,
+    horizon: Annotated[
+        int | None,
+        typer.Option(help="T: how many slots there are.", show_default="until it is decided"),
+    ] = None,
+    means: Annotated[
+        str | None,
+        typer.Option(
+            help="The means that you expect, such as 0.70,0.75,0.79, instead of --arms and --gap.",
+            show_default="the hardest case: all others one gap below the best",
+        ),
+    ] = None,
+    pilot: Annotated[
+        Path | None,
+        typer.Option(
+            help="A CSV file to estimate noise and spread from: client, arm, value; or client, arm,"
+            " count, mean, sd."
+        ),
+    ] = None,
+    pulls: Annotated[
+        str | None, typer.Option(help="f(p) of your own, to be compared with the best.")
+    ] = None,
+    admissions: Annotated[
+        str | None, typer.Option(help="g(p) of your own, to be compared with the best.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write plan.json, pictures and report.html here."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the plan as JSON, and nothing else.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of the simulations.")] = 0,
+    workers: Annotated[int, typer.Option("--workers", "-w", min=1, help="Processes.")] = 1,
+) -> None:
+    """Say how many clients, pulls and phases it takes to find the best arm, and with which f and g.
+
+    Nothing is run but simulations: hundreds of schedules are tried in seconds.
+    """
+    from fedbandits.experiments.output import open_output  # noqa: PLC0415 - after --help
+    from fedbandits.planning.plan import plan as make_plan  # noqa: PLC0415 - likewise
+
+    with (
+        interruptible("nothing was written"),
+        nullcontext() if out is None else open_output(out) as folder,
+    ):
+        with _progress() as progress:
+            made = make_plan(
+                n_arms=arms,
+                gap=gap,
+                noise=noise,
+                spread=spread,
+                means=None if means is None else _numbers(means),
+                clients=clients,
+                communication_cost=cost,
+                delta=delta,
+                horizon=horizon,
+                pilot=pilot,
+                pulls=pulls,
+                admissions=admissions,
+                seed=seed,
+                workers=workers,
+                progress=progress,
+            )
+        if folder is not None:
+            from fedbandits.planning.page import write_plan  # noqa: PLC0415 - heavy
+
+            write_plan(made, folder)
+    if as_json:
+        typer.echo(json.dumps(made.as_dict(), indent=2, allow_nan=False, ensure_ascii=False))
+        return
+    _print(made)
+    if out is not None:
+        typer.echo(f"report: {out / 'report.html'}")
+
+
+def _numbers(text: str) -> list[float]:
+    """Return the means of a list, separated by commas or spaces."""
+    found = []
+    for number, word in enumerate(text.replace(",", " ").split()):
+        try:
+            value = float(word)
+        except ValueError:
+            value = math.nan
+        if math.isnan(value):
+            raise InputError(
+                f"means[{number}]", f'"{word}" is not a number; write --means 0.70,0.75,0.79'
+            )
+        found.append(value)
+    return found
+
+
+def _print(made: Plan) -> None:
+    from rich.console import Console  # noqa: PLC0415 - after --help
+
+    from fedbandits.planning.text import conditions, plan_table  # noqa: PLC0415 - likewise
+
+    console = Console()
+    width = min(console.width, 100) if console.is_terminal else 100
+    for line in made.answer():
+        typer.echo(fill(line, width, break_on_hyphens=False) + "\n")
+    if made.feasible:
+        # A pipe has no width of its own, and 80 columns would break the numbers.
+        console.width = console.width if console.is_terminal else 140
+        console.print(plan_table(made), "")
+    typer.echo(fill(conditions(), width, break_on_hyphens=False))
+
+
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """Yield what a search calls as it goes on; on a terminal it is a bar on standard error."""
+    from rich.console import Console  # noqa: PLC0415 - after --help
+    from rich.progress import (  # noqa: PLC0415 - likewise
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+    )
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("schedules"),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def report(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+
+        yield report

@@ -1,0 +1,192 @@
+"""Schedules that a plan may suggest, and a rough forecast of each that needs no simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from fedbandits.planning.question import Question
+from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb
+from fedbandits.rules.arrays import FloatArray, IntArray
+from fedbandits.rules.statistics import client_factor, pull_factor
+
+MOST_PHASES = 40
+"""Schedules that are foreseen to take more phases are not considered."""
+
+
+class Shape(Enum):
+    """How a schedule goes on from its first phase."""
+
+    CONSTANT = "constant"
+    GROWING = "growing"
+    DOUBLING = "doubling"
+
+    def expression(self, first: int) -> str:
+        """Return the schedule that begins with so many.
+
+        Examples
+        --------
+        >>> [shape.expression(20) for shape in Shape], Shape.DOUBLING.expression(2)
+        (['20', '20*p', '20*2^(p-1)'], '2^p')
+        """
+        if self is Shape.CONSTANT:
+            return str(first)
+        if self is Shape.GROWING:
+            return "p" if first == 1 else f"{first}*p"
+        if first in (1, 2):
+            return "2^(p-1)" if first == 1 else "2^p"
+        return f"{first}*2^(p-1)"
+
+    def factors(self, n_phases: int) -> FloatArray:
+        """Return what each phase has of what the first one has."""
+        phases = np.arange(1.0, n_phases + 1)
+        if self is Shape.CONSTANT:
+            return np.ones(n_phases)
+        return phases if self is Shape.GROWING else 2.0 ** (phases - 1)
+
+
+PULLS_SHAPES = (Shape.CONSTANT, Shape.DOUBLING)
+ADMISSIONS_SHAPES = (Shape.CONSTANT, Shape.GROWING, Shape.DOUBLING)
+"""The shapes that are tried for f and for g."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """Schedules f and g by their shapes and first values.
+
+    Parameters
+    ----------
+    pulls, admissions : int
+        f(1) and g(1).
+    pulls_shape, admissions_shape : Shape
+        How they go on; no shape of admissions is Fed1-UCB: all clients play from the start.
+
+    Examples
+    --------
+    >>> candidate = Candidate(pulls=100, admissions=2, admissions_shape=Shape.DOUBLING)
+    >>> candidate.f, candidate.g, candidate.name
+    ('100', '2^p', 'fed2-ucb')
+    """
+
+    pulls: int
+    admissions: int
+    pulls_shape: Shape = Shape.CONSTANT
+    admissions_shape: Shape | None = Shape.CONSTANT
+
+    @property
+    def name(self) -> str:
+        """The algorithm."""
+        return Fed1Ucb.name if self.admissions_shape is None else Fed2Ucb.name
+
+    @property
+    def f(self) -> str:
+        """The pulls schedule."""
+        return self.pulls_shape.expression(self.pulls)
+
+    @property
+    def g(self) -> str | None:
+        """The admissions schedule; None where all clients play from the start."""
+        shape = self.admissions_shape
+        return None if shape is None else shape.expression(self.admissions)
+
+    def algorithm(self, question: Question) -> Algorithm:
+        """Return the algorithm with these schedules and the certified radius."""
+        return scheduled(question, self.f, self.g)
+
+
+def scheduled(question: Question, pulls: str, admissions: str | None) -> Algorithm:
+    """Return Fed2-UCB with these schedules, or Fed1-UCB where there is none of admissions."""
+    if admissions is None:
+        return Fed1Ucb(pulls=pulls, radius=question.radius)
+    return Fed2Ucb(
+        pulls=pulls, admissions=admissions, radius=question.radius, weights=question.weights
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What candidates would come to if estimates were exactly the means; infinite if undecided."""
+
+    regret: FloatArray
+    phases: FloatArray
+    slots: FloatArray
+
+
+def foresee(question: Question, candidates: Sequence[Candidate]) -> Foreseen:
+    """Return a forecast for candidates of the same shapes.
+
+    An arm goes in the first phase in which its gap is at least the width. Estimates scatter, so
+    that this is rough; it says where a search has to look.
+
+    Examples
+    --------
+    >>> from fedbandits.planning.question import with_means
+    >>> means = [0.70, 0.71, 0.72, 0.73, 0.74, 0.75, 0.76, 0.765, 0.77, 0.79]
+    >>> game = with_means(means, noise=0.5, spread=0.02, delta=1e-6)
+    >>> paper = Candidate(pulls=100, admissions=2, admissions_shape=Shape.DOUBLING)
+    >>> foresee(game, [paper]).regret.round(-2), foresee(game, [paper]).phases
+    (array([9600.]), array([8.]))
+    """
+    (shapes,) = {(c.pulls_shape, c.admissions_shape) for c in candidates}
+    phases = np.arange(1, MOST_PHASES + 1)
+    pulls = _column([c.pulls for c in candidates]) * shapes[0].factors(MOST_PHASES)
+    newcomers = _column([c.admissions for c in candidates])
+    if shapes[1] is None:
+        newcomers = newcomers * (phases == 1)
+    else:
+        newcomers = newcomers * shapes[1].factors(MOST_PHASES)
+    clients = np.cumsum(newcomers, axis=1)
+    if question.population is not None:
+        clients = np.minimum(clients, question.population)
+        newcomers = np.diff(clients, axis=1, prepend=0.0)
+    width = _widths(question, np.cumsum(pulls, axis=1), newcomers, clients, phases)
+    # Up to which phase every rival plays: (candidates, rivals), counted from 0.
+    gaps = np.sort(question.gaps)[1:]
+    kinds, copies = np.unique(gaps, return_counts=True)
+    out = width[:, np.newaxis, :] <= kinds[:, np.newaxis]
+    last = np.where(out.any(axis=-1), out.argmax(axis=-1), MOST_PHASES - 1)
+    decided = out.any(axis=-1).all(axis=-1)
+    rows = np.arange(len(candidates))[:, np.newaxis]
+    played = np.cumsum(clients * pulls, axis=1)[rows, last]
+    slots = np.cumsum(pulls, axis=1)[rows, last]
+    end = last.max(axis=1)
+    reports = np.cumsum(clients, axis=1)[rows[:, 0], end]
+    regret = (played * kinds * copies).sum(axis=1) + question.communication_cost * reports
+    lasts = (slots * copies).sum(axis=1) + slots.max(axis=1)
+    return Foreseen(
+        regret=np.where(decided, regret, np.inf),
+        phases=np.where(decided, end + 1.0, np.inf),
+        slots=np.where(decided, lasts, np.inf),
+    )
+
+
+def _column(values: Sequence[int]) -> FloatArray:
+    return np.array(values, dtype=np.float64)[:, np.newaxis]
+
+
+def _widths(
+    question: Question,
+    pulls_so_far: FloatArray,
+    newcomers: FloatArray,
+    clients: FloatArray,
+    phases: IntArray,
+) -> FloatArray:
+    """Return the width between two arms after every phase, shape (candidates, phases)."""
+    before = np.pad(pulls_so_far, ((0, 0), (1, 0)))[:, :-1]
+    # (candidates, phase now, phase of admission); cohorts to come have pulled nothing.
+    counts = np.maximum(pulls_so_far[:, :, np.newaxis] - before[:, np.newaxis, :], 0.0)
+    sizes = newcomers[:, np.newaxis, :]
+    if question.population is None:
+        of_one = question.spread**2 + question.noise**2 / np.where(counts > 0, counts, np.inf)
+        with np.errstate(divide="ignore"):
+            known = np.where(counts > 0, sizes / of_one, 0.0).sum(axis=-1)
+        variance = 1.0 / known
+    else:
+        variance = question.noise**2 * pull_factor(counts, sizes)
+        variance = variance + question.spread**2 * client_factor(clients, question.population)
+    rivals = question.n_arms - 1
+    log = np.log(rivals * np.pi**2 / (6.0 * question.delta)) + 2.0 * np.log(phases)
+    return np.asarray(np.sqrt(4.0 * variance * log))

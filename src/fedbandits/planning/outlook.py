@@ -1,0 +1,223 @@
+"""What a schedule will come to: the distribution of a simulated game, in a few numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from fedbandits.errors import InputError
+from fedbandits.planning.candidates import scheduled
+from fedbandits.planning.question import Question
+from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.phased import PhasedRule
+from fedbandits.simulation.game import Outcome
+from fedbandits.simulation.simulator import Variant, build_rules, simulate_all
+
+LAST_PHASE = 200
+"""Games that go on longer are called undecided."""
+
+RANGE = (0.05, 0.95)
+"""The quantiles between which nine games of ten end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """A quantity over replications.
+
+    Parameters
+    ----------
+    mean, stderr : float
+        What to expect, and how exactly the simulation knows it.
+    low, high : float
+        Nine of ten games end up between them.
+    """
+
+    mean: float
+    stderr: float
+    low: float
+    high: float
+
+    @classmethod
+    def over(cls, values: FloatArray | IntArray) -> Expected | None:
+        """Return the quantity over replications; None where there are none.
+
+        Examples
+        --------
+        >>> Expected.over(np.arange(101.0)).high
+        95.0
+        """
+        if values.size == 0:
+            return None
+        spread = float(values.std(ddof=1)) if values.size > 1 else 0.0
+        low, high = (float(value) for value in np.quantile(values, RANGE))
+        return cls(
+            mean=float(values.mean()), stderr=spread / math.sqrt(values.size), low=low, high=high
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What to expect of a schedule.
+
+    Parameters
+    ----------
+    pulls, admissions : str
+        f and g; no g is all clients from the start.
+    algorithm : str
+        By its name in experiment files.
+    regret, exploration, communication : Expected
+        Up to the horizon; without one, up to the decision, over the games that get there.
+    clients, phases : Expected
+        Admitted and played.
+    slots : Expected, optional
+        Until the decision, over the games that are decided: as many pulls a client makes that is
+        in from the start.
+    pulls_of_arm : Expected
+        Of one arm that stays to the end, by a client that is in from the start.
+    pulls_in_all : Expected
+        By all clients together, of all arms, until the decision.
+    reports : Expected
+        Messages from clients to the server: one a client and phase.
+    wrong_rate, undecided_rate : float
+        Games that lose the best arm, and that end with several. Where all other arms are equal, a
+        game that has lost the best one may never end.
+    replications : int
+        How many games were simulated.
+    """
+
+    pulls: str
+    admissions: str | None
+    algorithm: str
+    regret: Expected
+    exploration: Expected
+    communication: Expected
+    clients: Expected
+    phases: Expected
+    slots: Expected | None
+    pulls_of_arm: Expected
+    pulls_in_all: Expected
+    reports: Expected
+    wrong_rate: float
+    undecided_rate: float
+    replications: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it ready for JSON."""
+        return asdict(self)
+
+
+def ended(question: Question, outcome: Outcome) -> BoolArray:
+    """Return which games have an end: with a horizon all of them, otherwise the decided ones."""
+    if question.horizon is not None:
+        return np.ones(outcome.winner.size, dtype=np.bool_)
+    return np.asarray(outcome.winner >= 0)
+
+
+def look_ahead(
+    question: Question,
+    pulls: str,
+    admissions: str | None,
+    *,
+    replications: int,
+    seed: int,
+    workers: int | None = 1,
+) -> Outlook:
+    """Simulate a schedule, with random draws that no search has seen.
+
+    Whoever picks the best of many by their simulated regrets picks some luck as well: the numbers
+    of a plan come from draws of their own.
+
+    Parameters
+    ----------
+    question : Question
+        The game.
+    pulls, admissions : str
+        f and g; no g is all clients from the start.
+    replications, seed, workers : int
+        As in `fedbandits.simulate_all`.
+    """
+    algorithm = scheduled(question, pulls, admissions)
+    variant = Variant(
+        label=f"f = {pulls}",
+        problem=question.problem("plan: outlook"),
+        algorithm=algorithm,
+        communication_cost=question.communication_cost,
+        max_phases=LAST_PHASE,
+    )
+    try:
+        (run,) = simulate_all(
+            [variant],
+            horizon=question.horizon,
+            replications=replications,
+            seed=seed,
+            grid_points=1,
+            workers=workers,
+            trace=True,
+        )
+    except InputError as error:
+        # There is one variant, and nobody who plans has numbered it.
+        raise InputError(error.where.removeprefix("variants[0]."), error.problem) from None
+    outcome = run.outcome
+    over = ended(question, outcome)
+    if over.mean() < 0.5:
+        raise InputError(
+            "pulls",
+            f"f = {pulls} with g = {admissions} decides {over.sum():,} of {replications:,} games "
+            f"within {LAST_PHASE} phases; pull more, or admit more clients",
+        )
+    each, members = _phases(variant, question.horizon, int(outcome.phases.max()))
+    if outcome.trace is None:
+        raise TypeError("a trace was asked for")
+    trace = outcome.trace
+    if not len(trace):  # a phase that does not fit into the horizon leaves none
+        trace = np.full((1, replications, question.n_arms), np.nan)
+    playing = (~np.isnan(trace)).sum(axis=-1)[: len(each) - 1]
+    in_all = (playing * (each * members)[1:, np.newaxis]).sum(axis=0)
+    decided = outcome.winner >= 0
+    best = int(np.argmax(question.means))
+    last = np.maximum(outcome.phases, 1) - 1
+    gone = np.isnan(trace[last, np.arange(replications), best]) & (outcome.phases > 0)
+    lost = np.where(decided, outcome.winner != best, gone)
+    return Outlook(
+        pulls=pulls,
+        admissions=admissions,
+        algorithm=algorithm.name,
+        regret=_over(outcome.total[over]),
+        exploration=_over(outcome.exploration[over]),
+        communication=_over(outcome.communication[over]),
+        clients=_over(outcome.clients[over]),
+        phases=_over(outcome.phases[over]),
+        slots=Expected.over(outcome.decision_slot[decided]),
+        pulls_of_arm=_over(np.cumsum(each)[outcome.phases[over]]),
+        pulls_in_all=_over(in_all[over]),
+        reports=_over(np.cumsum(members)[outcome.phases[over]]),
+        wrong_rate=float(lost.mean()),
+        undecided_rate=float((~decided & ~lost).mean()),
+        replications=replications,
+    )
+
+
+def _phases(variant: Variant, horizon: int | None, last: int) -> tuple[FloatArray, FloatArray]:
+    """Return pulls of an arm and clients by phase, from phase 0, in which there are none.
+
+    Schedules do not depend on what is observed: a phase is the same in all games.
+    """
+    ((rule, _),) = build_rules([variant], horizon)
+    if not isinstance(rule, PhasedRule):
+        raise TypeError("a slot rule has no phases")
+    pulls, clients, capped = [0], [0], False
+    for phase in range(1, last + 1):
+        newcomers, capped = rule.admit(phase, clients[-1], capped)
+        clients.append(clients[-1] + newcomers)
+        pulls.append(rule.pulls(phase))
+    return np.array(pulls, dtype=np.float64), np.array(clients, dtype=np.float64)
+
+
+def _over(values: FloatArray | IntArray) -> Expected:
+    found = Expected.over(values)
+    if found is None:  # pragma: no cover - there is at least one replication
+        raise ValueError("no replications")
+    return found

@@ -1,0 +1,174 @@
+"""The page of a plan, and the folder it is in."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from fedbandits.experiments.figures import image
+from fedbandits.experiments.report.glossary import WORDS
+from fedbandits.experiments.report.markup import definitions
+from fedbandits.experiments.report.shell import html_page, live_figure
+from fedbandits.planning.detection import POWER
+from fedbandits.planning.figures import (
+    gap_figure,
+    gap_page_figure,
+    map_figure,
+    map_page_figure,
+    planned_pulls,
+    regret_map,
+)
+from fedbandits.planning.plan import Plan
+from fedbandits.planning.text import ASSUMPTIONS, cells, columns
+
+_MAP_CAPTION = """Expected regret for first values of f and g around the best (the star), every
+cell simulated with the same random draws; the brighter, the less. Grey: not decided, or too many
+phases. Colours end at four times the least regret. Where a wide area is bright the choice matters
+little."""
+
+
+def write_plan(plan: Plan, folder: Path) -> None:
+    """Write plan.json, the pictures and report.html."""
+    text = json.dumps(plan.as_dict(), indent=2, allow_nan=False, ensure_ascii=False)
+    (folder / "plan.json").write_text(text + "\n", encoding="utf-8")
+    images = {"smallest-gap.png": image(gap_figure(plan))}
+    found = regret_map(plan)
+    if found is not None:
+        images["regret-map.png"] = image(map_figure(found))
+    for name, content in images.items():
+        (folder / name).write_bytes(content)
+    (folder / "report.html").write_text(plan_html(plan, images), encoding="utf-8")
+
+
+def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
+    """Return the plan as one page that needs no network.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to show.
+    images : dict
+        The still pictures: ``smallest-gap.png``, and ``regret-map.png`` if there is one.
+    """
+    question = plan.question
+    live: dict[str, Any] = {"gap": gap_page_figure(plan)}
+    first, *rest = plan.answer()
+    said = "\n".join(f"<p>{escape(line)}</p>" for line in (first, *rest))
+    sections = [("In short", said)]
+    if columns(plan):
+        sections.append(("What to expect", _table(plan)))
+    found = regret_map(plan)
+    if found is not None and "regret-map.png" in images:
+        live["map"] = map_page_figure(found)
+        row, column = found.best
+        alt = (
+            "Map of expected regret over pulls and admissions; the least is at "
+            f"{found.pulls[row]:,} pulls and {found.admissions[column]:,} new clients."
+        )
+        shown = live_figure("map", images["regret-map.png"], alt=alt, caption=_MAP_CAPTION)
+        sections.append(("Regret over f and g", shown))
+    sections += [
+        (
+            "The smallest gap you can detect",
+            live_figure(
+                "gap", images["smallest-gap.png"], alt=_gap_alt(plan), caption=_gap_caption(plan)
+            ),
+        ),
+        (
+            "What this rests on",
+            f"<p>The error probability δ = {question.delta:.3g} holds if</p>\n<ul>"
+            + "".join(f"<li>{_sub(assumption)}</li>" for assumption in ASSUMPTIONS)
+            + "</ul>\n<p>The numbers of this page come from simulated games with normal noise and "
+            f"spread; the suggested schedule was simulated anew after it was chosen among "
+            f"{len(plan.searched.tried):,}. Seed {plan.seed}.</p>",
+        ),
+        ("The question", definitions(_asked(plan))),
+        ("How to read this", definitions(WORDS)),
+    ]
+    return html_page(
+        title=f"A plan for {question.n_arms} arms and a gap of {question.gap:.4g}",
+        byline="Planned with fedbandits, before anything is run",
+        sections=sections,
+        figures=live,
+    )
+
+
+def _table(plan: Plan) -> str:
+    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name, _ in columns(plan))
+    rows = "\n".join(
+        f'<tr><th scope="row">{escape(name.strip())}</th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in others)
+        + "</tr>"
+        for name, *others in cells(plan)
+    )
+    return f"""<p>Means, and in brackets where nine of ten games end.</p>
+<div class="scroll" role="region" aria-label="What to expect" tabindex="0">
+<table class="plain">
+<thead><tr><th scope="col"></th>{heads}</tr></thead>
+<tbody>
+{rows}
+</tbody>
+</table>
+</div>"""
+
+
+def _sub(text: str) -> str:
+    return escape(text).replace("σ_c", "σ<sub>c</sub>")
+
+
+def _gap_caption(plan: Plan) -> str:
+    return (
+        f"The smallest gap that is found with a probability of {100 * POWER:.0f}&nbsp;% in one"
+        " look, against the number of clients. Solid: each client pulls each arm"
+        f" {planned_pulls(plan):,.0f} times. Dotted: as often as one likes. The dot is where the"
+        " solid curve for an unlimited population meets the wanted gap. For an unlimited population"
+        " only more clients help in the end; of a finite one nobody is left to be wrong about when"
+        " all are in."
+    )
+
+
+def _gap_alt(plan: Plan) -> str:
+    found, n = plan.feasibility, plan.question.population
+    said = (
+        f"Curves of the smallest detectable gap against clients; a gap of {plan.question.gap:.4g} "
+        f"takes at least {found.clients_unlimited:,} clients of an unlimited population"
+    )
+    if n is None or found.clients_finite is None:
+        return f"{said}."
+    return f"{said}, or {found.clients_finite:,} of {n:,}."
+
+
+def _asked(plan: Plan) -> list[tuple[str, str]]:
+    question, pilot = plan.question, plan.pilot
+    hardest = ": the best, and all others exactly one gap below it"
+    facts = [
+        ("arms", f"{question.n_arms:,}{hardest if question.least_favourable else ''}"),
+        ("gap", f"{question.gap:.4g}, from the best mean to the next"),
+        ("noise", f"σ = {question.noise:.4g}"),
+        ("spread", f"σ<sub>c</sub> = {question.spread:.4g}"),
+        (
+            "clients",
+            "unlimited"
+            if question.population is None
+            else f"{question.population:,}, and the answer is for them alone",
+        ),
+        ("communication cost", f"{question.communication_cost:g} a client and phase"),
+        ("error probability", f"{question.delta:.3g}"),
+        (
+            "horizon",
+            "none: the game ends with the decision"
+            if question.horizon is None
+            else f"{question.horizon:,} slots",
+        ),
+    ]
+    if not question.least_favourable:
+        facts.insert(1, ("means", ", ".join(f"{mean:g}" for mean in question.means)))
+    if pilot is not None:
+        ends = [
+            f"{name} {found.estimate:.4g} (95&nbsp;% interval {found.low:.4g} to {found.high:.4g})"
+            for name, found in (("noise", pilot.noise), ("spread", pilot.spread))
+        ]
+        facts.append(("pilot data", f"{'; '.join(ends)}; the plan uses the upper ends"))
+    return facts

@@ -1,0 +1,263 @@
+"""The plan: what a comparison of arms will take, and how to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedbandits.errors import InputError
+from fedbandits.experiments.output import open_output
+from fedbandits.planning.candidates import scheduled
+from fedbandits.planning.detection import POWER, Feasibility, feasibility, gap_table
+from fedbandits.planning.outlook import Outlook, look_ahead
+from fedbandits.planning.pilot import Pilot, read_pilot
+from fedbandits.planning.question import Question, least_favourable, with_means
+from fedbandits.planning.search import Progress, Searched, map_table, search
+from fedbandits.problems.approximate import Approximate
+from fedbandits.rules.algorithms import Algorithm
+
+REPLICATIONS = 1000
+"""Games behind the numbers of a plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Plan:
+    """What to run, and what to expect of it.
+
+    Parameters
+    ----------
+    question : Question
+        What was asked.
+    feasibility : Feasibility
+        Whether the gap can be found at all.
+    searched : Searched
+        The schedules that were tried.
+    suggested : Outlook, optional
+        The best schedule and what to expect of it; None if nothing decides.
+    others : tuple of Outlook
+        The best with all clients at once or with gradual admission, whichever is not suggested.
+    yours : Outlook, optional
+        The schedule that was given, if one was.
+    pilot : Pilot, optional
+        What noise and spread were estimated from.
+    seed : int
+        Of the simulations.
+    """
+
+    question: Question
+    feasibility: Feasibility
+    searched: Searched
+    suggested: Outlook | None
+    others: tuple[Outlook, ...] = ()
+    yours: Outlook | None = None
+    pilot: Pilot | None = None
+    seed: int = 0
+
+    @property
+    def feasible(self) -> bool:
+        """Whether there is a schedule that decides."""
+        return self.suggested is not None
+
+    def problem(self) -> Approximate:
+        """Return the game that is planned for."""
+        return self.question.problem()
+
+    def algorithm(self) -> Algorithm:
+        """Return the algorithm with the schedules that are suggested."""
+        if self.suggested is None:
+            raise InputError("plan", "nothing is suggested: no schedule finds this gap")
+        return scheduled(self.question, self.suggested.pulls, self.suggested.admissions)
+
+    def answer(self) -> list[str]:
+        """Return the plan in plain words, a sentence or two a line."""
+        from fedbandits.planning.text import answer  # noqa: PLC0415 - it needs this module
+
+        return answer(self)
+
+    def table(self) -> str:
+        """Return the numbers as plain text."""
+        from fedbandits.planning.text import table_text  # noqa: PLC0415 - likewise
+
+        return table_text(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything, ready for JSON."""
+        from fedbandits.planning.text import ASSUMPTIONS, answer  # noqa: PLC0415 - likewise
+
+        suggested = self.suggested
+        pulls = 1.0 if suggested is None else max(1.0, suggested.pulls_of_arm.mean)
+        return {
+            "answer": answer(self),
+            "assumptions": list(ASSUMPTIONS),
+            "question": self.question.as_dict(),
+            "pilot": None if self.pilot is None else self.pilot.as_dict(),
+            "feasible": self.feasible,
+            "power": POWER,
+            "feasibility": self.feasibility.as_dict(self.question.population),
+            "suggested": None if suggested is None else suggested.as_dict(),
+            "others": [other.as_dict() for other in self.others],
+            "yours": None if self.yours is None else self.yours.as_dict(),
+            "schedules_tried": len(self.searched.tried),
+            "map": map_table(self.searched),
+            "smallest_gap": gap_table(self.question, pulls),
+            "seed": self.seed,
+        }
+
+    def write(self, directory: str | Path) -> None:
+        """Write plan.json, the two pictures and report.html, all or nothing."""
+        from fedbandits.planning.page import write_plan  # noqa: PLC0415 - heavy
+
+        with open_output(Path(directory)) as folder:
+            write_plan(self, folder)
+
+
+def plan(
+    *,
+    n_arms: int | None = None,
+    gap: float | None = None,
+    noise: float | None = None,
+    spread: float | None = None,
+    means: Sequence[float] | None = None,
+    clients: int | None = None,
+    communication_cost: float = 1.0,
+    delta: float | None = None,
+    horizon: int | None = None,
+    pilot: str | Path | None = None,
+    pulls: str | int | None = None,
+    admissions: str | int | None = None,
+    replications: int = REPLICATIONS,
+    seed: int = 0,
+    workers: int | None = 1,
+    progress: Progress | None = None,
+) -> Plan:
+    """Plan a comparison of arms: clients, pulls, phases, regret, and the best f and g.
+
+    Parameters
+    ----------
+    n_arms : int, optional
+        K; with ``means`` or ``pilot`` it is known from there.
+    gap : float, optional
+        Δ, the smallest difference that matters. All other arms are taken to be exactly so far below
+        the best one, which is the hardest case.
+    noise, spread : float, optional
+        σ and σ_c, as true bounds; from ``pilot`` where they are missing.
+    means : sequence of float, optional
+        The means that are expected, instead of the hardest case.
+    clients : int, optional
+        N, if only these clients exist and the answer is for them alone. Unlimited by default.
+    communication_cost : float
+        C, what a client's report costs, in units of regret.
+    delta : float, optional
+        δ, the error probability; 0.05 by default, 1/T with a horizon.
+    horizon : int, optional
+        T, if the game goes on to a known end; without one it ends with the decision.
+    pilot : str or Path, optional
+        A CSV file to estimate noise and spread from; see `fedbandits.planning.pilot`.
+    pulls, admissions : schedule, optional
+        f and g of your own, to be compared with the best.
+    replications : int
+        Games behind the numbers.
+    seed : int
+        Not negative; the same seed gives the same plan.
+    workers : int, optional
+        Processes; None is all cores, which pays off for a hundred arms and more.
+    progress : callable, optional
+        Called as the search goes on.
+
+    Examples
+    --------
+    >>> import fedbandits as fb
+    >>> found = fb.plan(n_arms=3, gap=0.1, noise=0.5, spread=0.1, clients=200, delta=0.05)
+    >>> found.feasible, found.feasibility.within_reach, found.feasibility.clients_finite
+    (True, True, 35)
+    """
+    if replications < 2:
+        raise InputError("replications", f"{replications} games say nothing; simulate at least 2")
+    if seed < 0:
+        raise InputError("seed", f"{seed} is below 0; give a whole number from 0")
+    if (pulls is None) != (admissions is None):
+        raise InputError(
+            "pulls" if pulls is None else "admissions",
+            "is missing; a schedule of your own has both, f and g",
+        )
+    measured = None if pilot is None else read_pilot(pilot)
+    question = _question(
+        n_arms=n_arms,
+        gap=gap,
+        noise=noise,
+        spread=spread,
+        means=means,
+        population=clients,
+        communication_cost=communication_cost,
+        delta=delta,
+        horizon=horizon,
+        pilot=measured,
+    )
+
+    def look(pulls: str, admissions: str | None) -> Outlook:
+        return look_ahead(
+            question, pulls, admissions, replications=replications, seed=seed, workers=workers
+        )
+
+    yours = None
+    if pulls is not None and admissions is not None:
+        # First, so that what is wrong with it is said before the search.
+        yours = look(str(pulls), str(admissions))
+    searched = search(question, seed=seed, workers=workers, progress=progress)
+    best = searched.best
+    others = [c for c in (searched.best_at_once, searched.best_gradual) if c not in (None, best)]
+    return Plan(
+        question=question,
+        feasibility=feasibility(question),
+        searched=searched,
+        suggested=None if best is None else look(best.f, best.g),
+        others=tuple(look(other.f, other.g) for other in others if other is not None),
+        yours=yours,
+        pilot=measured,
+        seed=seed,
+    )
+
+
+def _question(
+    *,
+    n_arms: int | None,
+    gap: float | None,
+    noise: float | None,
+    spread: float | None,
+    means: Sequence[float] | None,
+    delta: float | None,
+    horizon: int | None,
+    pilot: Pilot | None,
+    **others: Any,
+) -> Question:
+    """Return the question, with what is missing filled in or asked for."""
+    if delta is not None and horizon is not None:
+        raise InputError(
+            "delta", "is 1/T where there is a horizon; give one of the two, delta or horizon"
+        )
+    if delta is None:
+        delta = 0.05 if horizon is None or horizon < 2 else 1.0 / horizon
+    if pilot is not None:
+        # The upper ends: a plan with too little noise or spread promises too much.
+        noise = pilot.noise.high if noise is None else noise
+        spread = pilot.spread.high if spread is None else spread
+        n_arms = pilot.arms if n_arms is None and means is None else n_arms
+    for name, value in (("noise", noise), ("spread", spread)):
+        if value is None:
+            raise InputError(name, "is missing; give a bound, or pilot data to estimate it from")
+    settings = {
+        "noise": noise, "spread": spread, "delta": delta, "horizon": horizon, **others
+    }  # fmt: skip
+    if means is not None:
+        if gap is not None:
+            raise InputError("gap", "is known from the means; give one of the two")
+        if n_arms is not None and n_arms != len(means):
+            raise InputError("arms", f"{n_arms} arms and {len(means)} means; give one of the two")
+        return with_means(means, **settings)
+    if n_arms is None:
+        raise InputError("arms", "is missing; how many arms are compared?")
+    if gap is None:
+        raise InputError("gap", "is missing; which difference between arms matters to you?")
+    return least_favourable(n_arms=n_arms, gap=gap, **settings)
