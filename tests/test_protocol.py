@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import pickle
+import statistics
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
@@ -624,6 +625,7 @@ def test_squares_that_were_asked_for_are_needed_and_must_be_finite() -> None:
     assert server.receive(update()) is Rejection.SHAPE
     assert server.receive(update(squares=(0.5, 0.5))) is Rejection.SHAPE
     assert server.receive(update(squares=(0.5, 0.5, math.inf))) is Rejection.NOT_FINITE
+    assert server.receive(update(squares=(0.5, 0.5, -0.1))) is Rejection.NOT_FINITE
     assert server.receive(update(squares=(0.5, 0.5, 0.6))) is None
 
 
@@ -666,8 +668,20 @@ def test_a_client_reports_squares_when_asked_to() -> None:
     pull = Counting()
     sent = Client("alice", pull).play(assignment(release=Release(squares=True)))
     first, last = pull.given[:10], pull.given[10:]
-    wanted = [math.fsum(x * x for x in first) / 10, 0.0, math.fsum(x * x for x in last) / 4]
-    assert sent.squares == pytest.approx(wanted, rel=1e-14)
+    wanted = [9 * statistics.variance(first), 0.0, 3 * statistics.variance(last)]
+    assert sent.squares == pytest.approx(wanted, rel=1e-13)
+    plain = Client("alice", Counting()).play(assignment())
+    assert plain.means == sent.means
+
+
+def test_squares_do_not_cancel_far_from_zero_nor_over_many_pieces() -> None:
+    total = 2 * MOST_AT_ONCE + 5
+    sent = Client("alice", lambda _, n: [1e8 + i % 2 for i in range(n)]).play(
+        assignment(pulls=(total, 0, 1), release=Release(squares=True))
+    )
+    ones = total // 2
+    wanted = (ones * (total - ones) / total, 0.0, 0.0)
+    assert sent.squares == pytest.approx(wanted, rel=1e-7)
 
 
 def test_a_client_asked_again_repeats_its_update_without_pulling() -> None:
@@ -753,7 +767,8 @@ def test_many_pulls_are_asked_for_in_bounded_pieces(n_parts: int, rest: int) -> 
     assert len(asked) == n_parts + (rest > 0)
     assert sent.counts == (0, total, 0)
     assert sent.means == (0.0, (total // 2) / total, 0.0)
-    assert sent.squares == sent.means
+    ones = total // 2
+    assert sent.squares == pytest.approx((0.0, ones * (total - ones) / total, 0.0), rel=1e-9)
 
 
 BAD_PULLS: dict[str, Callable[[int], Any]] = {

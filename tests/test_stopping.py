@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import fedbandits as fb
-from fedbandits.errors import InputError
+from fedbandits.errors import InputError, ProtocolError
 from fedbandits.experiments.files import read_experiment
 from fedbandits.problems.problem import best_arm, gap, gaps
-from fedbandits.protocol import PhaseClosed
+from fedbandits.protocol import PhaseClosed, Server, Update, answer_of
 from fedbandits.protocol.messages import Reason
 from fedbandits.rules.phased import LONGEST_HORIZON, Beliefs
 from fedbandits.simulation.game import Game
@@ -146,6 +147,61 @@ def test_a_tolerance_ends_games_sooner_and_never_changes_who_is_dropped() -> Non
     assert (tolerant.outcome.phases <= exact.outcome.phases).all()
     assert tolerant.outcome.phases.mean() < exact.outcome.phases.mean()
     assert np.isin(tolerant.outcome.winner, (1, 2)).all()
+
+
+# The answer --------------------------------------------------------------------------------------
+
+
+def test_the_intervals_of_an_answer_hold_together_as_often_as_they_say() -> None:
+    problem = game(means=[0.3, 0.6, 0.9], noise=fb.Gaussian(0.3), spread=fb.Gaussian(0.1))
+    rule = certified(pulls=5).rule(Beliefs(n_arms=3, horizon=None, noise=0.3, spread=0.1))
+    played = Game(
+        problem=problem,
+        rule=rule,
+        communication_cost=1.0,
+        seed=7,
+        grid=make_grid(None, 10),
+        memory_limit=2**30,
+    )
+    missed, games, narrowest = 0, 300, np.inf
+    for replication in range(games):
+        found = answer_of(play_logged(played, rule, replication), level=0.2)
+        inside = [
+            low <= mean <= high
+            for (low, high), mean in zip(found.intervals.values(), problem.means, strict=True)
+        ]
+        missed += not all(inside)
+        narrowest = min(narrowest, *(high - low for low, high in found.intervals.values()))
+    assert stats.binomtest(missed, games, 0.2, alternative="greater").pvalue > 0.001
+    # And they say something: the gap is 0.3.
+    assert narrowest < 0.3
+
+
+def test_an_answer_says_who_is_left_and_why_in_words() -> None:
+    rule = certified(epsilon=0.1).rule(Beliefs(n_arms=2, horizon=None, noise=0.01, spread=0.001))
+    server = Server(rule, arms=["old", "new"])
+    with pytest.raises(ProtocolError, match="before the first phase"):
+        answer_of(server)
+    server.open(["a", "b"])
+    for client in ("a", "b"):
+        update = Update(
+            header=server.header, phase=1, client=client, counts=(20, 20), means=(0.50, 0.501)
+        )
+        assert server.receive(update) is None
+    server.close()
+    found = answer_of(server, level=0.1)
+    assert found.survivors == ("old", "new")
+    assert found.winner == "new"
+    words = found.words()
+    assert "After 1 phase with 2 clients it is over" in words
+    assert "differ by no more than the tolerance" in words
+    assert "with a probability of 90 %" in words
+    log = np.log(2 * 2 * np.pi**2 / (6 * 0.1))
+    width = np.sqrt(2 * log * (0.01**2 / 40 + 0.001**2 / 2))
+    low, high = found.intervals["new"]
+    assert (low, high) == pytest.approx((0.501 - width, 0.501 + width))
+    with pytest.raises(InputError, match="between 0 and 1"):
+        answer_of(server, level=1.0)
 
 
 # The lowest mean ---------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from fedbandits.errors import InputError, nearest
 from fedbandits.rules.levels import Level, LevelLike, as_level
 from fedbandits.rules.radii import RADII, PaperRadius, Radius
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
+from fedbandits.simulation.simulator import Told, as_told
 
 T = TypeVar("T")
 
@@ -111,6 +112,7 @@ _FROM_FILES: dict[Any, Callable[[Any], Any]] = {
     PaperRadius: paper_radius_from,
     LevelLike: level_from,
     LevelLike | None: level_from,
+    Told | None: lambda value: as_told(value, ""),
     tuple[float, float]: pair_from,
 }
 """How a field of a type is read where it is not a plain number, word or list."""

@@ -99,6 +99,8 @@ def describe_problem(problem: Problem) -> dict[str, Any]:
             }
         case _:
             return {"model": problem.model, "means": problem.means.tolist()}
+    if isinstance(problem, Exact) and problem.weights is not None:
+        table["client_weights"] = [float(weight) for weight in problem.weights]
     if problem.goal != "max":
         table["goal"] = problem.goal
     if problem.population is not None and not isinstance(problem, Exact):

@@ -78,6 +78,7 @@ class _ExactTable(StrictTable):
     local_means: list[list[float]] | None = None
     observations: list[list[list[float]]] | None = None
     noise: dict[str, Any]
+    client_weights: list[float] | None = None
     goal: str = "max"
 
 
@@ -240,7 +241,16 @@ def _approximate(table: Mapping[str, Any], name: str) -> Problem:
 
 
 def _exact(table: Mapping[str, Any], name: str) -> Problem:
-    checked = _validated(_ExactTable, table, "")
+    try:
+        return _given(_validated(_ExactTable, table, ""), name)
+    except InputError as error:
+        if error.where.startswith("weights"):
+            raise InputError(f"client_{error.where}", error.problem) from None
+        raise
+
+
+def _given(checked: _ExactTable, name: str) -> Problem:
+    goal, weights = as_goal(checked.goal), checked.client_weights
     if checked.noise.get("law") == Empirical.law:
         if checked.local_means is not None:
             raise InputError("local_means", "empirical noise has the means of its observations")
@@ -249,14 +259,14 @@ def _exact(table: Mapping[str, Any], name: str) -> Problem:
         if len(checked.noise) > 1:
             extra = next(key for key in checked.noise if key != "law")
             raise InputError(f"noise.{extra}", "is not a key of empirical noise")
-        return Exact.from_observations(checked.observations, name=name, goal=as_goal(checked.goal))
+        return Exact.from_observations(checked.observations, name=name, goal=goal, weights=weights)
     if checked.observations is not None:
         raise InputError("observations", 'only goes with noise = { law = "empirical" }')
     if checked.local_means is None:
         raise InputError("local_means", "is missing; give a row for every client")
     noise = _law(checked.noise, _NOISE_LAWS, "noise")
     return Exact(
-        local_means=checked.local_means, noise=noise, name=name, goal=as_goal(checked.goal)
+        local_means=checked.local_means, noise=noise, name=name, goal=goal, weights=weights
     )
 
 

@@ -37,6 +37,8 @@ def guarantee(rule: PhasedRule | SlotRule) -> str:
     """
     if isinstance(rule, SlotRule):
         return "none about the arm it ends on; its regret grows as the logarithm of the horizon"
+    if rule.noise is None or rule.spread is None:
+        return "none in finite samples: it estimates noise or spread from what it decides on"
     radius, arms = rule.radius, ""
     if getattr(radius, "dependence", "any") == "independent":
         arms = ", if arms are independent"

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.errors import InputError
+from fedbandits.errors import LARGEST, InputError
 from fedbandits.problems.laws import Empirical, NoiseLaw
 from fedbandits.problems.problem import LocalModels, Sources, as_goal, checked_means
 from fedbandits.rules.arrays import FloatArray
@@ -17,7 +17,11 @@ from fedbandits.rules.phased import Goal
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Exact:
-    """The exact model of the paper: M fixed clients, μ_k the mean of their local means.
+    r"""The exact model of the paper: M fixed clients, μ_k the mean of their local means.
+
+    With weights :math:`a_m` that sum to 1 it is :math:`\mu_k = \sum_m a_m \mu_{k,m}`: what is best
+    for these clients, each counted by its traffic, say. Means, gaps and regret are then of these
+    μ_k; a slot still costs :math:`M (\mu_* - \mu_k)`.
 
     An algorithm that admits only some of them takes them in a random order, new in every
     replication.
@@ -32,6 +36,9 @@ class Exact:
         What the random streams are keyed by.
     goal : {"max", "min"}
         Whether the best arm has the highest or the lowest mean.
+    weights : sequence of float, optional
+        How much each client counts, one a row: positive, in any unit. Equal ones are the same as
+        none, and are kept as None.
 
     Examples
     --------
@@ -39,6 +46,9 @@ class Exact:
     >>> game = Exact(local_means=[[0.2, 0.9], [0.7, 0.2]], noise=Gaussian(0.5))
     >>> game.means, best_arm(game)
     (array([0.45, 0.55]), 1)
+    >>> busy = Exact(local_means=[[0.2, 0.9], [0.7, 0.2]], noise=Gaussian(0.5), weights=[1, 3])
+    >>> busy.means, best_arm(busy)
+    (array([0.575, 0.375]), 0)
     """
 
     model: ClassVar[str] = "exact"
@@ -49,6 +59,7 @@ class Exact:
     noise: NoiseLaw
     name: str = "problem"
     goal: Goal = "max"
+    weights: Sequence[float] | FloatArray | None = None
 
     def __post_init__(self) -> None:
         as_goal(self.goal)
@@ -65,6 +76,8 @@ class Exact:
         table.setflags(write=False)
         object.__setattr__(self, "local_means", table)
         self.noise.check_means(float(table.min()), float(table.max()), "local_means")
+        if self.weights is not None:
+            object.__setattr__(self, "weights", _unequal(self.weights, len(rows)))
 
     @classmethod
     def from_observations(
@@ -73,6 +86,7 @@ class Exact:
         *,
         name: str = "problem",
         goal: Goal = "max",
+        weights: Sequence[float] | FloatArray | None = None,
     ) -> Exact:
         """Return the game of clients who draw from their own lists of values.
 
@@ -84,10 +98,12 @@ class Exact:
             What the random streams are keyed by.
         goal : {"max", "min"}
             Whether the best arm has the highest or the lowest mean.
+        weights : sequence of float, optional
+            How much each client counts.
         """
         noise = Empirical.of(observations)
         rows = noise.cell_means().reshape(len(observations), -1)
-        return cls(local_means=rows, noise=noise, name=name, goal=goal)
+        return cls(local_means=rows, noise=noise, name=name, goal=goal, weights=weights)
 
     @property
     def table(self) -> FloatArray:
@@ -95,9 +111,18 @@ class Exact:
         return np.asarray(self.local_means)
 
     @property
+    def shares(self) -> FloatArray | None:
+        """a_m: the weights, summing to 1; None where each client counts the same."""
+        if self.weights is None:
+            return None
+        weights = np.asarray(self.weights)
+        return np.asarray(weights / weights.sum())
+
+    @property
     def means(self) -> FloatArray:
-        """μ_k: the average over the clients."""
-        return np.asarray(self.table.mean(axis=0))
+        """μ_k: the average over the clients, each by its weight."""
+        shares = self.shares
+        return np.asarray(self.table.mean(axis=0) if shares is None else shares @ self.table)
 
     @property
     def population(self) -> int:
@@ -122,8 +147,28 @@ class Exact:
         """Return the game of one player whose local means are the global ones."""
         noise = self.noise
         if isinstance(noise, Empirical):
-            noise = noise.pooled(self.table.shape[1])
+            noise = noise.pooled(self.table.shape[1], self.shares)
         return Exact(local_means=[self.means], noise=noise, name=self.name, goal=self.goal)
+
+
+def _unequal(weights: Sequence[float] | FloatArray, n_clients: int) -> FloatArray | None:
+    """Return weights of clients as an array that nobody can write to; None if they are equal."""
+    found = np.array(weights, dtype=np.float64)
+    if found.shape != (n_clients,):
+        raise InputError(
+            "weights", f"{found.size} weights for {n_clients} clients; give one for every row"
+        )
+    for m, weight in enumerate(found.tolist()):
+        if not 1 / LARGEST <= weight <= LARGEST:
+            raise InputError(
+                f"weights[{m}]",
+                f"{weight:g} is not a positive number; leave out the row of a client that does not"
+                " count",
+            )
+    if (found == found[0]).all():
+        return None
+    found.setflags(write=False)
+    return found
 
 
 class _InRandomOrder:
@@ -140,6 +185,6 @@ class _InRandomOrder:
         rows = self.order[start : self.given]
         means = np.ascontiguousarray(self.table[rows].T)
         if not self.empirical:
-            return LocalModels(means)
+            return LocalModels(means, rows=rows)
         n_arms = self.table.shape[1]
-        return LocalModels(means, rows * n_arms + np.arange(n_arms)[:, np.newaxis])
+        return LocalModels(means, rows * n_arms + np.arange(n_arms)[:, np.newaxis], rows)

@@ -71,6 +71,20 @@ class NoiseLaw(Law, Protocol):
         """
         ...
 
+    def phase_moments(
+        self,
+        rng: np.random.Generator,
+        pulls: int,
+        means: FloatArray,
+        cells: IntArray | None,
+        out: FloatArray | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return `phase_sums`, the same to the last bit, and sums of squares around their means.
+
+        Both are from their exact joint law.
+        """
+        ...
+
 
 class SpreadLaw(Law, Protocol):
     """How local means scatter around the global mean."""
@@ -142,6 +156,20 @@ class Gaussian:
         sums *= float(pulls)
         return sums
 
+    def phase_moments(
+        self,
+        rng: np.random.Generator,
+        pulls: int,
+        means: FloatArray,
+        cells: IntArray | None,
+        out: FloatArray | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return normal sums and, independent of them, squares: σ² times chi-square."""
+        sums = self.phase_sums(rng, pulls, means, cells, out)
+        if pulls == 1:
+            return sums, np.zeros(means.shape)
+        return sums, self.sigma**2 * rng.chisquare(pulls - 1, means.shape)
+
     def support(self, mean: float) -> tuple[float, float]:
         """Return the whole line, or the mean alone when there is no spread."""
         return (mean, mean) if self.sigma == 0 else (-math.inf, math.inf)
@@ -202,6 +230,18 @@ class Uniform:
         """Refuse: see ``sums_in_closed_form``."""
         raise InputError("noise", 'a sum of uniforms has no closed form; use fidelity = "pulls"')
 
+    def phase_moments(
+        self,
+        rng: np.random.Generator,
+        pulls: int,
+        means: FloatArray,
+        cells: IntArray | None,
+        out: FloatArray | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Refuse: see ``sums_in_closed_form``."""
+        sums = self.phase_sums(rng, pulls, means, cells, out)
+        return sums, sums
+
     def support(self, mean: float) -> tuple[float, float]:
         """Return the mean ± √3 σ."""
         half = math.sqrt(3.0) * self.sigma
@@ -258,6 +298,18 @@ class Bernoulli:
     ) -> FloatArray:
         """Return binomial sums."""
         return rng.binomial(pulls, means).astype(np.float64)
+
+    def phase_moments(
+        self,
+        rng: np.random.Generator,
+        pulls: int,
+        means: FloatArray,
+        cells: IntArray | None,
+        out: FloatArray | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return binomial sums s, and squares s(n − s)/n, which they determine."""
+        sums = self.phase_sums(rng, pulls, means, cells, out)
+        return sums, sums * (pulls - sums) / pulls
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -343,9 +395,17 @@ class Empirical:
         """Return the mean of every cell."""
         return np.asarray(self.probabilities @ self.support)
 
-    def pooled(self, n_arms: int) -> Empirical:
-        """Return the law of one client who draws every value from a client at random."""
-        shares = self.probabilities.reshape(-1, n_arms, self.support.size).mean(axis=0)
+    def pooled(self, n_arms: int, weights: FloatArray | None = None) -> Empirical:
+        """Return the law of one client who draws every value from a client at random.
+
+        Clients are drawn with these probabilities, equal ones by default.
+        """
+        by_client = self.probabilities.reshape(-1, n_arms, self.support.size)
+        if weights is None:
+            shares = by_client.mean(axis=0)
+        else:
+            shares = np.tensordot(weights, by_client, axes=1)
+            shares /= shares.sum(axis=-1, keepdims=True)  # they add up to 1 but for rounding
         return Empirical(self.support, shares, self.sizes.reshape(-1, n_arms).sum(axis=0))
 
     def proxy(self, means: FloatArray) -> float:
@@ -385,6 +445,20 @@ class Empirical:
         """Return sums of multinomial draws."""
         times = rng.multinomial(pulls, self.probabilities[_given(cells)])
         return np.asarray(times @ self.support, dtype=np.float64)
+
+    def phase_moments(
+        self,
+        rng: np.random.Generator,
+        pulls: int,
+        means: FloatArray,
+        cells: IntArray | None,
+        out: FloatArray | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return sums and squares of multinomial draws."""
+        times = rng.multinomial(pulls, self.probabilities[_given(cells)])
+        sums = np.asarray(times @ self.support, dtype=np.float64)
+        apart = self.support - sums[..., np.newaxis] / pulls
+        return sums, np.asarray((times * apart**2).sum(axis=-1))
 
 
 def _given(cells: IntArray | int | None) -> IntArray | int:

@@ -30,10 +30,13 @@ class LocalModels:
         Local means μ_{k,m}.
     cells : array of int, shape (arms, clients), optional
         Which cells of an empirical law they are.
+    rows : array of int, shape (clients,), optional
+        Which of the given clients they are, where clients are given.
     """
 
     means: FloatArray
     cells: IntArray | None = None
+    rows: IntArray | None = None
 
 
 class ClientSampler(Protocol):

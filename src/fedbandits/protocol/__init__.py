@@ -1,5 +1,6 @@
 """The protocol, sans-IO: messages, the server machine, the client machine, the log."""
 
+from fedbandits.protocol.answer import Answer, answer_of
 from fedbandits.protocol.client import Client, ClientState, Pull
 from fedbandits.protocol.log import (
     Log,
@@ -23,6 +24,7 @@ from fedbandits.protocol.messages import (
 from fedbandits.protocol.server import Server, ServerSnapshot, ServerState
 
 __all__ = [
+    "Answer",
     "Assignment",
     "Client",
     "ClientState",
@@ -43,5 +45,6 @@ __all__ = [
     "Update",
     "UpdateAccepted",
     "UpdateRejected",
+    "answer_of",
     "arms_hash",
 ]

@@ -11,6 +11,7 @@ import numpy as np
 from fedbandits.errors import InputError, ProtocolError
 from fedbandits.protocol.messages import Assignment, Decision, Header, Update
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.variance_components import merged_squares
 
 Pull: TypeAlias = Callable[[int, int], Sequence[float] | FloatArray]
 """``pull(arm, n)`` tries an arm n times and returns the n observations."""
@@ -81,7 +82,8 @@ class Client:
                 f"client {self.name}: phase {assignment.phase} after phase {self._last.phase}"
             )
         after = self._after(_Event.ASSIGNED)
-        totals = [self._total(arm, pulls) for arm, pulls in enumerate(assignment.pulls)]
+        wanted = assignment.release.squares
+        totals = [self._total(arm, pulls, wanted) for arm, pulls in enumerate(assignment.pulls)]
         counts = assignment.pulls
         update = Update(
             header=assignment.header,
@@ -89,9 +91,7 @@ class Client:
             client=self.name,
             counts=counts,
             means=tuple(s / n if n else 0.0 for (s, _), n in zip(totals, counts, strict=True)),
-            squares=tuple(q / n if n else 0.0 for (_, q), n in zip(totals, counts, strict=True))
-            if assignment.release.squares
-            else None,
+            squares=tuple(squares for _, squares in totals) if wanted else None,
         )
         self._header, self._last, self.state = assignment.header, update, after
         self._played = assignment
@@ -117,8 +117,8 @@ class Client:
         if self._header is not None and header != self._header:
             raise ProtocolError(f"client {self.name}: {header} where {self._header} is played")
 
-    def _total(self, arm: int, pulls: int) -> tuple[float, float]:
-        """Return the sum and the sum of squares of fresh observations of an arm."""
+    def _total(self, arm: int, pulls: int, wanted: bool) -> tuple[float, float]:
+        """Return the sum of fresh observations of an arm and, if wanted, that of their squares."""
         total, squares, left = 0.0, 0.0, pulls
         while left:
             n = min(left, MOST_AT_ONCE)
@@ -135,7 +135,11 @@ class Client:
                 )
             if not np.isfinite(observations).all():
                 raise InputError(where, "returned an observation that is not a finite number")
-            total += float(observations.sum())
-            squares += float(observations @ observations)
+            fresh = float(observations.sum())
+            if wanted:
+                apart = observations - fresh / n
+                before = (pulls - left, total, squares)
+                squares = float(merged_squares(before, (n, fresh, float(apart @ apart))))
+            total += fresh
             left -= n
         return total, squares

@@ -23,7 +23,7 @@ class Rejection(Enum):
     DUPLICATE = "already counted"
     SHAPE = "wrong number of arms"
     COUNTS = "counts that were not assigned"
-    NOT_FINITE = "a mean or square that is not a finite number of reasonable size"
+    NOT_FINITE = "a mean that is no finite number of reasonable size, or a square that is none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,7 +108,8 @@ class Release:
     Parameters
     ----------
     squares : bool
-        Whether sums of squares are wanted.
+        Whether sums of squares are wanted: only for a rule that estimates σ. They say more of what
+        was observed than means do, and two pulls with their sum of squares are an open book.
     """
 
     squares: bool = False
@@ -156,7 +157,8 @@ class Update:
     means : tuple of float
         Mean of these pulls; 0.0 where there were none.
     squares : tuple of float or None
-        Mean of the squared observations, when the assignment asked for it.
+        Sum of squares of these pulls around their mean, when the assignment asked for it; 0.0 where
+        there were none. Around the mean, since in a sum of raw squares what is wanted may cancel.
     clipped : int
         How many observations were clipped to the declared range.
     """

@@ -6,13 +6,13 @@ and closes the phase. Whoever moves the bytes is a driver.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
-from fedbandits.errors import LARGEST, ProtocolError
+from fedbandits.errors import LARGEST, InputError, ProtocolError
 from fedbandits.protocol.log import (
     Log,
     MemoryLog,
@@ -35,6 +35,7 @@ from fedbandits.protocol.messages import (
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.phased import PhasedRule, cut_to_fit
 from fedbandits.rules.statistics import aggregate
+from fedbandits.rules.variance_components import merged_squares
 
 
 class ServerState(Enum):
@@ -105,6 +106,27 @@ def _well_formed(update: object) -> bool:
     )
 
 
+def _counting(rule: PhasedRule, weights: Mapping[str, float] | None) -> PhasedRule:
+    """Return a rule that counts clients by these weights; where all are equal, as it is."""
+    if weights is None:
+        if rule.weights == "given":
+            raise ProtocolError("the rule counts clients by weights; give them, by name")
+        return rule
+    for client, weight in weights.items():
+        if not 1 / LARGEST <= weight <= LARGEST:
+            raise ProtocolError(f'the weight of client "{client}" is {weight}, and not positive')
+    if rule.weights != "given":
+        if len(set(weights.values())) <= 1:
+            return rule
+        try:
+            rule = rule.with_given_weights()
+        except InputError as error:
+            raise ProtocolError(str(error)) from None
+    if len(weights) != rule.population:
+        raise ProtocolError(f"{len(weights)} weights for a rule of {rule.population} clients")
+    return rule
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSnapshot:
     """All of a server's state, as plain values that compare bit for bit."""
@@ -120,6 +142,7 @@ class ServerSnapshot:
     widths: tuple[float, ...]
     counts: bytes
     reward_sums: bytes
+    squares: bytes
 
 
 class Server:
@@ -141,7 +164,11 @@ class Server:
     log : Log, optional
         Where the records go; a `MemoryLog` by default.
     release : Release, optional
-        What clients are asked to send.
+        What clients are asked to send; by default what the rule needs: sums of squares where it
+        estimates σ.
+    weights : mapping from str to float, optional
+        How much each client counts, by its name, in any unit. The answer is then for these clients,
+        weighted; the rule takes all of them at once. Equal ones are the same as none.
 
     Examples
     --------
@@ -172,15 +199,19 @@ class Server:
         epoch: int = 1,
         log: Log | None = None,
         release: Release | None = None,
+        weights: Mapping[str, float] | None = None,
     ) -> None:
         names = [str(k) for k in range(rule.n_arms)] if arms is None else list(arms)
         if len(names) != rule.n_arms:
             raise ProtocolError(f"{len(names)} arm names for a rule of {rule.n_arms} arms")
-        self.rule = rule
+        self.weights = None if weights is None else dict(weights)
+        self.rule = _counting(rule, self.weights)
         self.arms = tuple(names)
         self.header = Header(run=run, epoch=epoch, arms=arms_hash(names))
         self.log: Log = MemoryLog() if log is None else log
-        self.release = Release() if release is None else release
+        self.release = Release(squares=rule.needs_squares) if release is None else release
+        if rule.needs_squares and not self.release.squares:
+            raise ProtocolError("the rule estimates σ from sums of squares: release them")
         self.state = ServerState.READY
         self.phase = 0
         self.slots_played = 0
@@ -194,6 +225,7 @@ class Server:
         self._widths: FloatArray = np.full(rule.n_arms, np.inf)
         self._counts: IntArray = np.zeros((rule.n_arms, 0), dtype=np.int64)
         self._sums: FloatArray = np.zeros((rule.n_arms, 0))
+        self._squares: FloatArray = np.zeros((rule.n_arms, 0))
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -224,6 +256,7 @@ class Server:
             raise ProtocolError(f"{len(admitted)} new clients where the phase wants {wanted}")
         if not self._columns and not admitted:
             raise ProtocolError("the first phase needs at least one client")
+        self._check_weights(admitted, wanted)
         planned = self.rule.plan(self.phase + 1, self._active)
         fitting = cut_to_fit(planned, self.rule.slots - self.slots_played)
         assignment = Assignment(
@@ -278,12 +311,34 @@ class Server:
         arms: Sequence[str] | None = None,
         run: str = "run",
         epoch: int = 1,
+        weights: Mapping[str, float] | None = None,
     ) -> Server:
         """Return the server whose log holds these records; the rest as when it was made."""
-        server = cls(rule, arms=arms, run=run, epoch=epoch)
+        server = cls(rule, arms=arms, run=run, epoch=epoch, weights=weights)
         for record in records:
             server._commit(record)
         return server
+
+    def interval_widths(self, level: float) -> FloatArray:
+        """Return half-widths of intervals around all estimates, after the last closed phase.
+
+        They hold together, in all phases, with probability 1 − ``level`` at least; see
+        `fedbandits.rules.phased.PhasedRule.interval_widths`.
+        """
+        if self.decision is None:
+            raise ProtocolError("nothing is known before the first phase is closed")
+        counts, sums = self._counts, self._sums
+        means = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
+        components = self.rule.components(
+            counts=counts, client_means=means, squares=self._squares, active=self._active
+        )
+        return self.rule.interval_widths(
+            level,
+            phase=self.decision.phase,
+            counts=counts,
+            components=components,
+            shares=self._shares(),
+        )
 
     def snapshot(self) -> ServerSnapshot:
         """Return all of the state as values that can be compared."""
@@ -299,11 +354,32 @@ class Server:
             widths=tuple(self._widths.tolist()),
             counts=self._counts.tobytes(),
             reward_sums=self._sums.tobytes(),
+            squares=self._squares.tobytes(),
         )
 
     def _expect(self, state: ServerState, action: str) -> None:
         if self.state is not state:
             raise ProtocolError(f"cannot {action} while {self.state.value}")
+
+    def _check_weights(self, admitted: Sequence[str], wanted: int) -> None:
+        """Refuse clients that nobody gave a weight, and fewer than all where they have weights."""
+        if self.weights is None:
+            return
+        for client in admitted:
+            if client not in self.weights:
+                raise ProtocolError(
+                    f'client "{client}" has no weight; give it one, or do not admit it'
+                )
+        if self.rule.weights == "given" and len(admitted) < wanted:
+            raise ProtocolError(
+                f"{len(admitted)} clients where {wanted} have weights; all of them must play"
+            )
+
+    def _shares(self) -> FloatArray | None:
+        """Return the weights of the admitted clients, in their order."""
+        if self.weights is None or self.rule.weights != "given":
+            return None
+        return np.array([self.weights[client] for client in self._columns], dtype=np.float64)
 
     def _fault_in(self, update: Update) -> Rejection | None:
         if not _well_formed(update):
@@ -328,7 +404,8 @@ class Server:
             return Rejection.SHAPE
         if update.counts != assignment.pulls:
             return Rejection.COUNTS
-        reasonable = all(abs(value) <= LARGEST for value in update.means + squares)
+        reasonable = all(abs(value) <= LARGEST for value in update.means)
+        reasonable &= all(0 <= value <= LARGEST for value in squares)
         return None if reasonable else Rejection.NOT_FINITE
 
     def _commit(self, record: Record) -> None:
@@ -357,19 +434,27 @@ class Server:
         new = ((0, 0), (0, len(record.admitted)))
         self._counts = np.pad(self._counts, new)
         self._sums = np.pad(self._sums, new)
+        self._squares = np.pad(self._squares, new)
 
     def _decide(self) -> Decision:
-        counts, sums = self._with_reports()
+        counts, sums, squares = self._with_reports()
         means = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
         pulled = self._active & (counts > 0).any(axis=1)
+        components = self.rule.components(
+            counts=counts, client_means=means, squares=squares, active=self._active
+        )
+        shares = self._shares()
+        weights = self.rule.weights_of(counts[pulled], components=components, shares=shares)
         fresh = self._estimates.copy()
-        fresh[pulled] = aggregate(means[pulled], weights=self.rule.weights_of(counts[pulled]))
+        fresh[pulled] = aggregate(means[pulled], weights=weights)
         verdict = self.rule.decide(
             phase=self.phase,
             active=self._active,
             estimates=fresh,
             counts=counts,
             client_means=means if self.rule.radius.needs_clients else None,
+            components=components,
+            shares=shares,
         )
         left = np.flatnonzero(verdict.active)
         best = int(self.rule.best(verdict.estimates, verdict.active))
@@ -393,23 +478,25 @@ class Server:
             reason=reason,
         )
 
-    def _with_reports(self) -> tuple[IntArray, FloatArray]:
-        """Return counts and reward sums including this phase's updates, in client order."""
+    def _with_reports(self) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Return counts, reward sums and squares with this phase's updates, in client order."""
+        updates = self._reported.values()
         columns = [self._columns[client] for client in self._reported]
-        counts, sums = self._counts.copy(), self._sums.copy()
+        counts, sums, squares = self._counts.copy(), self._sums.copy(), self._squares.copy()
         if columns:
-            fresh = np.array(
-                [update.counts for update in self._reported.values()], dtype=np.int64
-            ).T
-            means = np.array(
-                [update.means for update in self._reported.values()], dtype=np.float64
-            ).T
+            fresh = np.array([update.counts for update in updates], dtype=np.int64).T
+            means = np.array([update.means for update in updates], dtype=np.float64).T
+            scatter = [update.squares for update in updates if update.squares is not None]
+            if scatter:
+                before = counts[:, columns], sums[:, columns], squares[:, columns]
+                reported = fresh, fresh * means, np.array(scatter, dtype=np.float64).T
+                squares[:, columns] = merged_squares(before, reported)
             counts[:, columns] += fresh
             sums[:, columns] += fresh * means
-        return counts, sums
+        return counts, sums, squares
 
     def _apply_closed(self, decision: Decision) -> None:
-        self._counts, self._sums = self._with_reports()
+        self._counts, self._sums, self._squares = self._with_reports()
         self._active = np.array(decision.active)
         self._estimates = np.array(decision.estimates)
         self._widths = np.array(decision.widths)

@@ -6,6 +6,7 @@ replications at once, the protocol's server for one. It reads no clock, file or 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -17,7 +18,13 @@ import numpy.typing as npt
 from fedbandits.errors import InputError
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.eliminations import best_active
-from fedbandits.rules.radii import PhaseStatistics, Radius
+from fedbandits.rules.radii import (
+    BernsteinRadius,
+    ChernoffRadius,
+    PairedTRadius,
+    PhaseStatistics,
+    Radius,
+)
 from fedbandits.rules.schedules import Schedule
 from fedbandits.rules.statistics import (
     client_factor,
@@ -27,15 +34,27 @@ from fedbandits.rules.statistics import (
     pull_factor,
     weighted_factors,
 )
+from fedbandits.rules.variance_components import (
+    FEWEST_CLIENTS,
+    VarianceComponents,
+    variance_components,
+)
 
 Weights: TypeAlias = Literal["equal", "inverse-variance"]
 """How the means of clients are averaged: each the same, or by how much is known of each."""
+
+Averaging: TypeAlias = Weights | Literal["given"]
+"""How a rule averages: as above, or by weights of the clients that its driver is given."""
 
 Target: TypeAlias = Literal["population", "clients"]
 """Whom the answer is for: future clients like these, or these clients, each the same."""
 
 Goal: TypeAlias = Literal["max", "min"]
 """Whether the best arm has the highest or the lowest mean."""
+
+# Radii in whose widths σ, or σ_c, does not stand.
+_WITHOUT_NOISE = (BernsteinRadius, ChernoffRadius, PairedTRadius)
+_WITHOUT_SPREAD = (PairedTRadius,)
 
 LONGEST_HORIZON = 10**15
 """Slots that no game may exceed, whether it has a horizon or not."""
@@ -71,20 +90,31 @@ class Beliefs:
         K.
     horizon : int, optional
         T; None where the game is only to be decided, with error probability δ.
-    noise, spread : float
-        σ and σ_c, as bounds: subgaussian variance proxies.
+    noise, spread : float or None
+        σ and σ_c, as bounds: subgaussian variance proxies. None where they are not known, and are
+        to be estimated from the clients' statistics.
     population : int, optional
         How many clients exist at all, N; None is unlimited.
     goal : {"max", "min"}
         Whether the best arm has the highest or the lowest mean.
+    min_clients : int
+        With fewer clients nothing is estimated, and nothing decided.
+    weighted : bool
+        Whether the answer is for all clients that exist, each counted by a weight of its own. The
+        weights themselves are given to whoever drives the rule.
+    bounded : bool
+        Whether σ_c is half the range of the local means, of which nothing else is known.
     """
 
     n_arms: int
     horizon: int | None
-    noise: float
-    spread: float
+    noise: float | None
+    spread: float | None
     population: int | None = None
     goal: Goal = "max"
+    min_clients: int = FEWEST_CLIENTS
+    weighted: bool = False
+    bounded: bool = False
 
     def horizon_for(self, algorithm: str) -> int:
         """Return T, which an algorithm needs."""
@@ -95,6 +125,46 @@ class Beliefs:
                 'fed1-ucb with radius = { rule = "certified", delta = 0.05 }',
             )
         return self.horizon
+
+    def noise_for(self, algorithm: str) -> float:
+        """Return σ, which an algorithm needs."""
+        if self.noise is None:
+            raise InputError(
+                "assume.noise",
+                f'"estimate" takes the statistics of many clients, and {algorithm} has none; give a'
+                " number",
+            )
+        return self.noise
+
+    def check_estimates(self, radius: Radius, weights: Weights, clients: int | None) -> None:
+        """Refuse to estimate what nobody uses, or from clients that are too few.
+
+        Parameters
+        ----------
+        radius : Radius
+            What decides.
+        weights : {"equal", "inverse-variance"}
+            How clients' means are averaged.
+        clients : int, optional
+            How many there can be at most; None is unlimited.
+        """
+        for name, told, without in (
+            ("noise", self.noise, _WITHOUT_NOISE),
+            ("spread", self.spread, _WITHOUT_SPREAD),
+        ):
+            if told is not None:
+                continue
+            if isinstance(radius, without) and weights == "equal":
+                raise InputError(
+                    f"assume.{name}",
+                    f'"estimate", and the radius "{radius.rule}" does not use it; leave it out',
+                )
+            if clients is not None and clients < self.min_clients:
+                raise InputError(
+                    f"assume.{name}",
+                    f'"estimate" takes at least {self.min_clients} clients, and there are'
+                    f" {clients}; give a number, or lower assume.min_clients",
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +246,7 @@ class PhasedRule:
 
     Parameters
     ----------
-    n_arms, horizon, noise, spread, population, goal
+    n_arms, horizon, noise, spread, population, goal, bounded, min_clients
         As in `Beliefs`.
     target : {"population", "clients"}
         Whom the answer is for. Of N clients that exist, M leave σ_c²(1/M − 1/N) open about
@@ -187,8 +257,8 @@ class PhasedRule:
         g: phase to new clients.
     radius : Radius
         How far apart estimates must be before an arm is dropped.
-    weights : {"equal", "inverse-variance"}
-        How clients' means are averaged.
+    weights : {"equal", "inverse-variance", "given"}
+        How clients' means are averaged; see `with_given_weights` for the last.
     epsilon : float
         The tolerance: an arm that is worse than the best by no more is good enough.
     player : Player
@@ -205,16 +275,18 @@ class PhasedRule:
 
     n_arms: int
     horizon: int | None
-    noise: float
-    spread: float
+    noise: float | None
+    spread: float | None
     population: int | None
     pulls: Callable[[int], int]
     admissions: Callable[[int], int]
     radius: Radius
-    weights: Weights = "equal"
+    weights: Averaging = "equal"
     epsilon: float = 0.0
     goal: Goal = "max"
+    min_clients: int = FEWEST_CLIENTS
     target: Target = "clients"
+    bounded: bool = False
     player: Player = Player.CLIENTS
     charge: Charge = Charge.PHASE
     last_phase: int | None = None
@@ -266,19 +338,161 @@ class PhasedRule:
         """
         return np.where(active, min(self.pulls(phase), self.slots), 0).astype(np.int64)
 
-    def weights_of(self, counts: npt.ArrayLike, sizes: npt.ArrayLike = 1) -> FloatArray:
-        """Return the weight of every group in an estimate; arguments as in `decide`."""
+    def with_given_weights(self) -> PhasedRule:
+        r"""Return the rule that counts every client by a weight of its own.
+
+        With weights :math:`a_m` that sum to 1 the estimate is :math:`\sum_m a_m \bar X_m`, which
+        aims at :math:`\sum_m a_m \mu_{k,m}` and has the variance proxy :math:`v = \sigma^2 \sum_m
+        a_m^2 / n_m`. All clients are in from the start, so no client term is left. What a radius
+        makes of v holds as it does for equal weights.
+        """
+        if self.population is None or self.admissions(1) < self.population:
+            raise InputError(
+                "weights",
+                "of clients need all of them from the first phase on; use fed1-ucb with all the"
+                " clients there are",
+            )
         if self.weights == "inverse-variance":
-            return inverse_variance_weights(counts, sizes, noise=self.noise, spread=self.spread)
+            raise InputError(
+                "weights", '"inverse-variance", and clients have weights of their own; use "equal"'
+            )
+        if isinstance(self.radius, PairedTRadius):
+            raise InputError(
+                "radius.rule",
+                f'"{self.radius.rule}" counts all clients the same, and they have weights; use'
+                ' "certified"',
+            )
+        return replace(self, weights="given")
+
+    @property
+    def needs_squares(self) -> bool:
+        """Whether clients are to send sums of squares."""
+        return self.noise is None
+
+    @property
+    def needs_components(self) -> bool:
+        """Whether σ or σ_c is estimated."""
+        return self.noise is None or self.spread is None
+
+    def components(
+        self,
+        *,
+        counts: npt.ArrayLike,
+        client_means: FloatArray,
+        squares: FloatArray | None,
+        active: BoolArray,
+    ) -> VarianceComponents | None:
+        """Return σ² and σ_c² as far as they are estimated, else None.
+
+        Parameters
+        ----------
+        counts, client_means, active
+            As in `decide`.
+        squares : array, shape (..., arms, clients), optional
+            Sums of squares of every client around its own mean.
+        """
+        if not self.needs_components:
+            return None
+        found = variance_components(
+            counts,
+            client_means,
+            squares,
+            active,
+            noise_variance=None if self.noise is None else self.noise**2,
+            min_clients=self.min_clients,
+        )
+        if self.spread is None:
+            return found
+        return replace(found, spread_variance=np.full_like(found.noise_variance, self.spread**2))
+
+    def _variances(
+        self, components: VarianceComponents | None
+    ) -> tuple[float | FloatArray, float | FloatArray]:
+        """Return σ² and σ_c², with an axis for the arms where they are estimated."""
+        if components is not None:
+            return (
+                components.noise_variance[..., np.newaxis],
+                components.spread_variance[..., np.newaxis],
+            )
+        if self.noise is None or self.spread is None:
+            raise InputError(
+                "components", "are missing; σ or σ_c is to be estimated before anything is decided"
+            )
+        return self.noise**2, self.spread**2
+
+    def weights_of(
+        self,
+        counts: npt.ArrayLike,
+        sizes: npt.ArrayLike = 1,
+        components: VarianceComponents | None = None,
+        shares: FloatArray | None = None,
+    ) -> FloatArray:
+        """Return the weight of every group in an estimate; arguments as in `decide`."""
+        if self.weights == "given":
+            if shares is None:
+                raise InputError("shares", "are missing; the rule counts every client by its own")
+            return np.where(np.asarray(counts) > 0, shares, 0.0)
+        if self.weights == "inverse-variance":
+            noise, spread = self._deviations(components)
+            return inverse_variance_weights(counts, sizes, noise=noise, spread=spread)
         return np.asarray((np.asarray(counts) > 0) * np.asarray(sizes, dtype=np.float64))
 
+    def _deviations(
+        self, components: VarianceComponents | None
+    ) -> tuple[float | FloatArray, float | FloatArray]:
+        """Return σ and σ_c, with axes for arms and clients where they are estimated."""
+        if components is None:
+            if self.noise is not None and self.spread is not None:
+                return self.noise, self.spread
+            self._variances(None)
+        noise, spread = (np.asarray(v)[..., np.newaxis] for v in self._variances(components))
+        # Where nothing can be said of variances all clients weigh the same.
+        known = np.isfinite(noise) & np.isfinite(spread) & (noise + spread > 0)
+        return np.sqrt(np.where(known, noise, 0.0)), np.sqrt(np.where(known, spread, 1.0))
+
     def width(
-        self, *, phase: int | IntArray, counts: npt.ArrayLike, sizes: npt.ArrayLike = 1
+        self,
+        *,
+        phase: int | IntArray,
+        counts: npt.ArrayLike,
+        sizes: npt.ArrayLike = 1,
+        components: VarianceComponents | None = None,
+        shares: FloatArray | None = None,
     ) -> FloatArray:
         """Return the half-width of the interval around an estimate; arguments as in `decide`."""
         nothing = np.zeros(1)
-        known = self._known(phase, nothing > 0, nothing, counts, sizes)
+        known = self._known(
+            phase, nothing > 0, nothing, counts, sizes, components=components, shares=shares
+        )
         return self.radius.half_widths(known)
+
+    def interval_widths(
+        self,
+        level: float,
+        *,
+        phase: int,
+        counts: npt.ArrayLike,
+        components: VarianceComponents | None = None,
+        shares: FloatArray | None = None,
+    ) -> FloatArray:
+        r"""Return half-widths of intervals to show, simultaneous over arms and phases.
+
+        :math:`\sqrt{2 v \ln(2 K \pi^2 p^2 / (6 \delta_i))}`: whatever the radius, at a level of
+        their own.
+
+        Parameters
+        ----------
+        level : float
+            :math:`\delta_i`.
+        phase, counts, components, shares
+            As in `decide`.
+        """
+        nothing = np.zeros(1)
+        known = self._known(
+            phase, nothing > 0, nothing, counts, 1, components=components, shares=shares
+        )
+        log = math.log(2 * self.n_arms * math.pi**2 * phase**2 / (6 * level))
+        return np.asarray(np.sqrt(2.0 * log * known.variance))
 
     def _known(
         self,
@@ -287,24 +501,32 @@ class PhasedRule:
         estimates: FloatArray,
         counts: npt.ArrayLike,
         sizes: npt.ArrayLike,
+        *,
+        components: VarianceComponents | None = None,
+        shares: FloatArray | None = None,
     ) -> PhaseStatistics:
-        weights = self.weights_of(counts, sizes)
+        weights = self.weights_of(counts, sizes, components, shares)
         if self.weights == "equal":
             pulls = pull_factor(counts, sizes)
-            among = self.population if self.target == "clients" else None
-            clients = client_factor(clients_in(counts, sizes), among)
         else:
             pulls, clients = weighted_factors(weights, counts, sizes)
+        if self.weights != "inverse-variance":
+            among = self.population if self.target == "clients" else None
+            clients = client_factor(clients_in(counts, sizes), among, bounded=self.bounded)
+        noise, spread = self._variances(components)
+        if components is not None:  # unknown, and of no consequence where all clients are in
+            spread = np.where(clients > 0, spread, 0.0)
         return PhaseStatistics(
             phase=phase,
             active=active,
             estimates=estimates,
-            pull_variance=np.asarray(self.noise**2 * pulls),
-            client_variance=np.asarray(self.spread**2 * clients),
+            pull_variance=np.asarray(noise * pulls),
+            client_variance=np.asarray(spread * clients),
             n_arms=self.n_arms,
             horizon=self.horizon,
             pull_factor=np.asarray(pulls),
             heaviest_pull=heaviest_pull(weights, counts, sizes),
+            independent_clients=self.population is None or self.target == "population",
         )
 
     def decide(
@@ -316,6 +538,8 @@ class PhasedRule:
         counts: npt.ArrayLike,
         sizes: npt.ArrayLike = 1,
         client_means: FloatArray | None = None,
+        components: VarianceComponents | None = None,
+        shares: FloatArray | None = None,
     ) -> Verdict:
         """Return which arms stay active after a phase.
 
@@ -333,8 +557,15 @@ class PhasedRule:
             Clients in each group.
         client_means : array, shape (..., arms, clients), optional
             The mean of every client, for radii that need them one by one.
+        components : VarianceComponents, optional
+            From `components`, where σ or σ_c is estimated.
+        shares : array, broadcast against ``counts``, optional
+            The weight of every client, where they have weights of their own.
         """
-        known = self._known(phase, active, self._upwards(estimates), counts, sizes)
+        upwards = self._upwards(estimates)
+        known = self._known(
+            phase, active, upwards, counts, sizes, components=components, shares=shares
+        )
         if client_means is not None:
             known = replace(known, client_means=self._upwards(client_means))
         stays = self.radius.stays(known)

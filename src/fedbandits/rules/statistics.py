@@ -92,27 +92,51 @@ def pull_factor(counts: npt.ArrayLike, sizes: npt.ArrayLike = 1) -> FloatArray:
     return np.asarray(total / np.maximum(clients, 1.0) ** 2)[()]
 
 
-def client_factor(clients: npt.ArrayLike, population: int | None = None) -> FloatArray:
+def client_factor(
+    clients: npt.ArrayLike, population: int | None = None, *, bounded: bool = False
+) -> FloatArray:
     r"""Return the variance of the average of M local means, for local means of variance 1.
 
     :math:`1/M - 1/N` when M clients are drawn from a population of N without replacement; N
     unlimited gives the paper's :math:`1/M(p)` of Fed2-UCB, N = M gives 0, which is Fed1-UCB.
 
+    Parameters
+    ----------
+    clients : array
+        M.
+    population : int, optional
+        N; None is unlimited.
+    bounded : bool
+        Whether σ_c is half the range of local means of which nothing else is known. A variance is
+        no subgaussian proxy then, and the factor is Serfling's :math:`(1 - (M-1)/N) / M`.
+
+    References
+    ----------
+    Serfling (1974), "Probability inequalities for the sum in sampling without replacement", Annals
+    of Statistics 2.
+
     Examples
     --------
     >>> float(client_factor(4)), float(client_factor(4, population=8))
     (0.25, 0.125)
-    >>> float(client_factor(8, population=8))
-    0.0
+    >>> float(client_factor(8, population=8)), float(client_factor(4, 8, bounded=True))
+    (0.0, 0.15625)
     """
     inverse = 1.0 / np.asarray(clients, dtype=np.float64)
     if population is None:
         return inverse[()]
-    return np.maximum(inverse - 1.0 / population, 0.0)[()]
+    left = np.maximum(inverse - 1.0 / population, 0.0)
+    if bounded:
+        left = np.where(left > 0, left + inverse / population, 0.0)
+    return np.asarray(left)[()]
 
 
 def inverse_variance_weights(
-    counts: npt.ArrayLike, sizes: npt.ArrayLike = 1, *, noise: float, spread: float
+    counts: npt.ArrayLike,
+    sizes: npt.ArrayLike = 1,
+    *,
+    noise: float | FloatArray,
+    spread: float | FloatArray,
 ) -> FloatArray:
     r"""Return the weights of groups that give the average of clients' means the least variance.
 
@@ -124,7 +148,7 @@ def inverse_variance_weights(
     ----------
     counts, sizes
         As in `clients_in`.
-    noise, spread : float
+    noise, spread : float or array, broadcast against ``counts``
         σ and σ_c, not both zero.
 
     Examples

@@ -38,7 +38,13 @@ def doubts(problem: Problem, rule: PhasedRule) -> list[str]:
     everyone = rule.player is Player.SERVER or (
         rule.population == problem.population and rule.admissions(1) >= (rule.population or np.inf)
     )
-    if not (bounded or paired) and rule.noise < problem.noise_proxy:
+    unknown = [name for name, told in (("σ", rule.noise), ("σ_c", rule.spread)) if told is None]
+    if unknown:
+        found.append(
+            f"{' and '.join(unknown)} {'are' if len(unknown) == 2 else 'is'} estimated from the"
+            " same data: no finite-sample guarantee"
+        )
+    if not (bounded or paired) and rule.noise is not None and rule.noise < problem.noise_proxy:
         found.append(
             f"it is told noise {rule.noise:g}, and the noise is {problem.noise_proxy:g}: its widths"
             " are too narrow"
@@ -64,7 +70,7 @@ def _doubts_about_clients(problem: Problem, rule: PhasedRule) -> list[str]:
             f"it takes the clients it admits ({rule.population:,}) for all there are, and they are"
             f" a sample of {among}: the best arm for them may not be the best for all"
         )
-    elif rule.spread < problem.spread_proxy:
+    elif rule.spread is not None and rule.spread < problem.spread_proxy:
         found.append(
             f"it is told spread {rule.spread:g}, and the spread is {problem.spread_proxy:g}: its"
             " widths are too narrow"

@@ -11,9 +11,11 @@ from typing import ClassVar
 import numpy as np
 
 from fedbandits.errors import InputError
+from fedbandits.problems.exact import Exact
 from fedbandits.problems.problem import ClientSampler
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.statistics import aggregate
+from fedbandits.rules.variance_components import VarianceComponents, merged_squares
 from fedbandits.simulation.game import Game
 from fedbandits.simulation.phases import OutOfMemoryLimitError, Played
 from fedbandits.simulation.streams import Purpose
@@ -27,19 +29,28 @@ class _Replication:
     An arm that is out is left as it was: it is never read again.
     """
 
-    def __init__(self, sampler: ClientSampler, number: int, n_arms: int) -> None:
+    def __init__(
+        self, sampler: ClientSampler, number: int, n_arms: int, *, with_squares: bool
+    ) -> None:
         self.sampler = sampler
         self.number = number
+        self.with_squares = with_squares
         self.means = [np.empty(0) for _ in range(n_arms)]
         self.sums = [np.empty(0) for _ in range(n_arms)]
+        self.squares = [np.empty(0) for _ in range(n_arms)]
+        self.rows: IntArray = np.empty(0, dtype=np.int64)
         self.cells: list[IntArray | None] = [None] * n_arms
 
     def admit(self, clients: int, arms: list[int]) -> None:
         drawn = self.sampler.draw(clients, arms)
+        if drawn.rows is not None:
+            self.rows = np.concatenate((self.rows, drawn.rows))
         zeros = np.zeros(clients)
         for arm in arms:
             self.means[arm] = np.concatenate((self.means[arm], drawn.means[arm]))
             self.sums[arm] = np.concatenate((self.sums[arm], zeros))
+            if self.with_squares:
+                self.squares[arm] = np.concatenate((self.squares[arm], zeros))
             if drawn.cells is not None:
                 known, new = self.cells[arm], drawn.cells[arm]
                 self.cells[arm] = new if known is None else np.concatenate((known, new))
@@ -66,6 +77,7 @@ class ClientEvidence:
         self.memory_limit = game.memory_limit
         self.numbers = replications.tolist()
         self.counts: FloatArray = np.zeros(0)
+        self._shares = self.problem.shares if isinstance(self.problem, Exact) else None
         self._kept: list[_Replication] = []
 
     @property
@@ -80,7 +92,10 @@ class ClientEvidence:
         if not self._kept:
             self._kept = [
                 _Replication(
-                    self.problem.sampler(self.streams.sources(number)), number, active.shape[1]
+                    self.problem.sampler(self.streams.sources(number)),
+                    number,
+                    active.shape[1],
+                    with_squares=self.rule.needs_squares,
                 )
                 for number in self.numbers
             ]
@@ -89,29 +104,95 @@ class ClientEvidence:
 
     def play(self, phase: int, pulls: int, active: BoolArray, n_phases: int) -> Played:
         """Pull the active arms in one phase."""
-        self.counts = self.counts + float(pulls)
+        before = self.counts
+        self.counts = before + float(pulls)
         share = 1.0 / self.counts
         room = np.empty(share.shape)
-        noise = self.problem.noise
-        # None is faster, and the same.
-        equal = self.rule.weights == "equal"
-        weights = None if equal else self.rule.weights_of(self.counts)
+        estimated = self.rule.needs_components
+        weighted = self.rule.weights == "given"
+        weights = None if estimated or weighted else self._weights(None, None)
         estimates = np.zeros((1, *active.shape))
+        components = []
         apart = None
         if self.rule.radius.needs_clients:
             apart = np.zeros((1, *active.shape, self.counts.size))
         for row, state in enumerate(self._kept):
-            for arm in np.flatnonzero(active[row]).tolist():
-                rng = self.streams.at(
-                    Purpose.PHASE_SUMS, replication=state.number, phase=phase, arm=arm
-                )
-                sums = state.sums[arm]
-                sums += noise.phase_sums(rng, pulls, state.means[arm], state.cells[arm], room)
-                means = np.multiply(sums, share, out=room)
-                estimates[0, row, arm] = aggregate(means, weights)
+            arms = np.flatnonzero(active[row]).tolist()
+            if weighted and not estimated:
+                weights = self._weights(state, None)
+            together = np.empty((len(arms), share.size)) if estimated else None
+            for place, arm in enumerate(arms):
+                self._pull(state, phase, arm, pulls=pulls, before=before, room=room)
+                means = np.multiply(state.sums[arm], share, out=room)
+                if together is None:
+                    estimates[0, row, arm] = aggregate(means, weights)
+                else:
+                    together[place] = means
                 if apart is not None:
                     apart[0, row, arm] = means
-        return Played(estimates, self.counts.reshape(1, 1, 1, -1), apart)
+            if together is not None:
+                found = self._estimated(state, arms, together)
+                estimates[0, row, arms] = aggregate(together, self._weights(state, found))
+                components.append(found)
+        return Played(
+            estimates,
+            self.counts.reshape(1, 1, 1, -1),
+            apart,
+            VarianceComponents.stacked([VarianceComponents.stacked(components)], axis=0)
+            if estimated
+            else None,
+            np.array([[[self._shares_of(state)] for state in self._kept]]) if weighted else None,
+        )
+
+    def _shares_of(self, state: _Replication) -> FloatArray | None:
+        """Return the weights that clients have of their own, in their order of admission."""
+        return None if self._shares is None else self._shares[state.rows]
+
+    def _weights(
+        self, state: _Replication | None, components: VarianceComponents | None
+    ) -> FloatArray | None:
+        """Return how clients are averaged; None, which is faster, where all count the same."""
+        if self.rule.weights == "equal":
+            return None
+        shares = None if state is None else self._shares_of(state)
+        return self.rule.weights_of(self.counts, components=components, shares=shares)
+
+    def _pull(
+        self,
+        state: _Replication,
+        phase: int,
+        arm: int,
+        *,
+        pulls: int,
+        before: FloatArray,
+        room: FloatArray,
+    ) -> None:
+        """Add a phase's pulls of an arm to those before."""
+        rng = self.streams.at(Purpose.PHASE_SUMS, replication=state.number, phase=phase, arm=arm)
+        noise, means, cells = self.problem.noise, state.means[arm], state.cells[arm]
+        sums = state.sums[arm]
+        if state.with_squares:
+            fresh, scatter = noise.phase_moments(rng, pulls, means, cells, room)
+            known = before, sums, state.squares[arm]
+            state.squares[arm] = merged_squares(known, (pulls, fresh, scatter))
+            sums += fresh
+        else:
+            sums += noise.phase_sums(rng, pulls, means, cells, room)
+
+    def _estimated(
+        self, state: _Replication, arms: list[int], means: FloatArray
+    ) -> VarianceComponents:
+        """Return what the clients of a replication show of noise and spread."""
+        squares = np.array([state.squares[arm] for arm in arms]) if state.with_squares else None
+        found = self.rule.components(
+            counts=self.counts,
+            client_means=means,
+            squares=squares,
+            active=np.ones(len(arms), dtype=np.bool_),
+        )
+        if found is None:
+            raise TypeError("the rule estimates nothing")
+        return found
 
     def keep(self, going: BoolArray) -> None:
         """Forget the replications that are over."""
@@ -125,6 +206,8 @@ class ClientEvidence:
         held = self.counts.size * _BYTES_A_CLIENT_AND_ARM
         if self.rule.radius.needs_clients:
             held *= 3  # all means at once, their copy for active arms, and deviations from them
+        if self.rule.needs_components:
+            held *= 2  # sums of squares, and what variances are computed with
         if self.problem.population is not None:
             held += self.problem.population * 8  # drawn all at once
         a_replication = held * n_arms

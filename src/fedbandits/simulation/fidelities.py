@@ -55,8 +55,8 @@ def obstacle(fidelity: Fidelity, problem: Problem, rule: PhasedRule | SlotRule) 
 
 
 def _obstacle_to_cohorts(problem: Problem, rule: PhasedRule | SlotRule) -> str | None:
-    if isinstance(rule, PhasedRule) and rule.radius.needs_clients:
-        return f'the radius "{rule.radius.rule}" needs the mean of every client'
+    if isinstance(rule, PhasedRule) and (reason := _needs_clients(rule)):
+        return reason
     if not isinstance(problem.noise, Gaussian):
         return f"it needs gaussian noise, and this is {problem.noise.law}"
     if isinstance(problem, Exact):
@@ -70,6 +70,17 @@ def _obstacle_to_cohorts(problem: Problem, rule: PhasedRule | SlotRule) -> str |
         return f"it needs a gaussian spread, and this is {problem.spread.law}"
     if not problem.arms_are_independent:
         return "the arms of a client share an offset"
+    return None
+
+
+def _needs_clients(rule: PhasedRule) -> str | None:
+    """Return why a rule needs to see clients one by one, or None."""
+    if rule.needs_components:
+        return "noise and spread are estimated from what every client reports"
+    if rule.weights == "given":
+        return "clients have weights of their own, and a cohort's average counts them the same"
+    if rule.radius.needs_clients:
+        return f'the radius "{rule.radius.rule}" needs the mean of every client'
     return None
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.phased import PhasedRule, cut_to_fit
+from fedbandits.rules.variance_components import VarianceComponents
 from fedbandits.simulation.game import Game, Outcome
 
 
@@ -38,11 +39,17 @@ class Played:
         Pulls so far of an active arm by each client of a group.
     client_means : array, shape (phases, replications, arms, clients), optional
         The mean of every client, for radii that need them.
+    components : VarianceComponents, shape (phases, replications), optional
+        What is estimated of σ and σ_c, for rules that do not know them.
+    shares : array, shape (phases, replications, 1, clients), optional
+        The weight of every client, where they have weights of their own.
     """
 
     estimates: FloatArray
     counts: FloatArray
     client_means: FloatArray | None = None
+    components: VarianceComponents | None = None
+    shares: FloatArray | None = None
 
 
 class Evidence(Protocol):
@@ -146,6 +153,8 @@ class _Standings:
                 client_means=None
                 if played.client_means is None
                 else played.client_means[:, places[:, np.newaxis], arms],
+                components=None if played.components is None else played.components.at(places),
+                shares=None if played.shares is None else played.shares[:, places],
             )
             turns = (verdict.active != playing).any(axis=-1) | verdict.settled
             turns &= steps[:, np.newaxis] >= done

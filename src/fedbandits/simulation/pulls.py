@@ -9,6 +9,7 @@ import numpy as np
 
 from fedbandits.errors import InputError
 from fedbandits.loopback import play
+from fedbandits.problems.exact import Exact
 from fedbandits.problems.problem import LocalModels, Problem
 from fedbandits.protocol import Client, PhaseClosed, PhaseOpened, Pull, Server
 from fedbandits.rules.arrays import FloatArray, IntArray
@@ -42,7 +43,7 @@ def _check_memory(game: Game) -> None:
 def play_logged(game: Game, rule: PhasedRule, replication: int) -> Server:
     """Play one replication and return its server, with the log of all messages."""
     source = _ClientSource(game.played, game.streams(), replication)
-    server = Server(rule, run=f"replication {replication}")
+    server = Server(rule, run=f"replication {replication}", weights=source.weights)
     play(server, source.admit)
     return server
 
@@ -59,6 +60,13 @@ class _ClientSource:
         self.together = (
             None if problem.population is None else problem.sampler(streams.sources(replication))
         )
+        shares = problem.shares if isinstance(problem, Exact) else None
+        # Clients that have weights are called by their rows.
+        self.weights = (
+            None
+            if shares is None
+            else {str(row): share for row, share in enumerate(shares.tolist())}
+        )
 
     def admit(self, wanted: int) -> list[Client]:
         first, self.admitted = self.admitted, self.admitted + wanted
@@ -67,7 +75,10 @@ class _ClientSource:
     def _client(self, number: int) -> Client:
         rng = self.streams.open(Purpose.CLIENT, replication=self.replication, arm=number)
         sampler = self.together or self.problem.sampler(lambda _: rng)
-        return Client(str(number), _pull_of(self.problem, sampler.draw(1), rng))
+        model = sampler.draw(1)
+        named_by = model.rows if self.weights is not None else None
+        name = str(number if named_by is None else int(named_by[0]))
+        return Client(name, _pull_of(self.problem, model, rng))
 
 
 def _pull_of(problem: Problem, model: LocalModels, rng: np.random.Generator) -> Pull:

@@ -8,16 +8,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from fedbandits.errors import InputError, check_not_negative
+from fedbandits.problems.exact import Exact
 from fedbandits.problems.problem import Problem
 from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import LONGEST_HORIZON, Beliefs, PhasedRule, Player
+from fedbandits.rules.variance_components import FEWEST_CLIENTS, check_min_clients
 from fedbandits.simulation.clients import ClientEvidence
 from fedbandits.simulation.cohorts import CohortEvidence
 from fedbandits.simulation.fidelities import DEFAULT_MAX_CLIENTS, Fidelity, choose_fidelity
@@ -56,22 +58,66 @@ _FEWEST_PER_TASK = {
 }
 _SERIAL_SECONDS = 1.0
 
+ESTIMATE: Final = "estimate"
+Told: TypeAlias = float | Literal["estimate"]
+"""What a rule is told of σ or σ_c: a number, or to estimate it."""
+
 Progress: TypeAlias = Callable[[str, int], None]
 """Called with a variant's label and how many more of its replications are done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assume:
-    """What the rule is told in place of the truth; None is the truth's variance proxy."""
+    """What the rule is told in place of the truth.
 
-    noise: float | None = None
-    spread: float | None = None
+    Parameters
+    ----------
+    noise, spread : float or "estimate", optional
+        σ and σ_c; the variance proxies of the truth by default. With "estimate" it is told nothing
+        and estimates them from the clients' statistics, without a finite-sample guarantee: see
+        `fedbandits.rules.variance_components`.
+    min_clients : int, optional
+        With fewer clients nothing is estimated, and nothing decided; 10 by default.
+
+    Examples
+    --------
+    >>> Assume(noise=0.5, spread="estimate").spread
+    'estimate'
+    """
+
+    noise: Told | None = None
+    spread: Told | None = None
+    min_clients: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("noise", "spread"):
             value = getattr(self, name)
-            if value is not None:
-                check_not_negative(value, name)
+            if value is not None and value != ESTIMATE:
+                as_told(value, name)
+        if self.min_clients is not None:
+            check_min_clients(self.min_clients)
+            if ESTIMATE not in (self.noise, self.spread):
+                raise InputError(
+                    "min_clients", 'is for noise or spread = "estimate", and both are known'
+                )
+
+
+def as_told(value: object, where: str) -> Told:
+    """Return what a rule is told of noise or spread, or refuse what is neither.
+
+    Examples
+    --------
+    >>> as_told("estimated", "noise")
+    Traceback (most recent call last):
+        ...
+    fedbandits.errors.InputError: noise: 'estimated' is not a number or "estimate"
+    """
+    if value == ESTIMATE:
+        return "estimate"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(where, f'{value!r} is not a number or "{ESTIMATE}"')
+    check_not_negative(value, where)
+    return float(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -176,10 +222,14 @@ def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | Slo
     beliefs = Beliefs(
         n_arms=problem.means.size,
         horizon=horizon,
-        noise=problem.noise_proxy if assume.noise is None else assume.noise,
-        spread=problem.spread_proxy if assume.spread is None else assume.spread,
+        noise=_told(assume.noise, problem.noise_proxy),
+        spread=_told(assume.spread, problem.spread_proxy),
         population=problem.population,
         goal=problem.goal,
+        min_clients=FEWEST_CLIENTS if assume.min_clients is None else assume.min_clients,
+        weighted=isinstance(problem, Exact) and problem.weights is not None,
+        # Of given clients nothing is known but the range of their means.
+        bounded=isinstance(problem, Exact) and assume.spread is None,
     )
     rule = variant.algorithm.rule(beliefs)
     if isinstance(rule, PhasedRule):
@@ -202,8 +252,21 @@ def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | Slo
                 f"{fidelity.value}, unless you set it higher",
             )
         rule = replace(rule, max_clients=most)
+    if rule.weights == "given" and rule.admit(1, 0, False)[1]:
+        raise InputError(
+            "max_clients",
+            f"{rule.max_clients:,} of {rule.population:,} clients, and they have weights: all of"
+            " them must play; raise it",
+        )
     _check_first_phases(rule, variant.label)
     return rule, fidelity
+
+
+def _told(assumed: Told | None, true: float) -> float | None:
+    """Return what a rule believes of σ or σ_c; None if it is to estimate it."""
+    if assumed is None:
+        return true
+    return None if assumed == ESTIMATE else assumed
 
 
 def _refuse_caps(variant: Variant) -> None:

@@ -80,6 +80,8 @@ def obstacle_to_bound(
         return "the theorems are about the paper's radius"
     if rule.epsilon > 0 or rule.weights != "equal":
         return "the theorems are about plain averages and one arm that is left"
+    if rule.noise is None or rule.spread is None:
+        return "the theorems take noise and spread as known, and this rule estimates them"
     exact, radius = is_exact(rule), rule.radius
     sampled = rule.player is Player.CLIENTS and rule.population != true_population
     conditions = {

@@ -35,11 +35,15 @@ class AuthorsBaseline:
 
     def rule(self, beliefs: Beliefs) -> PhasedRule:
         """Return the rule for a game of which this is believed."""
+        # One player sees no spread, and of weights only what they make of the global model.
+        spread = 0.0 if beliefs.spread is None else beliefs.spread
+        noise = beliefs.noise_for(self.name)
+        told = replace(beliefs, noise=noise, spread=spread, weighted=False)
         alone = everyone_at_once(
             pulls=self.pulls,
             clients=1,
             radius=self.radius,
-            beliefs=beliefs,
+            beliefs=told,
             charge=Charge.NOTHING,
         )
         return replace(alone, player=Player.SERVER)

@@ -29,20 +29,30 @@ def everyone_at_once(
     :math:`B_{p,1}`.
     """
     admitted = clients_of(clients, beliefs)
+    if beliefs.weighted and admitted != beliefs.population:
+        raise InputError(
+            "clients",
+            f"{admitted} of {beliefs.population} clients, and they have weights: all of them must"
+            " play; leave it out",
+        )
     radius.check_horizon(beliefs.horizon)
-    return PhasedRule(
+    beliefs.check_estimates(radius, "equal", admitted)
+    rule = PhasedRule(
         n_arms=beliefs.n_arms,
         horizon=beliefs.horizon,
         noise=beliefs.noise,
         spread=beliefs.spread,
         population=admitted,
         goal=beliefs.goal,
+        bounded=beliefs.bounded,
+        min_clients=beliefs.min_clients,
         pulls=ScheduledPulls(as_schedule(pulls), beliefs.horizon),
         admissions=AllAtOnce(admitted),
         radius=radius,
         epsilon=epsilon,
         charge=charge,
     )
+    return rule.with_given_weights() if beliefs.weighted else rule
 
 
 def check_clients(clients: int | None) -> None:

@@ -75,6 +75,12 @@ class Fed2Ucb:
 
     def rule(self, beliefs: Beliefs) -> PhasedRule:
         """Return the rule for a game of which this is believed."""
+        if beliefs.weighted:
+            raise InputError(
+                "algorithm",
+                f'"{self.name}" takes clients in by and by, and client weights are of all clients'
+                ' of an exact model from the start; use "fed1-ucb", or leave the weights out',
+            )
         if self.target == "clients" and beliefs.population is None:
             raise InputError(
                 "target",
@@ -89,6 +95,7 @@ class Fed2Ucb:
                 'that exist each counts the same: use "equal"',
             )
         self.radius.check_horizon(beliefs.horizon)
+        beliefs.check_estimates(self.radius, self.weights, beliefs.population)
         return PhasedRule(
             n_arms=beliefs.n_arms,
             horizon=beliefs.horizon,
@@ -96,6 +103,8 @@ class Fed2Ucb:
             spread=beliefs.spread,
             population=beliefs.population,
             goal=beliefs.goal,
+            bounded=beliefs.bounded,
+            min_clients=beliefs.min_clients,
             pulls=ScheduledPulls(as_schedule(self.pulls), beliefs.horizon),
             admissions=ScheduledAdmissions(as_schedule(self.admissions), beliefs.horizon),
             radius=self.radius,

@@ -68,16 +68,17 @@ class ImprovedUcb:
     def rule(self, beliefs: Beliefs) -> PhasedRule:
         """Return the rule for a game of which this is believed."""
         horizon = beliefs.horizon_for(self.name)
+        noise = beliefs.noise_for(self.name)
         if horizon < 3:
             raise InputError("horizon", f"{horizon} slots; improved-ucb needs at least 3")
         return PhasedRule(
             n_arms=beliefs.n_arms,
             horizon=horizon,
             goal=beliefs.goal,
-            noise=beliefs.noise,
+            noise=noise,
             spread=0.0,
             population=1,
-            pulls=ImprovedUcbPulls(horizon, beliefs.noise),
+            pulls=ImprovedUcbPulls(horizon, noise),
             admissions=AllAtOnce(1),
             radius=ImprovedUcbRadius(),
             player=Player.SERVER,

@@ -36,7 +36,7 @@ class LocalUcb:
             n_arms=beliefs.n_arms,
             horizon=beliefs.horizon_for(self.name),
             goal=beliefs.goal,
-            noise=beliefs.noise,
+            noise=beliefs.noise_for(self.name),
             clients=clients_of(self.clients, beliefs),
             player=Player.CLIENTS,
         )

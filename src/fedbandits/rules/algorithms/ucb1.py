@@ -21,7 +21,7 @@ class Ucb1:
             n_arms=beliefs.n_arms,
             horizon=beliefs.horizon_for(self.name),
             goal=beliefs.goal,
-            noise=beliefs.noise,
+            noise=beliefs.noise_for(self.name),
             clients=1,
             player=Player.SERVER,
         )

@@ -1,0 +1,135 @@
+"""What a server can say at any time: who is left, with which intervals, why it stopped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedbandits.errors import InputError, ProtocolError
+from fedbandits.protocol.messages import Reason
+from fedbandits.protocol.server import Server
+
+_WHY = {
+    Reason.OPEN: "it goes on: several options are left",
+    Reason.ONE_ARM_LEFT: "it is over: one option is left",
+    Reason.WITHIN_TOLERANCE: "it is over: the options that are left differ by no more than the"
+    " tolerance",
+    Reason.LAST_PHASE: "it is over: no phase follows, and several options are left",
+    Reason.HORIZON: "it is over: the horizon is reached, and several options are left",
+}
+
+ASSUMPTIONS = (
+    "noise and spread are no larger than was assumed",
+    "the clients are a random sample of those the answer is for",
+    "an option is as good at the end as at the beginning",
+    "nobody drops out because of what was observed",
+)
+"""What the intervals rest on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What is known of the arms after a phase.
+
+    Parameters
+    ----------
+    winner : str or None
+        The arm that won, if one has.
+    survivors : tuple of str
+        The arms that are left.
+    reason : Reason
+        Why it stopped, or that it has not.
+    phase, clients : int
+        How many phases and clients it took so far.
+    estimates : dict of str to float
+        By arm. The winner's is optimistic: it was picked because it looked best.
+    intervals : dict of str to (float, float)
+        By arm; all of them together, in all phases, hold with probability 1 − ``level`` at least.
+    level : float
+        Their own error probability, which has nothing to do with that of the rule.
+    """
+
+    winner: str | None
+    survivors: tuple[str, ...]
+    reason: Reason
+    phase: int
+    clients: int
+    estimates: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
+    level: float
+
+    def words(self) -> str:
+        """Return it in words that a non-statistician can repeat."""
+        phases = "1 phase" if self.phase == 1 else f"{self.phase} phases"
+        clients = "1 client" if self.clients == 1 else f"{self.clients:,} clients"
+        lines = [f"After {phases} with {clients} {_WHY[self.reason]}."]
+        if self.winner is not None:
+            low, high = self.intervals[self.winner]
+            lines.append(
+                f"The answer is {self.winner}: estimated {self.estimates[self.winner]:.4g} (a"
+                f" little optimistic, since it was picked for looking best), between {low:.4g} and"
+                f" {high:.4g}."
+            )
+        if len(self.survivors) > 1:
+            lines.append(f"Left are {', '.join(self.survivors)}.")
+        lines.append(
+            f"All intervals hold together with a probability of {100 * (1 - self.level):g} %, if "
+            + "; ".join(ASSUMPTIONS)
+            + "."
+        )
+        return "\n".join(lines)
+
+
+def answer_of(server: Server, *, level: float = 0.05) -> Answer:
+    r"""Return what a server can say after the phase that it closed last.
+
+    Intervals are simultaneous over arms and phases at their own level: estimate :math:`\pm
+    \sqrt{2 v \ln(2 K \pi^2 p^2 / (6 \delta_i))}`, v the variance proxy of the estimate. An arm
+    that is out keeps the pulls it has.
+
+    Parameters
+    ----------
+    server : Server
+        With at least one closed phase.
+    level : float
+        Error probability of the intervals, :math:`\delta_i`.
+
+    Examples
+    --------
+    >>> from fedbandits.protocol import Update
+    >>> from fedbandits.rules.algorithms import Fed1Ucb
+    >>> from fedbandits.rules.phased import Beliefs
+    >>> rule = Fed1Ucb(pulls="10", clients=1).rule(
+    ...     Beliefs(n_arms=2, horizon=1000, noise=0.01, spread=0.0)
+    ... )
+    >>> server = Server(rule, arms=["red", "blue"])
+    >>> assignment = server.open(["alice"])
+    >>> server.receive(
+    ...     Update(header=server.header, phase=1, client="alice", counts=(10, 10), means=(0.2, 0.9))
+    ... )
+    >>> decision = server.close()
+    >>> print(answer_of(server).words().splitlines()[1])
+    The answer is blue: estimated 0.9 (a little optimistic, since it was picked for looking best),
+    between 0.8901 and 0.9099.
+    """
+    if not 0.0 < level < 1.0:
+        raise InputError("level", f"{level:g} is not between 0 and 1")
+    decision = server.decision
+    if decision is None:
+        raise ProtocolError("nothing is known before the first phase is closed")
+    widths = server.interval_widths(level)
+    arms, estimates = server.arms, np.array(decision.estimates)
+    return Answer(
+        winner=None if decision.winner is None else arms[decision.winner],
+        survivors=tuple(arm for arm, active in zip(arms, decision.active, strict=True) if active),
+        reason=decision.reason,
+        phase=decision.phase,
+        clients=len(server.clients),
+        estimates=dict(zip(arms, estimates.tolist(), strict=True)),
+        intervals={
+            arm: (float(estimate - width), float(estimate + width))
+            for arm, estimate, width in zip(arms, estimates, widths, strict=True)
+        },
+        level=level,
+    )
