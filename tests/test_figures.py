@@ -31,13 +31,16 @@ from fedbandits.experiments.figures import (
     image,
     regret_figure,
     regret_page_figure,
+    shown_in_parts,
     spread_out,
 )
 from fedbandits.experiments.report import report_html
 from fedbandits.experiments.results import Results
 from fedbandits.experiments.tables import Table
 from fedbandits.problems import Approximate, CognitiveRadio, Exact, Gaussian, best_arm
+from fedbandits.reproduce.catalogue import paper_experiment
 from fedbandits.rules.algorithms import ALGORITHMS, Fed1Ucb, Fed2Ucb, ImprovedUcb, Ucb1
+from fedbandits.rules.arrays import FloatArray
 from fedbandits.simulation import Variant
 
 NASTY = '<script>alert(1)</script> & "x"'
@@ -83,8 +86,15 @@ def page(results: Results) -> str:
 # Regret in print
 
 
+def named(results: Results) -> tuple[list[str], list[str]]:
+    """Return the labels and algorithms of variants."""
+    variants = [simulation.variant for simulation in results.simulations]
+    return [variant.label for variant in variants], [v.algorithm.name for v in variants]
+
+
 def test_figure_has_a_line_for_every_variant_and_exploration_part(results: Results) -> None:
-    axes = regret_figure(results.curves(), "title").axes[0]
+    labels, _ = named(results)
+    axes = regret_figure(results.curves(), "title", in_parts=labels).axes[0]
     dashed = [line for line in axes.lines if line.is_dashed()]
     assert len(axes.lines) - len(dashed) == 3
     # Improved UCB never communicates, so all of its regret is exploration.
@@ -132,6 +142,79 @@ def test_ticks_have_thousands_separators() -> None:
     axes = drawn(regret_figure(curves({"a": 30_000.0}), "title")).axes[0]
     assert "1,000" in [label.get_text() for label in axes.get_xticklabels()]
     assert "10,000" in [label.get_text() for label in axes.get_yticklabels()]
+
+
+def test_exploration_parts_are_dashed_and_labelled_in_print_and_on_the_page() -> None:
+    table = curves({"ours": 100.0, "base": 60.0}, cost=30.0)
+    figure = regret_figure(table, "title", in_parts=["ours"])
+    axes = figure.axes[0]
+    (dashed,) = (line for line in axes.lines if line.is_dashed())
+    assert np.asarray(dashed.get_ydata()).tolist() == [0, 17.5, 35, 70]
+    assert [text.get_text() for text in axes.texts] == [
+        "ours",
+        "ours, without communication",
+        "base",
+    ]
+    assert figure.texts[1].get_text().endswith("dashed: exploration regret alone")
+    on_page = regret_page_figure(table, in_parts=["ours"])
+    assert len(on_page["data"]) == 5
+    part, (_, line) = on_page["data"][-1], on_page["data"][:2]
+    assert (part["name"], part["line"]["dash"]) == ("ours, without communication", "6px,3px")
+    assert part["y"] == [0, 17.5, 35, 70]
+    assert part["line"]["color"] == line["line"]["color"]
+    # Below its variant, above the next one.
+    ranks = [trace["legendrank"] for trace in on_page["data"] if "legendrank" in trace]
+    assert sorted(ranks) == [ranks[0], ranks[2], ranks[1]]
+    total, exploration, communication = on_page["layout"]["updatemenus"][0]["buttons"]
+    assert total["args"][0]["y"][-1] == part["y"]
+    # There the part is all that is shown, or none of it.
+    assert exploration["args"][0]["y"][-1] == communication["args"][0]["y"][-1] == []
+    # What costs nothing is not drawn twice.
+    free = curves({"ours": 100.0, "base": 60.0})
+    assert not any(
+        line.is_dashed() for line in regret_figure(free, "", in_parts=["ours"]).axes[0].lines
+    )
+    assert len(regret_page_figure(free, in_parts=["ours"])["data"]) == 4
+
+
+def test_the_papers_figures_3_and_4_show_fed_ucb_without_communication() -> None:
+    shown = {}
+    for name in ("fig3", "fig4", "fig5", "fig6", "fig8"):
+        variants = paper_experiment(name).variants
+        shown[name] = shown_in_parts(
+            [variant.label for variant in variants], [v.algorithm.name for v in variants]
+        )
+    assert shown["fig3"] == ("Fed1-UCB, M = 5", "Fed1-UCB, M = 10")
+    assert shown["fig4"] == ("Fed2-UCB",)
+    assert shown["fig5"] == shown["fig6"] == shown["fig8"] == ()
+
+
+def test_parts_that_a_logarithmic_axis_hides_are_enlarged_where_nothing_stands() -> None:
+    table = curves({"ours": 1_000.0, "all": 30_000.0}, cost=50.0)
+    # Flat after the first quarter, as regrets are.
+    table["mean"] = [
+        end
+        for start in range(0, len(table["mean"]), 3)
+        for end in [table["mean"][start + 2]] * 3
+    ]  # fmt: skip
+    first = regret_figure(table, "title", in_parts=["ours"])
+    assert first.axes[0].get_yscale() == "log"
+    assert not first.axes[0].child_axes, "no room below flat curves that begin at the bottom"
+    table["mean"][0] = table["mean"][3] = 2.0
+    figure = drawn(regret_figure(table, "title", in_parts=["ours"]))
+    axes = figure.axes[0]
+    (box,) = axes.child_axes
+    low, high = box.get_ylim()
+    assert low < 950
+    assert 1_000 < high < 1_100
+    assert box.get_yscale() == "linear"
+    around = box.get_tightbbox()
+    assert around is not None
+    for line in axes.lines:
+        points = axes.transData.transform(np.asarray(line.get_xydata())[1:])
+        assert not any(around.contains(x, y) for x, y in points)
+    linear = regret_figure(curves({"a": 9.0, "b": 8.0}, cost=1.0), "", in_parts=["a"])
+    assert not linear.axes[0].child_axes
 
 
 @pytest.mark.parametrize(("least", "logarithmic"), [(150.0, False), (149.0, True)])
@@ -222,8 +305,120 @@ def test_an_algorithm_of_one_variant_keeps_its_colour() -> None:
     assert len(set(among.values())) == 4
 
 
-def test_variants_of_one_algorithm_take_colours_in_order() -> None:
-    assert list(colours(["a", "b"], ["ucb1"] * 2).values()) == list(PALETTE[:2])
+def lightness(colour: str) -> float:
+    return float(lab(colour)[0])
+
+
+@pytest.mark.parametrize("algorithm", [*ALGORITHMS, "my-own"])
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
+def test_variants_of_an_algorithm_are_shades_of_its_hue(algorithm: str, number: int) -> None:
+    labels = [f"f = {f}" for f in range(number)]
+    (usual,) = colours(["alone"], [algorithm]).values()
+    # Whatever else is in the figure.
+    others = [other for other in ALGORITHMS if other != algorithm]
+    given_out = colours([*labels, *others], [algorithm] * number + others)
+    shades = [given_out[label] for label in labels]
+    hue, saturation, _ = rgb_to_hsv(to_rgb(usual))
+    for shade in shades:
+        away = abs(rgb_to_hsv(to_rgb(shade))[0] - hue)
+        assert saturation == 0 or min(away, 1 - away) < 0.03, (usual, shade)
+    steps = -np.diff([lightness(shade) for shade in shades])
+    assert (steps > (12 if number <= 3 else 5)).all(), steps
+    if number in (1, 2):
+        assert shades[0] == usual
+
+
+def test_an_algorithm_has_one_hue_in_every_figure_of_the_paper() -> None:
+    hues: dict[str, set[str]] = {}
+    for name in ("fig3", "fig4", "fig5", "fig6", "fig6-equal"):
+        variants = paper_experiment(name).variants
+        labels, algorithms = [v.label for v in variants], [v.algorithm.name for v in variants]
+        given_out = colours(labels, algorithms)
+        assert len(set(given_out.values())) == len(variants)
+        for label, algorithm in zip(labels, algorithms, strict=True):
+            red, green, blue = (int(255 * part) for part in to_rgb(given_out[label]))
+            order = "".join(key for _, key in sorted([(red, "r"), (green, "g"), (blue, "b")]))
+            hues.setdefault(algorithm, set()).add("grey" if red == green == blue else order)
+    assert hues == {
+        "fed1-ucb": {"bgr"},
+        "fed2-ucb": {"rgb"},
+        "centralized": {"rbg"},
+        "authors-baseline": {"grey"},
+        "improved-ucb": {"gbr"},
+    }
+
+
+# Machado, Oliveira and Fernandes (2009), on linear red, green and blue, at full severity.
+EYES = {
+    "usual": np.eye(3),
+    "protanopia": np.array(
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ]
+    ),
+    "deuteranopia": np.array(
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ]
+    ),
+    "tritanopia": np.array(
+        [
+            [1.255528, -0.076749, -0.178779],
+            [-0.078411, 0.930809, 0.147602],
+            [0.004733, 0.691367, 0.303900],
+        ]
+    ),
+}
+XYZ = np.array(
+    [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+)  # of linear red, green and blue
+
+
+def light(colour: str) -> FloatArray:
+    """Return linear red, green and blue."""
+    parts = np.array(to_rgb(colour))
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+
+
+def lab(colour: str, eyes: str = "usual") -> FloatArray:
+    """Return CIELAB coordinates, in which distances are those that are seen."""
+    seen = np.clip(EYES[eyes] @ light(colour), 0, 1)
+    x = XYZ @ seen / [0.9505, 1.0, 1.089]
+    f = np.where(x > 0.008856, np.cbrt(x), 7.787 * x + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("eyes", EYES)
+def test_algorithms_stay_apart_with_any_colour_blindness(eyes: str) -> None:
+    names = [*ALGORITHMS, "my-own"]
+    given_out = list(colours(names, names).values())
+    for number, one in enumerate(given_out):
+        for other in given_out[:number]:
+            apart = float(np.linalg.norm(lab(one, eyes) - lab(other, eyes)))
+            assert apart > 15, (one, other)
+
+
+@pytest.mark.parametrize(
+    "algorithm", ["fed2-ucb", "fed1-ucb", "centralized", "improved-ucb", "authors-baseline"]
+)
+@pytest.mark.parametrize("number", [1, 2, 3, 5])
+def test_curves_stand_out_from_white(algorithm: str, number: int) -> None:
+    labels = [str(n) for n in range(number)]
+    for colour in colours(labels, [algorithm] * number).values():
+        contrast = 1.05 / (float(XYZ[1] @ light(colour)) + 0.05)
+        assert contrast >= 3.0, colour
+
+
+def test_more_variants_than_a_hue_has_shades_take_colours_of_their_own() -> None:
+    labels = [f"f = {f}" for f in range(8)]
+    given_out = colours([*labels, "base"], ["fed2-ucb"] * 8 + ["fed1-ucb"])
+    assert list(given_out.values())[:3] == [PALETTE[0], PALETTE[2], PALETTE[3]]
+    assert len(set(given_out.values())) == 9
+    assert given_out["base"] == colours(["x"], ["fed1-ucb"])["x"]
 
 
 @given(st.lists(st.sampled_from([*ALGORITHMS, "my-own"]), min_size=1, max_size=15))
@@ -231,7 +426,7 @@ def test_colours_differ_as_long_as_there_are_any(algorithms: list[str]) -> None:
     labels = [str(number) for number in range(len(algorithms))]
     given_out = colours(labels, algorithms)
     assert list(given_out) == labels
-    assert len(set(given_out.values())) == min(len(labels), len(PALETTE))
+    assert len(set(given_out.values())) >= min(len(labels), len(PALETTE))
 
 
 def test_pairs_share_the_colour_of_what_they_have_in_common() -> None:
@@ -256,7 +451,9 @@ def test_pairs_share_the_colour_of_what_they_have_in_common() -> None:
     ],
 )
 def test_what_is_not_all_pairs_has_colours_of_its_own(labels: list[str]) -> None:
-    assert list(colours(labels, ["ucb1"] * len(labels)).values()) == list(PALETTE[: len(labels)])
+    as_shades = colours([str(n) for n in range(len(labels))], ["ucb1"] * len(labels))
+    given_out = colours(labels, ["ucb1"] * len(labels))
+    assert list(given_out.values()) == list(as_shades.values())
 
 
 def test_print_and_page_use_the_colours_given(results: Results) -> None:
@@ -436,7 +633,10 @@ def test_page_shows_labels_as_they_are(results: Results, page: str) -> None:
 def test_json_on_the_page_can_be_read(results: Results, page: str) -> None:
     parsed = Page(page)
     (figure,) = parsed.of("script", type="application/json")
-    assert [trace["name"] for trace in json.loads(figure)["data"][1::2]][2] == "_alone"
+    names = [trace["name"] for trace in json.loads(figure)["data"]]
+    assert names[1::2][2] == "_alone"
+    parts = [name.replace("<br>", " ") for name in names[6:]]
+    assert parts == [f"{name}, without communication" for name in names[1:4:2]]
     spec = json.loads("".join(parsed.of("pre")))
     assert spec == json.loads(json.dumps(results.summary()["spec"]))
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy import stats
 
@@ -20,6 +22,7 @@ from fedbandits.reproduce.real_data import (
 from fedbandits.reproduce.real_data import table as tables
 from fedbandits.reproduce.real_data.facts import first_again, matrix_facts, pair_facts
 from fedbandits.reproduce.real_data.figure import wrong_order
+from fedbandits.reproduce.real_data.section import _reading
 from fedbandits.reproduce.reproduction import reproduce_paper
 from fedbandits.reproduce.steps import Step
 from fedbandits.rules.arrays import FloatArray, IntArray
@@ -120,7 +123,7 @@ def test_a_matrix_of_totals_is_told_from_one_of_means() -> None:
 
 def test_fed1_with_all_clients_finds_their_best_group(tmp_path: Path) -> None:
     import_data(matrix(tmp_path / "means.npy", users(40)))
-    (game,) = real_data_table(scale=0.2, workers=1)["games"]
+    (game,) = real_data_table(games=20, workers=1)["games"]
     rows = {row["key"]: row for row in game["variants"]}
     assert list(rows) == KEYS
     assert (game["kind"], game["game"], game["replications"]) == ("matrix", "real clients", 20)
@@ -142,8 +145,8 @@ def test_fed1_with_all_clients_finds_their_best_group(tmp_path: Path) -> None:
 
 def test_the_same_seed_gives_the_same_table(tmp_path: Path) -> None:
     import_data(matrix(tmp_path / "means.npy", users(12)))
-    first = real_data_table(scale=0.05, workers=1)
-    assert real_data_table(scale=0.05, workers=2) == first
+    first = real_data_table(games=5, workers=1)
+    assert real_data_table(games=5, workers=2) == first
     assert json.loads(json.dumps(first, allow_nan=False)) == first
 
 
@@ -171,7 +174,7 @@ def test_data_that_says_little_has_a_section_all_the_same(
 ) -> None:
     monkeypatch.setattr(tables, "HORIZON", 10_000)
     import_data(matrix(tmp_path / "means.npy", values))
-    table = real_data_table(scale=0.02, workers=1)
+    table = real_data_table(games=2, workers=1)
     json.dumps(table, allow_nan=False)
     assert table["data"][0]["z"] is None
     _, text = real_data_section(table)
@@ -197,7 +200,13 @@ def test_a_rule_that_takes_users_for_a_sample_subtracts_no_population() -> None:
     assert widths["finite"] == pytest.approx(widths["all"])
     client = 0.3 * math.sqrt(0.25 * math.log(10**6) / 60)
     assert widths["unlimited"] - widths["all"] == pytest.approx(client)
-    assert plays["unlimited"].variant.max_clients == 60
+    for key in ("unlimited", "released"):
+        rule, _ = rules[key]
+        assert isinstance(rule, PhasedRule)
+        assert (rule.population, rule.target) == (60, "population")
+        # 30 are in: all others come, and then nobody.
+        assert rule.admit(5, 30, False) == (30, False)
+        assert rule.admit(6, 60, False) == (0, False)
     # 2 + 4 + 8 + 16 + 32 is 60 or more, and four more phases.
     assert plays["unlimited"].variant.max_phases == 9
     assert plays["finite"].variant.assume.spread == 0.3
@@ -222,12 +231,12 @@ def test_matrix_and_archive_are_labelled_apart(
 ) -> None:
     monkeypatch.setattr(tables, "HORIZON", 20_000)
     import_data(matrix(tmp_path / "<means>.npy", users(12)))
-    _, text = real_data_section(real_data_table(scale=0.02, workers=1))
+    _, text = real_data_section(real_data_table(games=2, workers=1))
     assert f"Real ratings: {NOT_IMPORTED}" in text
     assert COMMAND in text
     assert "HetRec archive: real" not in text
     import_data(folder(tmp_path / "archive"), n_groups=3)
-    table = real_data_table(scale=0.02, workers=1)
+    table = real_data_table(games=2, workers=1)
     assert [facts["kind"] for facts in table["data"]] == ["matrix", "ratings"]
     assert [(game["kind"], game["game"]) for game in table["games"]] == [
         ("matrix", "real clients"),
@@ -265,26 +274,103 @@ def test_an_archive_alone_says_that_the_matrix_is_not_there(
     assert "What the values of the matrix are" not in text
 
 
+def row(key: str, regret: float, margin: float, *, wrong: float = 0.0) -> dict[str, Any]:
+    """Return results of a variant as they stand in the table."""
+    return {
+        "key": key,
+        "label": key.upper(),
+        "told": "",
+        "regret": {"mean": regret, "margin": margin},
+        "wrong": {"share": wrong, "low": 0.8 * wrong, "high": min(1.0, wrong + 0.1)},
+        "undecided": {"share": 0.0, "low": 0.0, "high": 0.1},
+        "clients": 20.0,
+        "phases": 2.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("regrets", "least", "verdict"),
+    [
+        # As on the authors' matrix: all, some, finite, theory, unlimited, released.
+        (
+            (400, 2_000, 2_400, 1_700, 4_000, 200),
+            "lowest mean regret had “ALL” with 400 ± 10",
+            "Against Fed1-UCB with all clients that ordering is reversed here",
+        ),
+        (
+            (400, 2_000, 300, 100, 4_000, 200),
+            "lowest mean regret had “FINITE-THEORY” with 100 ± 10",
+            "That ordering is found here, too",
+        ),
+        (
+            (400, 2_000, 405, 1_700, 4_000, 200),
+            "The difference from “FINITE” is within sampling error.",
+            "That ordering is not reproduced here",
+        ),
+    ],
+)
+def test_regrets_are_compared_and_worded_by_what_was_found(
+    regrets: tuple[float, ...], least: str, verdict: str
+) -> None:
+    wrong = {"some": 0.9, "released": 0.95}
+    rows = [
+        row(key, regret, 10.0, wrong=wrong.get(key, 0.0))
+        for key, regret in zip(KEYS, regrets, strict=True)
+    ]
+    text = _reading(rows)
+    assert least in text
+    assert verdict in text
+    assert "had 200 ± 10, less than Fed1-UCB with all clients; but it ended on a wrong" in text
+    for regret in regrets[:4]:
+        assert f"{regret:,} ± 10" in text
+
+
+def test_regrets_of_variants_that_find_nothing_are_not_ranked() -> None:
+    rows = [row(key, 100.0, 10.0, wrong=0.5) for key in KEYS]
+    assert "No variant settled on the best group in at least 95 %" in _reading(rows)
+    rows[0] = row("all", 100.0, 10.0)
+    assert "Only one variant settled on the best group" in _reading(rows)
+    assert "not clearly different from Fed1-UCB with all clients" in _reading(rows)
+
+
+def test_the_figure_is_there_for_print(tmp_path: Path) -> None:
+    import_data(matrix(tmp_path / "means.npy", users(12)))
+    out = tmp_path / "out"
+    for _ in range(2):
+        reproduce_paper(["movielens"], out, replications=2, workers=1)
+    folder_ = out / "movielens"
+    assert (folder_ / "order.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder_ / "order.pdf").read_bytes().startswith(b"%PDF")
+    points = pl.read_parquet(folder_ / "order.parquet")
+    (facts,) = real_data_table(games=2, workers=1)["data"]
+    assert set(points["population"]) == {"unlimited", "these alone"}
+    for population, finite in (("unlimited", False), ("these alone", True)):
+        part = points.filter(pl.col("population") == population)
+        expected = wrong_order(facts, part["clients"].to_numpy(), finite=finite)
+        np.testing.assert_allclose(part["wrong_order"].to_numpy(), expected)
+        assert part["clients"].min() == 1
+
+
 # Kept until something changes
 
 
 def test_other_data_or_settings_have_another_fingerprint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = [real_data_fingerprint(1.0)]
+    seen = [real_data_fingerprint(None)]
     import_data(matrix(tmp_path / "means.npy", users()))
-    seen.append(real_data_fingerprint(1.0))
+    seen.append(real_data_fingerprint(None))
     changed = users()
     changed[0, 0] = 0.123
     import_data(matrix(tmp_path / "means.npy", changed))
-    seen += [real_data_fingerprint(1.0), real_data_fingerprint(0.5)]
+    seen += [real_data_fingerprint(None), real_data_fingerprint(50)]
     import_data(folder(tmp_path / "archive", ratings_file(RATINGS)), n_groups=3)
-    seen.append(real_data_fingerprint(1.0))
+    seen.append(real_data_fingerprint(None))
     import_data(folder(tmp_path / "other", ratings_file(RATINGS[:-1])), n_groups=3)
-    seen.append(real_data_fingerprint(1.0))
-    again = real_data_fingerprint(1.0)
+    seen.append(real_data_fingerprint(None))
+    again = real_data_fingerprint(None)
     monkeypatch.setattr(tables, "NOISE", 0.3)
-    seen.append(real_data_fingerprint(1.0))
+    seen.append(real_data_fingerprint(None))
     assert len(set(seen)) == len(seen)
     assert again == seen[-2]
 
@@ -301,7 +387,7 @@ def test_the_table_is_kept_until_the_data_changes(tmp_path: Path) -> None:
     reproduce()
     import_data(matrix(tmp_path / "means.npy", users(6)))
     assert "<h3>Matrix: real clients</h3>" in reproduce()
-    assert {path.name for path in out.iterdir()} == {"movielens.json", "report.html"}
+    assert {path.name for path in out.iterdir()} == {"movielens", "movielens.json", "report.html"}
     made = [step for step in told if step.state != "running"]
     assert [step.state for step in made] == ["done", "as it was", "done"]
     # Six variants, each played twice.

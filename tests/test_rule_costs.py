@@ -86,6 +86,6 @@ def test_the_figure_has_a_bar_for_every_rule(costs: Table) -> None:
 
 
 def test_a_quick_look_takes_no_more_games_than_asked() -> None:
-    quick = rule_costs_table(replications=3, workers=1)
+    quick = rule_costs_table(games=3, workers=1)
     assert set(quick["replications"]) == {3}
     assert rule_costs_replications(3) == 3 * len(quick["rule"])

@@ -108,7 +108,7 @@ def test_without_a_bound_there_is_a_reason_and_nothing_to_exceed() -> None:
 
 @pytest.fixture(scope="module")
 def schedules() -> Rows:
-    return schedules_table(scale=0.0, workers=1)
+    return schedules_table(games=2, workers=1)
 
 
 def test_every_row_of_both_tables_is_there(schedules: Rows) -> None:
@@ -222,6 +222,8 @@ def test_the_section_shows_every_table(schedules: Rows) -> None:
         assert f">{number}" in text, number
     assert "21&nbsp;%" in text
     assert "Asymptotic: no bound at a finite horizon." in text
+    # A lower bound in the limit, which few approach.
+    assert "cannot stay below it as T grows, and most such players stay above it" in text
 
 
 def test_the_page_has_the_section_and_it_is_kept(tmp_path: Path) -> None:
@@ -242,12 +244,28 @@ def test_the_page_has_the_section_and_it_is_kept(tmp_path: Path) -> None:
 
 
 def test_what_the_tables_depend_on_is_in_their_hash() -> None:
-    first = theory_fingerprint({"fig4": reproduced("fig4")}, 1.0)
-    assert first == theory_fingerprint({"fig4": reproduced("fig4")}, 1.0)
-    others = [
-        theory_fingerprint({"fig4": reproduced("fig4", mean=2.0)}, 1.0),
-        theory_fingerprint({"fig4": reproduced("fig4")}, 0.5),
-        theory_fingerprint({}, 1.0),
-    ]
-    assert first not in others
-    assert len(set(others)) == 3
+    first = theory_fingerprint(None)
+    assert first == theory_fingerprint(200) == theory_fingerprint(10_000)
+    assert first != theory_fingerprint(100)
+    # Tables 2 and 3 are never simulated with fewer than 20.
+    assert theory_fingerprint(2) == theory_fingerprint(20)
+
+
+def bounds_on_disk(folder: Path) -> list[str]:
+    table = json.loads((folder / "theory.json").read_text(encoding="utf-8"))["table"]
+    return list(dict.fromkeys(row["experiment"] for row in table["bounds"]))
+
+
+def test_bounds_are_those_of_the_figures_on_the_page(tmp_path: Path) -> None:
+    reproduce_paper(["fig5", "theory"], tmp_path, replications=3, workers=1)
+    assert bounds_on_disk(tmp_path) == ["fig5", "fig5-theory"]
+    told: list[Step] = []
+    # Alone, the theory is compared with what is there.
+    page = reproduce_paper(["theory"], tmp_path, replications=3, workers=1, watch=told.append)
+    assert told[-1].state == "as it was"
+    assert bounds_on_disk(tmp_path) == ["fig5", "fig5-theory"]
+    assert "Of 6 variants 3 meet" in page.read_text(encoding="utf-8")
+    # Alone, a figure is compared with the theory that is there.
+    page = reproduce_paper(["fig4"], tmp_path, replications=3, workers=1)
+    assert bounds_on_disk(tmp_path) == ["fig4", "fig4-theory", "fig5", "fig5-theory"]
+    assert "none: the proof needs the constant 6 for arms" in page.read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ def reproduce(  # noqa: PLR0917 - options of a command, all of them named
     figures: Annotated[
         list[str] | None,
         typer.Argument(
-            help="fig3 to fig8, movielens, theory, scaling, claims; all by default.",
+            help="fig3 to fig8, movielens, theory, scaling, rules, claims; all by default.",
             metavar="[FIGURE]...",
         ),
     ] = None,
@@ -22,7 +22,13 @@ def reproduce(  # noqa: PLR0917 - options of a command, all of them named
         Path, typer.Option("--out", "-o", help="Where report.html and the tables go.")
     ] = Path("out/reproduction"),
     replications: Annotated[
-        int | None, typer.Option("--replications", "-n", min=1, help="Instead of the files'.")
+        int | None,
+        typer.Option(
+            "--replications",
+            "-n",
+            min=1,
+            help="Instead of the files'; parts without a file take at most so many.",
+        ),
     ] = None,
     workers: Annotated[
         int | None, typer.Option("--workers", "-w", min=1, help="Processes; all cores by default.")

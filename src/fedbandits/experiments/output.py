@@ -34,22 +34,23 @@ def open_output(directory: Path) -> Iterator[Path]:
         raise InputError(
             "", f"{uses} need {', '.join(missing)}: install the extra, fedbandits[report]"
         )
-    directory = directory.absolute()
+    # What is said of it is said as it was typed.
+    typed, directory = directory, directory.absolute()
     made: list[Path] = []
     try:
         made = _missing_parents(directory)
-        exists = _checked(directory)
+        exists = _checked(typed)
         beside = directory if exists else directory.parent
         beside.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(prefix=".results-", dir=beside))
     except OSError as error:
         _remove_empty(made)
         raise InputError(
-            "--out", f"{directory} cannot be written: {error.strerror}; name another one"
+            "--out", f"{typed} cannot be written: {error.strerror}; name another one"
         ) from None
     try:
         yield staging
-        _move(staging, directory)
+        _move(staging, directory, typed)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
         _remove_empty(made)
@@ -64,13 +65,13 @@ def _checked(directory: Path) -> bool:
     return False
 
 
-def _move(staging: Path, directory: Path) -> None:
+def _move(staging: Path, directory: Path, typed: Path) -> None:
     """Put the files in place, once it is sure that all of them can be."""
     files = sorted(staging.iterdir())
     for file in files:
         if (directory / file.name).is_dir():
             raise InputError(
-                "--out", f"{directory / file.name} is a directory; move it, or name another one"
+                "--out", f"{typed / file.name} is a directory; move it, or name another one"
             )
     directory.mkdir(exist_ok=True)
     for file in files:
@@ -113,13 +114,12 @@ def write_tables_and_figures(results: Results, folder: Path) -> dict[str, bytes]
         frame = pl.DataFrame(table, infer_schema_length=None)
         frame.write_parquet(folder / f"{name}.parquet")
     variants = [simulation.variant for simulation in results.simulations]
+    named = [variant.label for variant in variants], [v.algorithm.name for v in variants]
     figure = figures.regret_figure(
         curves,
         results.experiment.title,
-        colour_of=figures.colours(
-            [variant.label for variant in variants],
-            [variant.algorithm.name for variant in variants],
-        ),
+        colour_of=figures.colours(*named),
+        in_parts=figures.shown_in_parts(*named),
     )
     images = {"regret.png": figures.image(figure, "png")}
     for problem, name in figures.map_names(variant.problem for variant in variants).items():

@@ -16,8 +16,15 @@ from fedbandits.experiments.wording import in_words, share
 
 def summary_table(summary: dict[str, Any]) -> Table:
     """Return the summary as a Rich table: a row a variant, means ± standard errors."""
+    alone = all(variant["regret"]["total"]["stderr"] is None for variant in summary["variants"])
     # Text, because titles and labels are the user's: what looks like markup in them is not.
-    table = Table(title=Text(summary["title"]), title_justify="left", title_style="bold")
+    table = Table(
+        title=Text(summary["title"]),
+        title_justify="left",
+        title_style="bold",
+        caption=None if alone else "± one standard error",
+        caption_justify="left",
+    )
     table.add_column("variant", overflow="fold")
     table.add_column("fidelity", no_wrap=True)
     for heading in ("total regret", "exploration", "communication", "clients", "phases"):

@@ -1,22 +1,35 @@
 """Tests of the paper's sentences: larger, smaller, about equal, often, seldom.
 
 Each test gives two p-values: how surprising the measurements would be if the sentence were not
-true, and how surprising if it were. Means are compared by normal approximations on independent
-replications.
+true, and how surprising if it were.
+
+Means are compared by Student's t on differences within a replication. Variants of one problem share
+their random draws and two regrets of one game share the game, so replications are pairs; where they
+share nothing, a pair is two independent games, and the test is as valid. Two runs of different
+length are compared on the games that both have. Shares of two runs are compared as if independent,
+by Fisher's exact test: what shares its draws makes that test conservative.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
+from scipy.special import stdtr, stdtrit
 
+from fedbandits.experiments.figures import NORMAL_95
+from fedbandits.experiments.wording import mean_and_error
 from fedbandits.rules.arrays import BoolArray, FloatArray
 
 ABOUT_EQUAL = 0.10
 """“About equal” is within this part of the second quantity."""
+
+FEWEST_GAMES = 100
+"""Fewer games give no verdict: t is exact for normal quantities only, and regrets are skewed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,37 +42,131 @@ class Evidence:
         The quantities, with 95 % confidence intervals.
     for_it, against_it : float
         p-values: small ``for_it`` shows the sentence true, small ``against_it`` shows it false.
+    games : int, optional
+        How many replications were compared; None for what was computed and not sampled.
+    numbers : tuple of dict
+        The same quantities as numbers: ``name``, ``n``, the estimate (``mean``, ``median``,
+        ``share``, ``ratio`` or ``growth``), the ends of its interval ``low`` and ``high``, and
+        ``stderr`` where it has one.
     """
 
     measured: str
     for_it: float
     against_it: float
+    games: int | None = None
+    numbers: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def enough(self) -> bool:
+        """Whether it is worth a verdict."""
+        return self.games is None or self.games >= FEWEST_GAMES
 
 
-def _interval(values: FloatArray) -> tuple[float, float]:
-    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(values.size))
+@dataclass(frozen=True, slots=True)
+class _Estimate:
+    """An estimate with its standard error, of ``n`` independent terms."""
+
+    value: float
+    error: float
+    n: int
+
+    @property
+    def margin(self) -> float:
+        """Half of the 95 % interval."""
+        return float(stdtrit(self.n - 1, 0.975)) * self.error
+
+    def tails(self) -> tuple[float, float]:
+        """Return p-values for the value being above 0, and below."""
+        t = self.value / self.error if self.error else math.copysign(math.inf, self.value)
+        if not self.value:
+            t = 0.0
+        return float(stdtr(self.n - 1, -t)), float(stdtr(self.n - 1, t))
+
+    def shown(self, *, sign: bool = False) -> str:
+        """Return value ± margin, with the digits that the margin leaves meaningful."""
+        mean, margin = mean_and_error({"mean": self.value, "stderr": self.margin})
+        return f"{'+' if sign and self.value > 0 else ''}{mean} ± {margin}"
 
 
-def _shown(name: str, mean: float, error: float) -> str:
-    return f"{name}: {mean:,.0f} ± {1.96 * error:,.0f}"
+def _mean(values: FloatArray) -> _Estimate:
+    error = float(values.std(ddof=1)) / math.sqrt(values.size)
+    # Of equal numbers, what is left is rounding.
+    value = float(values.mean())
+    return _Estimate(value, 0.0 if error <= 1e-12 * abs(value) else error, values.size)
 
 
-def less(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> Evidence:
-    """Return the evidence that the mean of ``a`` is below that of ``b``.
+def _common(*runs: FloatArray) -> list[FloatArray]:
+    """Return the games that all runs have."""
+    n = min(run.size for run in runs)
+    return [run[:n] for run in runs]
+
+
+def _means(
+    runs: Sequence[FloatArray], names: Sequence[str]
+) -> tuple[list[_Estimate], list[dict[str, Any]]]:
+    """Return the mean of every run, as an estimate and as numbers with a name."""
+    found = [_mean(run) for run in runs]
+    numbers = [
+        {
+            "name": name,
+            "n": mean.n,
+            "mean": mean.value,
+            "stderr": mean.error,
+            "low": mean.value - mean.margin,
+            "high": mean.value + mean.margin,
+        }
+        for name, mean in zip(names, found, strict=True)
+    ]
+    return found, numbers
+
+
+def _both(means: Sequence[_Estimate], names: Sequence[str]) -> str:
+    return ", ".join(f"{name}: {mean.shown()}" for name, mean in zip(names, means, strict=True))
+
+
+def _ratio(a: FloatArray, b: FloatArray) -> _Estimate:
+    """Return the ratio of the means of pairs, by the delta method."""
+    ratio = float(a.mean() / b.mean())
+    return _Estimate(ratio, ratio * _mean(a / a.mean() - b / b.mean()).error, a.size)
+
+
+def less(a: FloatArray, b: FloatArray, names: tuple[str, str], *, factor: float = 1.0) -> Evidence:
+    """Return the evidence that the mean of ``a``, times a factor, is below that of ``b``.
 
     Examples
     --------
-    >>> found = less(np.arange(50.0), np.arange(50.0) + 30, ("a", "b"))
+    >>> found = less(np.arange(50.0), np.arange(50.0)[::-1] + 30, ("a", "b"))
     >>> found.measured, found.for_it < 0.001, found.against_it > 0.999
-    ('a: 24 ± 4, b: 54 ± 4', True, True)
+    ('a: 24.5 ± 4.1, b: 54.5 ± 4.1', True, True)
+    >>> less(np.arange(50.0), np.arange(50.0)[::-1] + 30, ("a", "b"), factor=3).for_it > 0.9
+    True
     """
-    (mean_a, error_a), (mean_b, error_b) = _interval(a), _interval(b)
-    z = (mean_b - mean_a) / math.hypot(error_a, error_b)
+    a, b = _common(a, b)
+    means, numbers = _means((a, b), names)
+    measured = _both(means, names)
+    if factor != 1:
+        ratio = _ratio(b, a)
+        measured += f" (× {ratio.shown()})"
+        numbers.append(_numbers_of("ratio", ratio))
+    for_it, against_it = _mean(b - factor * a).tails()
     return Evidence(
-        measured=f"{_shown(names[0], mean_a, error_a)}, {_shown(names[1], mean_b, error_b)}",
-        for_it=float(stats.norm.sf(z)),
-        against_it=float(stats.norm.cdf(z)),
+        measured=measured,
+        for_it=for_it,
+        against_it=against_it,
+        games=a.size,
+        numbers=tuple(numbers),
     )
+
+
+def _numbers_of(name: str, estimate: _Estimate) -> dict[str, Any]:
+    return {
+        "name": name,
+        "n": estimate.n,
+        "ratio": estimate.value,
+        "stderr": estimate.error,
+        "low": estimate.value - estimate.margin,
+        "high": estimate.value + estimate.margin,
+    }
 
 
 def about_equal(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> Evidence:
@@ -72,21 +179,21 @@ def about_equal(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> Evidenc
     --------
     >>> rng = np.random.default_rng(1)
     >>> a, b = rng.normal(100, 10, 400), rng.normal(102, 10, 400)
-    >>> about_equal(a, b, ("a", "b")).for_it < 0.001
-    True
+    >>> found = about_equal(a, b, ("a", "b"))
+    >>> found.measured, found.for_it < 0.001
+    ('a: 99.18 ± 0.90, b: 101.5 ± 1.0 (-2.2 ± 1.3 %)', True)
     """
-    (mean_a, error_a), (mean_b, error_b) = _interval(a), _interval(b)
-    tails = []
-    for factor in (1 - ABOUT_EQUAL, 1 + ABOUT_EQUAL):
-        z = (mean_a - factor * mean_b) / math.hypot(error_a, factor * error_b)
-        tails.append(z)
-    low, high = tails
-    percent = 100 * (mean_a / mean_b - 1)
-    both = f"{_shown(names[0], mean_a, error_a)}, {_shown(names[1], mean_b, error_b)}"
+    a, b = _common(a, b)
+    means, numbers = _means((a, b), names)
+    low, high = (_mean(a - factor * b).tails() for factor in (1 - ABOUT_EQUAL, 1 + ABOUT_EQUAL))
+    ratio = _ratio(a, b)
+    percent = _Estimate(100 * (ratio.value - 1), 100 * ratio.error, ratio.n)
     return Evidence(
-        measured=f"{both} ({percent:+.1f} %)",
-        for_it=float(max(stats.norm.sf(low), stats.norm.cdf(high))),
-        against_it=float(min(1.0, 2 * min(stats.norm.cdf(low), stats.norm.sf(high)))),
+        measured=f"{_both(means, names)} ({percent.shown(sign=True)} %)",
+        for_it=max(low[0], high[1]),
+        against_it=min(1.0, 2 * min(low[1], high[0])),
+        games=a.size,
+        numbers=(*numbers, _numbers_of("ratio", ratio)),
     )
 
 
@@ -94,29 +201,64 @@ def less_in_the_middle(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> 
     """Return the evidence that the median of ``a`` is below that of ``b``.
 
     A median's 95 % interval lies between order statistics (binomial); its half-width stands for
-    1.96 standard errors.
+    1.96 standard errors. Medians of pairs are correlated as the signs of what is above and below.
 
     Examples
     --------
-    >>> found = less_in_the_middle(np.arange(99.0), np.arange(99.0) + 50, ("a", "b"))
+    >>> found = less_in_the_middle(np.arange(99.0), np.arange(99.0)[::-1] + 50, ("a", "b"))
     >>> found.measured, found.for_it < 0.001
     ('median of a: 49 (39 to 59), of b: 99 (89 to 109)', True)
     """
-    middles, errors, shown = [], [], []
+    a, b = _common(a, b)
+    middles, errors, shown, numbers = [], [], [], []
     for values, name in zip((a, b), names, strict=True):
         ordered = np.sort(values)
-        reach = 1.96 * math.sqrt(values.size) / 2
-        low = ordered[max(0, math.floor((values.size - 1) / 2 - reach))]
-        high = ordered[min(values.size - 1, math.ceil((values.size - 1) / 2 + reach))]
-        middles.append(float(np.median(ordered)))
-        errors.append(max(float(high - low) / (2 * 1.96), np.finfo(float).tiny))
-        shown.append(f"of {name}: {middles[-1]:,.0f} ({low:,.0f} to {high:,.0f})")
-    z = (middles[1] - middles[0]) / math.hypot(*errors)
+        reach = NORMAL_95 * math.sqrt(values.size) / 2
+        low = float(ordered[max(0, math.floor((values.size - 1) / 2 - reach))])
+        high = float(ordered[min(values.size - 1, math.ceil((values.size - 1) / 2 + reach))])
+        middle = float(np.median(ordered))
+        middles.append(middle)
+        errors.append(max((high - low) / (2 * NORMAL_95), np.finfo(float).tiny))
+        shown.append(f"of {name}: {middle:,.0f} ({low:,.0f} to {high:,.0f})")
+        numbers.append(
+            {
+                "name": f"median of {name}",
+                "n": values.size,
+                "median": middle,
+                "low": low,
+                "high": high,
+            }
+        )
+    signs = np.sign([a - middles[0], b - middles[1]])
+    together = float((signs[0] * signs[1]).mean())
+    variance = errors[0] ** 2 + errors[1] ** 2 - 2 * together * errors[0] * errors[1]
+    # Of the same games exactly, nothing is left.
+    z = (middles[1] - middles[0]) / max(math.sqrt(max(variance, 0.0)), min(errors) / 100)
     return Evidence(
         measured=f"median {', '.join(shown)}",
         for_it=float(stats.norm.sf(z)),
         against_it=float(stats.norm.cdf(z)),
+        games=a.size,
+        numbers=tuple(numbers),
     )
+
+
+def _share(happened: BoolArray, name: str) -> dict[str, Any]:
+    """Return how often something happened, with an exact 95 % interval (Clopper-Pearson)."""
+    k, n = int(happened.sum()), happened.size
+    interval = stats.binomtest(k, n).proportion_ci(0.95, method="exact")
+    return {
+        "name": name,
+        "n": n,
+        "share": k / n,
+        "low": float(interval.low),
+        "high": float(interval.high),
+    }
+
+
+def _in_percent(share: dict[str, Any]) -> str:
+    value, low, high = (f"{100 * share[key]:.2f}" for key in ("share", "low", "high"))
+    return f"{value} % ({low} to {high} %)"
 
 
 def seldomer(a: BoolArray, b: BoolArray, names: tuple[str, str], what: str) -> Evidence:
@@ -129,14 +271,17 @@ def seldomer(a: BoolArray, b: BoolArray, names: tuple[str, str], what: str) -> E
     >>> often, seldom = np.arange(100) < 30, np.arange(100) < 5
     >>> found = seldomer(seldom, often, ("a", "b"), "lost")
     >>> found.measured, found.for_it < 0.001
-    ('lost: a in 5.00 %, b in 30.00 %', True)
+    ('lost: a in 5.00 % (1.64 to 11.28 %), b in 30.00 % (21.24 to 39.98 %)', True)
     """
     counts = np.array([[x.sum(), (~x).sum()] for x in (a, b)])
-    shares = (f"{name} in {100 * x.mean():.2f} %" for name, x in zip(names, (a, b), strict=True))
+    shares = [_share(x, name) for name, x in zip(names, (a, b), strict=True)]
+    shown = ", ".join(f"{share['name']} in {_in_percent(share)}" for share in shares)
     return Evidence(
-        measured=f"{what}: {', '.join(shares)}",
+        measured=f"{what}: {shown}",
         for_it=float(stats.fisher_exact(counts, alternative="less").pvalue),
         against_it=float(stats.fisher_exact(counts, alternative="greater").pvalue),
+        games=min(a.size, b.size),
+        numbers=tuple(shares),
     )
 
 
@@ -146,23 +291,29 @@ def rate_below(happened: BoolArray, most: float, name: str) -> Evidence:
     Examples
     --------
     >>> rate_below(np.zeros(1000, dtype=bool), 0.01, "lost").measured
-    'lost in 0.00 % (0.00 to 0.37 %) of 1,000'
+    'lost in 0.00 % (0.00 to 0.37 %)'
     """
     n, k = happened.size, int(happened.sum())
-    exact = stats.binomtest(k, n)
-    interval = exact.proportion_ci(0.95, method="exact")
-    share = f"{100 * k / n:.2f} % ({100 * interval.low:.2f} to {100 * interval.high:.2f} %)"
+    share = _share(happened, name)
     return Evidence(
-        measured=f"{name} in {share} of {n:,}",
+        measured=f"{name} in {_in_percent(share)}",
         for_it=float(stats.binomtest(k, n, most, alternative="less").pvalue),
         against_it=float(stats.binomtest(k, n, most, alternative="greater").pvalue),
+        games=n,
+        numbers=(share,),
     )
 
 
 def rate_above(happened: BoolArray, least: float, name: str) -> Evidence:
     """Return the evidence that something happens in more than a share ``least`` of all games."""
     below = rate_below(happened, least, name)
-    return Evidence(measured=below.measured, for_it=below.against_it, against_it=below.for_it)
+    return Evidence(
+        measured=below.measured,
+        for_it=below.against_it,
+        against_it=below.for_it,
+        games=below.games,
+        numbers=below.numbers,
+    )
 
 
 def steeper(
@@ -170,25 +321,62 @@ def steeper(
 ) -> Evidence:
     """Return the evidence that the mean grows by a larger factor in ``a`` than in ``b``.
 
-    Each is a pair (from, to); ratios are compared on the logarithmic scale by the delta method.
+    Each is a pair (from, to); factors are compared on the logarithmic scale, by the delta method.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> start, twice, thrice = (rng.normal(mean, 10, 400) for mean in (100, 200, 300))
+    >>> found = steeper((start, thrice), (start, twice), ("a", "b"))
+    >>> found.measured, found.for_it < 0.001
+    ('a: × 3.02 (2.99 to 3.05), b: × 2.01 (1.99 to 2.03), a / b: 1.50 (1.49 to 1.51)', True)
     """
-    growth, variance = [], 0.0
-    for start, end in (a, b):
-        (mean_0, error_0), (mean_1, error_1) = _interval(start), _interval(end)
-        growth.append(math.log(mean_1 / mean_0))
-        variance += (error_0 / mean_0) ** 2 + (error_1 / mean_1) ** 2
-    z = (growth[0] - growth[1]) / math.sqrt(variance)
+    a_from, a_to, b_from, b_to = _common(*a, *b)
+    # The mean of these is 0, and their spread that of the logarithm of the mean's ratio.
+    terms = [
+        (end / end.mean() - start / start.mean()) for start, end in ((a_from, a_to), (b_from, b_to))
+    ]
+    growth = [
+        math.log(end.mean() / start.mean()) for start, end in ((a_from, a_to), (b_from, b_to))
+    ]
+    n = a_from.size
+    logs = [
+        _Estimate(value, _mean(term).error, n)
+        for value, term in (
+            *zip(growth, terms, strict=True),
+            (growth[0] - growth[1], terms[0] - terms[1]),
+        )
+    ]
+    numbers = [
+        {
+            "name": name,
+            "n": n,
+            "growth": math.exp(log.value),
+            "low": math.exp(log.value - log.margin),
+            "high": math.exp(log.value + log.margin),
+        }
+        for name, log in zip((*names, " / ".join(names)), logs, strict=True)
+    ]
+    signs = ("× ", "× ", "")
     shown = ", ".join(
-        f"{name}: × {math.exp(value):.2f}" for name, value in zip(names, growth, strict=True)
+        f"{found['name']}: {sign}{found['growth']:.2f} ({found['low']:.2f} to {found['high']:.2f})"
+        for found, sign in zip(numbers, signs, strict=True)
     )
+    for_it, against_it = logs[-1].tails()
     return Evidence(
-        measured=shown, for_it=float(stats.norm.sf(z)), against_it=float(stats.norm.cdf(z))
+        measured=shown,
+        for_it=for_it,
+        against_it=against_it,
+        games=n,
+        numbers=tuple(numbers),
     )
 
 
-def certain(holds: bool, measured: str) -> Evidence:
+def certain(holds: bool, measured: str, numbers: tuple[dict[str, Any], ...] = ()) -> Evidence:
     """Return the evidence of a fact that was computed, not sampled."""
-    return Evidence(measured=measured, for_it=float(not holds), against_it=float(holds))
+    return Evidence(
+        measured=measured, for_it=float(not holds), against_it=float(holds), numbers=numbers
+    )
 
 
 def holm(p_values: list[float], level: float) -> list[bool]:
@@ -207,3 +395,31 @@ def holm(p_values: list[float], level: float) -> list[bool]:
             break
         rejected[i] = True
     return rejected
+
+
+def verdicts(found: Sequence[Evidence], level: float) -> list[str]:
+    """Return whether each sentence "holds", "fails", or is "undecided".
+
+    Holm's method runs once over both questions of every sampled sentence, so that the probability
+    of one wrong verdict or more is at most ``level``. What is computed is no part of it, nor what
+    rests on fewer than `FEWEST_GAMES` games, which stays undecided.
+
+    Examples
+    --------
+    >>> sure, few = certain(True, ""), less(np.arange(9.0), np.arange(9.0) + 9, ("a", "b"))
+    >>> verdicts([sure, few], level=0.01)
+    ['holds', 'undecided']
+    """
+    tested = [evidence for evidence in found if evidence.enough and evidence.games is not None]
+    both = [p for evidence in tested for p in (evidence.for_it, evidence.against_it)]
+    shown = iter(holm(both, level))
+    said = []
+    for evidence in found:
+        if not evidence.enough:
+            said.append("undecided")
+        elif evidence.games is None:
+            said.append("holds" if not evidence.for_it else "fails")
+        else:
+            yes, no = next(shown), next(shown)
+            said.append("holds" if yes else "fails" if no else "undecided")
+    return said

@@ -24,6 +24,8 @@ from fedbandits.experiments.figures.lettering import size_in_inches
 from fedbandits.experiments.figures.palette import FAINT
 from fedbandits.experiments.figures.style import house_style
 from fedbandits.experiments.tables import Table
+from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
+from fedbandits.reproduce.run import hashed
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.theory.sampling import (
     misranking_as_printed,
@@ -33,8 +35,6 @@ from fedbandits.theory.sampling import (
 
 SPREAD = 0.1
 GAPS = (0.02, 0.01)
-# Figure 4's means; the best arm stands Δ above the second best, at 0.77.
-_OTHERS = np.array([0.70, 0.71, 0.72, 0.73, 0.74, 0.75, 0.76, 0.765, 0.77])
 _CLIENTS = np.array([1, 2, 5, 10, 20, 35, 50, 75, *range(100, 1001, 50)], dtype=np.int64)
 _DRAWS = 100_000
 
@@ -50,8 +50,20 @@ CAPTION = (
 
 
 def misranking_gaps(gap: float) -> FloatArray:
-    """Return Δ_k of the arms other than the best, which stands ``gap`` above the second."""
-    return 0.77 + gap - _OTHERS
+    """Return Δ_k of figure 4's arms but the best, which stands ``gap`` above the second, at 0.77.
+
+    Examples
+    --------
+    >>> misranking_gaps(0.02).round(3).tolist()
+    [0.09, 0.08, 0.07, 0.06, 0.05, 0.04, 0.03, 0.025, 0.02]
+    """
+    others = np.sort(paper_experiment("fig4").variants[0].problem.means)[:-1]
+    return np.asarray(others.max() + gap - others)
+
+
+def misranking_fingerprint() -> str:
+    """Return what the table depends on, as a hash."""
+    return hashed([experiment_text("fig4"), SPREAD, GAPS, _CLIENTS.tolist(), _DRAWS])
 
 
 def misranking_table(seed: int = 2021) -> Table:

@@ -6,29 +6,34 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from fedbandits.experiments.figures import colours, regret_page_figure
+from fedbandits.experiments.figures import colours, regret_page_figure, shown_in_parts
 from fedbandits.experiments.report.glossary import WORDS
-from fedbandits.experiments.report.markup import definitions, with_subscripts
+from fedbandits.experiments.report.markup import data_uri, definitions, scrolling, with_subscripts
 from fedbandits.experiments.report.page import REGRET_CAPTION, regret_alt
 from fedbandits.experiments.report.results_table import results_table
 from fedbandits.experiments.report.shell import html_page, live_figure
+from fedbandits.experiments.wording import listed
 from fedbandits.reproduce.catalogue import (
     CLAIMS,
     MISRANKING,
     MOVIELENS,
     PARTS,
+    RULES,
     SCALING,
     THEORY,
     PaperFigure,
 )
-from fedbandits.reproduce.claims import LEVEL
+from fedbandits.reproduce.claims import FACTOR
 from fedbandits.reproduce.drawn import Drawn
+from fedbandits.reproduce.evidence import ABOUT_EQUAL, FEWEST_GAMES
 from fedbandits.reproduce.misranking import CAPTION as MISRANKING_CAPTION
 from fedbandits.reproduce.misranking import misranking_page_figure
 from fedbandits.reproduce.real_data import real_data_section
+from fedbandits.reproduce.rule_costs import CAPTION as RULES_CAPTION
+from fedbandits.reproduce.rule_costs import rule_costs_html
 from fedbandits.reproduce.run import Reproduced
 from fedbandits.reproduce.scaling import CAPTION as SCALING_CAPTION
-from fedbandits.reproduce.scaling import scaling_page_figure
+from fedbandits.reproduce.scaling import growth_table, scaling_page_figure
 from fedbandits.reproduce.theory_page import HEADING as THEORY_HEADING
 from fedbandits.reproduce.theory_page import theory_section
 from fedbandits.reproduce.theory_tables import Rows
@@ -41,8 +46,8 @@ _BYLINE = (
 _INTRODUCTION = """<p>Each figure is drawn from simulations whose settings stand in one file that
 can be read and changed: <code>fedbandits reproduce --show fig4</code> prints it. The published
 curves come from the constants of the authors' released scripts, which are smaller than the 6 that
-carries the paper's proofs; every figure is shown with both. Bands and ± are sampling errors of the
-simulation.</p>"""
+carries the paper's proofs; every figure is shown with both. Bands, bars and every ± on this page
+are 95&nbsp;% confidence intervals.</p>"""
 
 
 def reproduction_page(
@@ -53,7 +58,8 @@ def reproduction_page(
     movielens: Mapping[str, Any] | None,
     theory: Mapping[str, Rows] | None,
     scaling: Drawn | None,
-    claims: Sequence[Mapping[str, Any]] | None,
+    rules: Drawn | None,
+    claims: Mapping[str, Any] | None,
 ) -> str:
     """Return the page.
 
@@ -71,8 +77,10 @@ def reproduction_page(
         The tables of what the theorems promise.
     scaling : Drawn, optional
         Regret against the horizon.
-    claims : sequence of mapping, optional
-        The paper's sentences and their verdicts.
+    rules : Drawn, optional
+        What each rule costs.
+    claims : mapping, optional
+        What the paper says and the verdicts, from `fedbandits.reproduce.claims.judge`.
     """
     live: dict[str, object] = {}
     sections: dict[str, tuple[str, str]] = {}
@@ -93,10 +101,23 @@ def reproduction_page(
         alt = "Regret divided by log T against the horizon, for nine schedules."
         caption = with_subscripts(SCALING_CAPTION)
         shown = live_figure(SCALING, scaling.image, alt=alt, caption=caption)
+        shown += growth_table(scaling.table)
+        games = max(scaling.table["replications"])
+        shown = f"<p>{games:,} games of each schedule and horizon.</p>\n{shown}"
         sections[SCALING] = ("Tables 2 and 3: how regret grows with the horizon", shown)
+    if rules is not None:
+        alt = "Bars of total regret for every rule, on four games."
+        shown = (
+            f'<figure>\n<img src="{data_uri(rules.image)}" alt="{alt}">\n'
+            f"<figcaption>{escape(RULES_CAPTION)}</figcaption>\n</figure>"
+        )
+        sections[RULES] = (
+            "Sharper than the paper: what each rule costs",
+            f"{rule_costs_html(rules.table)}\n{shown}",
+        )
     if claims is not None:
         heading = "What the paper says, and what was measured"
-        sections[CLAIMS] = (heading, claims_table(claims))
+        sections[CLAIMS] = (heading, claims_section(claims))
     return html_page(
         title=TITLE,
         byline=_BYLINE,
@@ -107,6 +128,7 @@ def reproduction_page(
             ("How to read this", definitions(WORDS)),
         ],
         figures=live,
+        contents=True,
     )
 
 
@@ -118,46 +140,114 @@ def _figure_section(
     for name, heading in figure.experiments.items():
         made = experiments[name]
         variants = made.summary["variants"]
-        colour_of = colours(
-            [variant["label"] for variant in variants],
-            [variant["algorithm"] for variant in variants],
-        )
-        live[name] = regret_page_figure(made.curves, colour_of=colour_of)
+        named = [v["label"] for v in variants], [v["algorithm"] for v in variants]
+        colour_of, in_parts = colours(*named), shown_in_parts(*named)
+        live[name] = regret_page_figure(made.curves, colour_of=colour_of, in_parts=in_parts)
         spec = made.summary["spec"]
         parts += [
             f"<h3>{escape(heading)}</h3>",
             f"<p>{spec['replications']:,} replications of {spec['horizon']:,} slots.</p>",
             live_figure(name, made.image, alt=regret_alt(variants), caption=REGRET_CAPTION),
-            results_table(variants, colour_of),
+            results_table(variants, colour_of, intervals=True),
         ]
     return f"Figure {figure.key.removeprefix('fig')}: {escape(figure.title)}", "\n".join(parts)
 
 
-def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:
-    """Return the claims as a table, with a sentence that counts the verdicts."""
+def claims_section(found: Mapping[str, Any]) -> str:
+    """Return what the paper says as a table with verdicts, and what we ask beside it in another.
+
+    Parameters
+    ----------
+    found : mapping
+        From `fedbandits.reproduce.claims.judge`.
+    """
+    papers = [claim for claim in found["claims"] if not claim["ours"]]
+    ours = [claim for claim in found["claims"] if claim["ours"]]
+    return f"""<p>Of {_statements(len(papers))} of the paper that were tested (a sentence may make
+several), {counted(papers)}. {_what_they_rest_on(found)}</p>
+<p>The probability of one wrong verdict or more in the whole is at most {found["level"]:g} (Holm's
+method over all tests, for and against; means are compared game by game, by Student's t, because
+variants of one problem share their random draws). Nothing is judged from fewer than {FEWEST_GAMES}
+games. “About equal”,
+“almost the same”, “small”, “limited” and “slightly” are tested as equivalence within
+{ABOUT_EQUAL * 100:g}&nbsp;%, “very large” and “much better” as a factor of {FACTOR:g}. The paper
+does not state these margins; they are ours, and whoever reads its words more generously will judge
+some rows more mildly: the numbers are there, ± and in brackets as 95&nbsp;% intervals.</p>
+{claims_table(papers, "the paper says", "Claims")}
+<h3>Ours, to put the above into proportion</h3>
+<p>The paper does not say these. Of {_statements(len(ours))} {counted(ours)}.</p>
+{claims_table(ours, "we ask whether", "Our own questions")}"""
+
+
+def _what_they_rest_on(found: Mapping[str, Any]) -> str:
+    """Return how many games were played for the claims, and with which seeds."""
+    games = found["games"]
+    most = max(games.values())
+    fewer = {run: count for run, count in games.items() if count < most}
+    but = "".join(f", of the {run} version {count:,}" for run, count in fewer.items())
+    why = " because a replication of it has some 28,000 phases" if fewer else ""
+    seeds = listed(f"{seed}" for seed in sorted(set(found["seeds"].values())))
+    return (
+        f"They rest on {most:,} games of each variant{but}{why}, played with another seed than the"
+        f" figures' ({seeds}): what is tested was not looked at before."
+    )
+
+
+def _statements(number: int) -> str:
+    return "1 statement" if number == 1 else f"{number} statements"
+
+
+def counted(claims: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many claims have which verdict.
+
+    Examples
+    --------
+    >>> counted([{"verdict": "holds"}, {"verdict": "fails"}, {"verdict": "holds"}])
+    '2 hold and 1 fails'
+    """
     verdicts = [claim["verdict"] for claim in claims]
-    counted = ", ".join(
-        f"{verdicts.count(verdict)} {word}"
-        for verdict, word in (("holds", "hold"), ("fails", "fail"), ("undecided", "are undecided"))
+    words = {
+        "holds": ("holds", "hold"),
+        "fails": ("fails", "fail"),
+        "undecided": ("is undecided", "are undecided"),
+    }
+    return listed(
+        f"{verdicts.count(verdict)} {one if verdicts.count(verdict) == 1 else more}"
+        for verdict, (one, more) in words.items()
         if verdict in verdicts
     )
-    rows = "\n".join(
-        f'<tr class="{claim["verdict"]}"><th scope="row">{with_subscripts(claim["claim"])} '
-        f"<small>{escape(claim['where'])}</small></th><td>{with_subscripts(claim['measured'])}</td>"
-        f"<td><b>{escape(claim['verdict'])}</b></td></tr>"
-        for claim in claims
-    )
-    return f"""<p>Of {len(claims)} sentences of the paper about its experiments, {counted}. A
-verdict is a test at level {LEVEL:g}, by Holm's method over the whole table; “about equal”, “almost
-the same”, “small” and “slightly” are tested as equivalence within 10&nbsp;%. ± is a 95&nbsp;%
-interval. Whoever reads those words more generously will judge some rows more mildly: the numbers
-are there.</p>
-<div class="scroll" role="region" aria-label="Claims" tabindex="0">
-<table class="claims">
-<thead><tr><th scope="col">the paper says</th><th scope="col">measured</th>
+
+
+def claims_table(claims: Sequence[Mapping[str, Any]], heading: str, name: str) -> str:
+    """Return claims as a table, a row a claim.
+
+    Parameters
+    ----------
+    claims : sequence of mapping
+        As `fedbandits.reproduce.claims.judge` has them.
+    heading : str
+        Above what is said.
+    name : str
+        Of the table, for those who do not see it.
+    """
+    return scrolling(
+        name,
+        f"""<table class="claims">
+<thead><tr><th scope="col">{heading}</th><th scope="col">measured</th>
 <th scope="col">verdict</th></tr></thead>
 <tbody>
-{rows}
-</tbody>
-</table>
-</div>"""
+{"".join(map(_claim_row, claims))}</tbody>
+</table>""",
+    )
+
+
+def _claim_row(claim: Mapping[str, Any]) -> str:
+    where = "; ".join(filter(None, (claim["where"], claim["read"])))
+    games = "computed" if claim["games"] is None else f"of {claim['games']:,} games"
+    verdict = ": ".join(filter(None, (claim["verdict"], claim["reason"])))
+    return (
+        f'<tr class="{claim["verdict"]}"><th scope="row">{with_subscripts(claim["claim"])} '
+        f"<small>{with_subscripts(where)}</small></th>"
+        f"<td>{with_subscripts(claim['measured'])} <small>{games}</small></td>"
+        f"<td><b>{escape(verdict)}</b></td></tr>\n"
+    )

@@ -148,7 +148,7 @@ def ruled_games() -> list[RuledGame]:
 
 def rule_costs_table(
     *,
-    replications: int | None = None,
+    games: int | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Table:
@@ -156,8 +156,8 @@ def rule_costs_table(
 
     Parameters
     ----------
-    replications : int, optional
-        No more than so many of each, for a quick look.
+    games : int, optional
+        At most so many of each, for a quick look.
     workers, progress
         As in `simulate_all`.
 
@@ -179,7 +179,7 @@ def rule_costs_table(
             Variant(label=rule, problem=game.problem, algorithm=algorithm)
             for rule, algorithm in game.algorithms.items()
         ]
-        n = _games(game, replications)
+        n = _games(game, games)
         runs = simulate_all(
             variants,
             horizon=HORIZON,
@@ -208,23 +208,24 @@ def rule_costs_table(
     return table
 
 
-def _games(game: RuledGame, replications: int | None) -> int:
-    return max(2, min(game.replications, replications or game.replications))
+def _games(game: RuledGame, games: int | None) -> int:
+    # A standard error takes two.
+    return max(2, min(game.replications, games or game.replications))
 
 
-def rule_costs_replications(replications: int | None) -> int:
-    """Return how many replications `rule_costs_table` simulates."""
-    return sum(len(game.algorithms) * _games(game, replications) for game in ruled_games())
+def rule_costs_replications(games: int | None) -> int:
+    """Return how many replications `rule_costs_table` simulates, given how many were asked for."""
+    return sum(len(game.algorithms) * _games(game, games) for game in ruled_games())
 
 
-def rule_costs_fingerprint(replications: int | None) -> str:
+def rule_costs_fingerprint(games: int | None) -> str:
     """Return what the table depends on, as a hash."""
     texts = [experiment_text(name) for name in ("fig4-theory", "fig3-theory")]
-    games = [
+    played = [
         (game.key, [repr(algorithm) for algorithm in game.algorithms.values()], game.replications)
         for game in ruled_games()
     ]
-    return hashed([texts, games, HORIZON, SEED, replications])
+    return hashed([texts, played, HORIZON, SEED, games])
 
 
 def rule_costs_figure(table: Table) -> Figure:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ from fedbandits.experiments.tables import Table
 from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
 from fedbandits.simulation.simulator import Progress
 
-_MARK = "made-from.txt"
+MARK = "made-from.txt"
+"""Beside files that belong together: the hash of what they were made from, written last."""
+
+_SOURCES = {".py", ".toml", ".csv"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +54,46 @@ def fingerprint(name: str, replications: int | None) -> str:
     >>> fingerprint("fig4", None) == fingerprint("fig4", 7)
     False
     """
-    return hashed([experiment_text(name), replications])
+    return hashed([experiment_text(name), replications or paper_experiment(name).replications])
+
+
+def at_most(asked: int | None, usual: int, *, fewest: int = 2) -> int:
+    """Return how many games a part plays when so many were asked for: no more than usual.
+
+    Examples
+    --------
+    >>> at_most(None, 200), at_most(100, 200), at_most(500, 200), at_most(1, 200)
+    (200, 100, 200, 2)
+    """
+    return usual if asked is None else max(fewest, min(asked, usual))
 
 
 def hashed(inputs: object) -> str:
-    """Return the hash of what something was made from; the versions belong to it."""
-    text = json.dumps([inputs, versions()], sort_keys=True)
+    """Return the hash of what something was made from; versions and sources belong to it."""
+    text = json.dumps([inputs, versions(), _own_sources()], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def _own_sources() -> str:
+    return sources(Path(__file__).parents[1])
+
+
+def sources(package: Path) -> str:
+    """Return the hash of what a package computes with: all its sources but the commands.
+
+    Parameters
+    ----------
+    package : Path
+        Its folder.
+    """
+    found = hashlib.sha256()
+    for file in sorted(package.rglob("*")):
+        name = file.relative_to(package)
+        if file.suffix in _SOURCES and name.parts[0] != "cli":
+            found.update(json.dumps([name.as_posix(), file.stat().st_size]).encode())
+            found.update(file.read_bytes())
+    return found.hexdigest()
 
 
 def reproduce_experiment(
@@ -98,13 +135,34 @@ def reproduce_experiment(
         results = experiment.run(workers=workers, progress=progress)
         write_tables_and_figures(results, staging)
         # Until all files are in place, none of another run is to be taken for one of this run.
-        (folder / _MARK).unlink(missing_ok=True)
+        (folder / MARK).unlink(missing_ok=True)
     with open_output(folder) as staging:
-        (staging / _MARK).write_text(made_from + "\n", encoding="ascii")
+        (staging / MARK).write_text(made_from + "\n", encoding="ascii")
     made = _read(name, folder, made_from)
     if made is None:
         raise RuntimeError(f"{folder} does not hold what was just written")
     return replace(made, reused=False)
+
+
+def read_experiment_on_disk(name: str, directory: Path) -> Reproduced | None:
+    """Return what an earlier run left of an experiment, if today's sources would give the same.
+
+    With however many replications it was made: its summary says so.
+
+    Parameters
+    ----------
+    name : str
+        Of the experiment; its folder has the same name.
+    directory : Path
+        Where the folder is.
+    """
+    folder = directory / name
+    try:
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        made_from = fingerprint(name, int(summary["spec"]["replications"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return _read(name, folder, made_from)
 
 
 def _read(name: str, folder: Path, made_from: str) -> Reproduced | None:
@@ -112,7 +170,7 @@ def _read(name: str, folder: Path, made_from: str) -> Reproduced | None:
     import polars as pl  # noqa: PLC0415 - heavy, and only needed here
 
     try:
-        if (folder / _MARK).read_text(encoding="ascii").strip() != made_from:
+        if (folder / MARK).read_text(encoding="ascii").strip() != made_from:
             return None
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
         curves = pl.read_parquet(folder / "curves.parquet").to_dict(as_series=False)

@@ -4,46 +4,63 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from html import escape
+from itertools import cycle
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, NullLocator
-from scipy import stats
 
 from fedbandits.experiments.figures import (
     HORIZONTAL,
     NORMAL_95,
-    PALETTE,
     VERTICAL,
+    colours,
     house_layout,
     reader_config,
 )
 from fedbandits.experiments.figures.palette import FAINT
 from fedbandits.experiments.figures.style import house_style
+from fedbandits.experiments.report.markup import scrolling
 from fedbandits.experiments.tables import Table
 from fedbandits.problems.problem import Problem
 from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
-from fedbandits.reproduce.run import hashed
+from fedbandits.reproduce.run import at_most, hashed
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
+from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.radii import PaperRadius
 from fedbandits.rules.schedules import as_schedule
 from fedbandits.simulation.simulator import Progress, Variant, simulate_all
 
 HORIZONS = tuple(10**exponent for exponent in range(3, 10))
 REPLICATIONS = 200
+RESAMPLED = 4_000
+"""How often replications are drawn anew for the intervals of what is fitted."""
+
+_SEED = 2021
+_FEWEST_HORIZONS = 3
 # A horizon at which some games are still open has the regret of a game that was cut short.
 _MOST_UNDECIDED = 0.01
 
 CAPTION = (
     "Total regret divided by log T, for the schedules of Tables 2 and 3 on the games of figures 4 "
-    "and 3, constants 1 and 1: flat is O(log T), a rising line is O(log² T). The exponent is the "
-    "slope of log regret against log log T over the horizons at which at least 99 % of the games "
-    "get decided, with a 95 % interval: 1 for O(log T), 2 for O(log² T), between them where a "
-    "schedule is not yet at its limit."
+    "and 3, constants 1 and 1. Flat: regret grows as log T; rising: faster than log T. Bars are "
+    "95 % confidence intervals of means. Hollow points on lighter lines: more than 1 % of games "
+    "are undecided at the horizon, so that their regret is that of games cut short; no fit "
+    "includes them."
+)
+_GROWTH_CAPTION = (
+    "Fitted over the horizons at which at least 99 % of the games get decided. Exponent: the slope "
+    "of log regret against log log T, 1 where regret grows as log T, 2 where it grows as log² T, "
+    "between them where a schedule is not yet at its limit. Slope: regret for every unit of log T, "
+    "from a straight line through regret against log T, which suits exponents about 1. Intervals: "
+    "95 %, replications drawn anew {times:,} times, each with all of its horizons, since these "
+    "share their draws."
 )
 
 
@@ -124,29 +141,29 @@ def game_of(table: int) -> Problem:
 
 
 def scaling_table(
-    *, scale: float = 1.0, workers: int | None = None, progress: Progress | None = None
+    *, games: int | None = None, workers: int | None = None, progress: Progress | None = None
 ) -> Table:
-    """Return regret for every schedule and horizon.
+    """Return regret for every schedule and horizon, and how it grows.
 
     Parameters
     ----------
-    scale : float
-        Part of the replications, for a quick look.
+    games : int, optional
+        At most so many replications of each schedule and horizon, for a quick look.
     workers : int, optional
         Processes; all cores by default.
     progress : callable, optional
         Called as replications are done.
     """
-    games = {table: game_of(table) for table in GAMES}
-    table: Table = {
-        key: [] for key in ("table", "schedule", "horizon", "mean", "stderr", "undecided")
-    }
+    problems = {table: game_of(table) for table in GAMES}
+    played: dict[tuple[int, str], dict[int, FloatArray]] = {}
+    columns = ("table", "schedule", "horizon", "replications", "mean", "stderr", "undecided")
+    table: Table = {key: [] for key in columns}
     for horizon in HORIZONS:
         playable = _playable(horizon)
         variants = [
             Variant(
                 label=f"{schedule.table}: {schedule.label}",
-                problem=games[schedule.table],
+                problem=problems[schedule.table],
                 algorithm=schedule.algorithm,
             )
             for schedule in playable
@@ -154,20 +171,30 @@ def scaling_table(
         runs = simulate_all(
             variants,
             horizon=horizon,
-            replications=_scaled(scale),
-            seed=2021,
+            replications=at_most(games, REPLICATIONS),
+            seed=_SEED,
             grid_points=1,
             workers=workers,
             progress=progress,
         )
         for schedule, run in zip(playable, runs, strict=True):
-            total = run.outcome.total
+            total, undecided = run.outcome.total, float((run.outcome.winner < 0).mean())
             table["table"].append(schedule.table)
             table["schedule"].append(schedule.label)
             table["horizon"].append(horizon)
+            table["replications"].append(total.size)
             table["mean"].append(float(total.mean()))
             table["stderr"].append(float(total.std(ddof=1) / math.sqrt(total.size)))
-            table["undecided"].append(float((run.outcome.winner < 0).mean()))
+            table["undecided"].append(undecided)
+            decided = played.setdefault((schedule.table, schedule.label), {})
+            if undecided <= _MOST_UNDECIDED:
+                decided[horizon] = total
+    found = {key: fit_growth(totals, seed=_SEED) for key, totals in played.items()}
+    for column in _FITTED:
+        table[column] = [
+            None if (growth := found[key]) is None else getattr(growth, column)
+            for key in zip(table["table"], table["schedule"], strict=True)
+        ]
     return table
 
 
@@ -175,26 +202,22 @@ def _playable(horizon: int) -> list[ScaledSchedule]:
     return [schedule for schedule in SCHEDULES if _fits(schedule.algorithm, horizon)]
 
 
-def _scaled(scale: float) -> int:
-    return max(2, round(REPLICATIONS * scale))
-
-
-def scaling_replications(scale: float) -> int:
+def scaling_replications(games: int | None) -> int:
     """Return how many replications `scaling_table` simulates.
 
     Examples
     --------
-    >>> scaling_replications(1.0), scaling_replications(0.0)
+    >>> scaling_replications(None), scaling_replications(2)
     (12600, 126)
     """
-    return _scaled(scale) * sum(len(_playable(horizon)) for horizon in HORIZONS)
+    return at_most(games, REPLICATIONS) * sum(len(_playable(horizon)) for horizon in HORIZONS)
 
 
-def scaling_fingerprint(scale: float) -> str:
+def scaling_fingerprint(games: int | None) -> str:
     """Return what the table depends on, as a hash."""
     texts = [experiment_text(name) for name in GAMES.values()]
     schedules = [(schedule.table, repr(schedule.algorithm)) for schedule in SCHEDULES]
-    return hashed([texts, schedules, HORIZONS, REPLICATIONS, scale])
+    return hashed([texts, schedules, HORIZONS, at_most(games, REPLICATIONS), RESAMPLED])
 
 
 def _fits(algorithm: Fed1Ucb | Fed2Ucb, horizon: int) -> bool:
@@ -202,54 +225,162 @@ def _fits(algorithm: Fed1Ucb | Fed2Ucb, horizon: int) -> bool:
     return 10 * as_schedule(algorithm.pulls).pulls(phase=1, horizon=horizon) <= horizon
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """The fitted order of growth of a schedule.
+    """How the regret of a schedule grows with the horizon, with 95 % intervals.
 
     Parameters
     ----------
-    exponent, margin : float
-        Regret grows as (log T) to the power ``exponent`` ± ``margin`` (95 %).
+    exponent, exponent_low, exponent_high : float
+        Regret grows as (log T) to this power.
+    slope, slope_low, slope_high : float
+        By so much for every unit of log T, if it grows as log T.
     """
 
     exponent: float
-    margin: float
+    exponent_low: float
+    exponent_high: float
+    slope: float
+    slope_low: float
+    slope_high: float
 
 
-def growth_of(table: Table, number: int, schedule: str) -> Growth | None:
-    """Return the order of growth of a schedule; None where too few horizons decide.
+_FITTED = tuple(field.name for field in fields(Growth))
+
+
+def fit_growth(
+    totals: Mapping[int, FloatArray], *, seed: int, resampled: int = RESAMPLED
+) -> Growth | None:
+    """Return how regret grows, fitted to its means; None for fewer than three horizons.
+
+    Replication r of every horizon is made from the same draws, so that what is drawn anew for the
+    intervals are replications with all of their horizons.
+
+    Parameters
+    ----------
+    totals : mapping of int to array of shape (replications,)
+        Regrets by horizon.
+    seed : int
+        Of the resampling.
+    resampled : int
+        How often as many replications are drawn, with replacement.
 
     Examples
     --------
-    >>> rows = [10**e for e in range(3, 10)]
-    >>> made = {
-    ...     "table": [2] * 7, "schedule": ["x"] * 7, "horizon": rows, "undecided": [0.0] * 7,
-    ...     "mean": [math.log(t) ** 2 for t in rows], "stderr": [0.1] * 7,
-    ... }
-    >>> round(growth_of(made, 2, "x").exponent, 6)
-    2.0
+    >>> squares = {10**e: np.full(5, math.log(10**e) ** 2) for e in range(3, 10)}
+    >>> found = fit_growth(squares, seed=1)
+    >>> round(found.exponent, 6), round(found.exponent_low, 6), round(found.exponent_high, 6)
+    (2.0, 2.0, 2.0)
     """
-    rows = _decided_rows(table, number, schedule)
-    if len(rows) < 3:
+    if len(totals) < _FEWEST_HORIZONS:
         return None
-    x = np.log(np.log([table["horizon"][i] for i in rows]))
-    fit = stats.linregress(x, np.log([table["mean"][i] for i in rows]))
-    width = float(stats.t.ppf(0.975, len(rows) - 2) * fit.stderr)
-    return Growth(float(fit.slope), width)
+    logs = np.log(np.array(list(totals), dtype=np.float64))
+    regrets = np.stack(list(totals.values()), axis=1)
+    n = len(regrets)
+    rng = np.random.default_rng(np.random.SeedSequence([seed, n]))
+    drawn = rng.multinomial(n, np.full(n, 1 / n), size=resampled) @ regrets / n
+    # The means themselves first, then those of what was drawn.
+    means = np.vstack([regrets.mean(axis=0), drawn])
+    exponent, *exponents = _slopes(np.log(logs), np.log(means)).tolist()
+    slope, *slopes = _slopes(logs, means).tolist()
+    low, high = np.quantile([exponents, slopes], [0.025, 0.975], axis=1)
+    return Growth(
+        exponent=exponent,
+        exponent_low=float(low[0]),
+        exponent_high=float(high[0]),
+        slope=slope,
+        slope_low=float(low[1]),
+        slope_high=float(high[1]),
+    )
 
 
-def _decided_rows(table: Table, number: int, schedule: str) -> list[int]:
-    """Return where the horizons of a schedule stand at which its games get decided."""
-    return [
-        i
-        for i, key in enumerate(zip(table["table"], table["schedule"], strict=True))
-        if key == (number, schedule) and table["undecided"][i] <= _MOST_UNDECIDED
-    ]
+def _slopes(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the least-squares slope of every row of y against x.
+
+    Examples
+    --------
+    >>> _slopes(np.array([1.0, 2.0, 4.0]), np.array([[3.0, 5.0, 9.0], [0.0, 0.0, 0.0]]))
+    array([2., 0.])
+    """
+    around = x - x.mean()
+    return np.asarray(y @ (around / (around @ around)))
+
+
+def growth_of(table: Table, number: int, schedule: str) -> Growth | None:
+    """Return how the regret of a schedule grows; None where too few horizons decide.
+
+    Parameters
+    ----------
+    table : Table
+        From `scaling_table`.
+    number, schedule
+        Which of its schedules.
+    """
+    row = _rows(table, number, schedule)[0]
+    if table["exponent"][row] is None:
+        return None
+    return Growth(**{column: table[column][row] for column in _FITTED})
+
+
+def _rows(table: Table, number: int, schedule: str) -> list[int]:
+    """Return where the horizons of a schedule stand."""
+    keys = zip(table["table"], table["schedule"], strict=True)
+    return [row for row, key in enumerate(keys) if key == (number, schedule)]
+
+
+def growth_table(table: Table) -> str:
+    """Return exponents and slopes of all schedules as HTML.
+
+    Parameters
+    ----------
+    table : Table
+        From `scaling_table`.
+    """
+    bodies = []
+    for number, title in _TITLES.items():
+        lines = []
+        for schedule in _schedules(table, number):
+            rows = _rows(table, number, schedule)
+            fitted = sum(table["undecided"][row] <= _MOST_UNDECIDED for row in rows)
+            growth = growth_of(table, number, schedule)
+            cells = '<td colspan="2">too few horizons decide</td>'
+            if growth is not None:
+                cells = (
+                    f"<td>{growth.exponent:.2f} <small>{growth.exponent_low:.2f} to "
+                    f"{growth.exponent_high:.2f}</small></td><td>{growth.slope:,.0f} <small>"
+                    f"{growth.slope_low:,.0f} to {growth.slope_high:,.0f}</small></td>"
+                )
+            lines.append(
+                f'<tr><th scope="row">{escape(schedule)}</th>{cells}'
+                f"<td>{fitted} of {len(rows)}</td></tr>"
+            )
+        head = f'<tr><th colspan="4" scope="rowgroup">{escape(title)}</th></tr>'
+        bodies.append("\n".join(("<tbody>", head, *lines, "</tbody>")))
+    headings = (
+        "schedule",
+        "exponent <small>95 % interval</small>",
+        "slope: regret per unit of log T <small>95 % interval</small>",
+        "horizons fitted",
+    )
+    heads = "".join(f'<th scope="col">{heading}</th>' for heading in headings)
+    body = "\n".join(bodies)
+    table_html = f"""<table class="plain">
+<thead><tr>{heads}</tr></thead>
+{body}
+</table>"""
+    return f"""<figure>
+{scrolling("Growth of regret", table_html)}
+<figcaption>{_GROWTH_CAPTION.format(times=RESAMPLED)}</figcaption>
+</figure>"""
 
 
 _TITLES = {2: "Fed2-UCB (Table 2)", 3: "Fed1-UCB (Table 3)"}
+_ALGORITHMS = {2: Fed2Ucb.name, 3: Fed1Ucb.name}
 _PAGE_AXES, _NARROW_AXES = 380, 270
-_HEADING = "flat: regret grows as log T; rising: faster; bars: 95 % confidence intervals of means"
+_HEADING = (
+    "flat: regret grows as log T; rising: faster than log T; bars: 95 % confidence intervals of "
+    "means; hollow: more than 1 % of the games undecided"
+)
 
 
 def scaling_figure(table: Table) -> Figure:
@@ -260,11 +391,8 @@ def scaling_figure(table: Table) -> Figure:
         FigureCanvasAgg(figure)
         figure.suptitle(_HEADING, x=0.012, ha="left", size=8.0, color=FAINT)
         for axes, number in zip(figure.subplots(1, 2), _TITLES, strict=True):
-            for curve, colour in zip(_curves(table, number), PALETTE, strict=False):
-                axes.errorbar(
-                    curve.horizons, curve.values, curve.errors, color=colour, label=curve.label,
-                    marker="o", markersize=3.5, linewidth=1.6, elinewidth=1.0, capsize=2.0,
-                )  # fmt: skip
+            for curve in _curves(table, number):
+                _draw(axes, curve)
             axes.set(
                 xscale="log", xlabel="horizon T (slots)", ylabel="total regret / log T",
                 ylim=(0, None),
@@ -280,32 +408,76 @@ def scaling_figure(table: Table) -> Figure:
     return figure
 
 
-@dataclass(frozen=True, slots=True)
+def _draw(axes: Axes, curve: _Curve) -> None:
+    """Draw a curve: hollow and lighter where games are undecided."""
+    axes.plot(curve.horizons, curve.values, color=curve.colour, alpha=_LIGHTER, linewidth=1.2)
+    open_points = axes.errorbar(
+        curve.horizons, curve.where(decided=False), curve.errors, color=curve.colour, linestyle="",
+        marker=curve.marker, markersize=4.5, elinewidth=1.0, capsize=2.0, alpha=_LIGHTER_POINTS,
+    )  # fmt: skip
+    open_points.lines[0].set_markerfacecolor("white")
+    axes.errorbar(
+        curve.horizons, curve.where(decided=True), curve.errors, color=curve.colour, linewidth=1.6,
+        marker=curve.marker, markersize=4.5, elinewidth=1.0, capsize=2.0, label=curve.label,
+    )  # fmt: skip
+
+
+# Of what is undecided: how much of its colour lines and points have.
+_LIGHTER, _LIGHTER_POINTS = 0.35, 0.7
+# In print and on the page; the shape tells shades of one hue apart once more.
+_MARKERS = {"o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Curve:
     label: str
+    colour: str
+    marker: str
     horizons: list[int]
     values: list[float]
     errors: list[float]
+    undecided: list[float]
+
+    def where(self, *, decided: bool) -> list[float]:
+        """Return the values where games get decided, or where they do not; else not a number."""
+        return [
+            value if (part <= _MOST_UNDECIDED) == decided else math.nan
+            for value, part in zip(self.values, self.undecided, strict=True)
+        ]
+
+
+def _schedules(table: Table, number: int) -> list[str]:
+    keys = zip(table["table"], table["schedule"], strict=True)
+    return list(dict.fromkeys(label for key, label in keys if key == number))
 
 
 def _curves(table: Table, number: int) -> list[_Curve]:
-    """Return regret over log T of every schedule of a table, where games get decided."""
+    """Return regret over log T of every schedule of a table."""
+    schedules = _schedules(table, number)
+    colour_of = colours(schedules, [_ALGORITHMS[number]] * len(schedules))
     curves = []
-    for schedule in dict.fromkeys(
-        label for key, label in zip(table["table"], table["schedule"], strict=True) if key == number
-    ):
-        rows = _decided_rows(table, number, schedule)
+    for schedule, marker in zip(schedules, cycle(_MARKERS), strict=False):
+        rows = _rows(table, number, schedule)
         growth = growth_of(table, number, schedule)
         label = schedule
         if growth is not None:
-            label += f": exponent {growth.exponent:.2f} ± {growth.margin:.2f}"
-        logs = [math.log(table["horizon"][i]) for i in rows]
+            label += (
+                f": exponent {growth.exponent:.2f} ({growth.exponent_low:.2f}–"
+                f"{growth.exponent_high:.2f})"
+            )
+        logs = [math.log(table["horizon"][row]) for row in rows]
         curves.append(
             _Curve(
-                label,
-                [table["horizon"][i] for i in rows],
-                [table["mean"][i] / log for i, log in zip(rows, logs, strict=True)],
-                [NORMAL_95 * table["stderr"][i] / log for i, log in zip(rows, logs, strict=True)],
+                label=label,
+                colour=colour_of[schedule],
+                marker=marker,
+                horizons=[table["horizon"][row] for row in rows],
+                values=[table["mean"][row] / log for row, log in zip(rows, logs, strict=True)],
+                errors=[
+                    NORMAL_95 * table["stderr"][row] / log
+                    for row, log in zip(rows, logs, strict=True)
+                ],
+                undecided=[table["undecided"][row] for row in rows],
             )
         )
     return curves
@@ -321,21 +493,10 @@ def scaling_page_figure(table: Table) -> dict[str, Any]:
     """
     panels = [_curves(table, number) for number in _TITLES]
     data = [
-        {
-            "type": "scatter",
-            "name": curve.label,
-            "legend": f"legend{panel}",
-            "x": curve.horizons,
-            "y": curve.values,
-            "error_y": {"type": "data", "array": curve.errors, "thickness": 1},
-            "mode": "lines+markers",
-            "line": {"color": colour},
-            "xaxis": f"x{panel}",
-            "yaxis": f"y{panel}",
-            "hovertemplate": "T = %{x:,}: %{y:,.0f}",
-        }
+        trace
         for panel, curves in zip(_PANELS, panels, strict=True)
-        for curve, colour in zip(curves, PALETTE, strict=False)
+        for curve in curves
+        for trace in _traces(curve, panel)
     ]
     layout: dict[str, Any] = {
         **house_layout(0),
@@ -360,7 +521,7 @@ def scaling_page_figure(table: Table) -> dict[str, Any]:
             "title": {"text": "total regret / log T", "standoff": 12, "font": {"size": 13}},
             "tickformat": ",.0f",
         }
-        layout[f"legend{panel}"] = {"xanchor": "left", "yanchor": "top"}
+        layout[f"legend{panel}"] = {"xanchor": "left", "yanchor": "top", "tracegroupgap": 0}
         layout["annotations"].append(
             {
                 "text": f"<b>{title}</b>",
@@ -381,6 +542,57 @@ def scaling_page_figure(table: Table) -> dict[str, Any]:
         "narrow": _above_each_other(lines),
         "wide": wide,
     }
+
+
+def _traces(curve: _Curve, panel: str) -> list[dict[str, Any]]:
+    """Return what is undecided, hollow and lighter, and what is decided, hidden as one."""
+    said = [
+        f"{100 * part:.0f} % undecided" if part > _MOST_UNDECIDED else ""
+        for part in curve.undecided
+    ]
+    shared: dict[str, Any] = {
+        "type": "scatter",
+        "name": curve.label,
+        "legend": f"legend{panel}",
+        "legendgroup": f"{panel}: {curve.label}",
+        "x": curve.horizons,
+        "mode": "lines+markers",
+        "xaxis": f"x{panel}",
+        "yaxis": f"y{panel}",
+    }
+    symbol = _MARKERS[curve.marker]
+    decided = [None if math.isnan(value) else value for value in curve.where(decided=True)]
+    whole = {
+        **shared,
+        "y": curve.values,
+        "showlegend": False,
+        "opacity": _LIGHTER_POINTS,
+        "line": {"color": curve.colour, "width": 1},
+        "marker": {
+            "symbol": [f"{symbol}-open"] * len(curve.values),
+            "size": [8 if text else 0 for text in said],
+            "color": curve.colour,
+        },
+        "error_y": {
+            "type": "data",
+            "array": [e if text else 0 for e, text in zip(curve.errors, said, strict=True)],
+            "thickness": 1,
+        },
+        "hovertemplate": [
+            f"T = %{{x:,}}: %{{y:,.0f}}, {text}<extra></extra>" if text else "" for text in said
+        ],
+    }
+    return [
+        whole,
+        {
+            **shared,
+            "y": decided,
+            "error_y": {"type": "data", "array": curve.errors, "thickness": 1},
+            "line": {"color": curve.colour},
+            "marker": {"symbol": symbol, "size": 8},
+            "hovertemplate": "T = %{x:,}: %{y:,.0f}",
+        },
+    ]
 
 
 _PANELS = ("", "2")

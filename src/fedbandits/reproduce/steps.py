@@ -15,7 +15,7 @@ COSTS: dict[str, tuple[float, float]] = {
     "fig4-theory": (0.5, 3.0),
     "fig5": (0.5, 0.5),
     "fig5-theory": (0.5, 1.0),
-    "fig6": (0.5, 2.0),
+    "fig6": (0.5, 7.0),
     "fig6-equal": (0.5, 1.5),
     "fig6-theory": (0.5, 3.5),
     # Of a matrix that is imported; without one there is nothing to simulate.
@@ -25,6 +25,7 @@ COSTS: dict[str, tuple[float, float]] = {
     "fig8-theory": (0.5, 4.5),
     "theory": (3.0, 8.0),
     "scaling": (2.0, 4.0),
+    "rules": (0.5, 9.0),
     "claims": (2.0, 75.0),
 }
 """Seconds that a part takes on two cores: in any case, and for all replications of its file."""

@@ -256,9 +256,10 @@ def orders_html(rows: Rows) -> str:
         name="Orders",
         intro=(
             "<p><b>Asymptotic: no bound at a finite horizon.</b> A corollary says how regret grows,"
-            " up to a constant that it does not give. The Lai-Robbins slope is what the regret of"
-            " any consistent single player, divided by log T, comes down to in the limit: a regret"
-            " below it at some T would contradict nothing.</p>"
+            " up to a constant that it does not give. The Lai-Robbins slope is a lower bound in the"
+            " limit: the regret of a consistent single player, divided by log T, cannot stay below"
+            " it as T grows, and most such players stay above it for good. A regret below it at"
+            " some T would contradict nothing.</p>"
         ),
         groups=(),
         headings=(

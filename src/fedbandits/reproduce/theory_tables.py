@@ -17,10 +17,10 @@ from fedbandits.experiments.bounds import VariantBound, bounds_of
 from fedbandits.experiments.experiment import Experiment
 from fedbandits.experiments.figures import NORMAL_95
 from fedbandits.experiments.tables import quantity
-from fedbandits.problems.problem import Problem
+from fedbandits.problems.problem import Problem, gaps
 from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
 from fedbandits.reproduce.misranking import GAPS, SPREAD, misranking_gaps
-from fedbandits.reproduce.run import Reproduced, hashed
+from fedbandits.reproduce.run import Reproduced, at_most, hashed
 from fedbandits.reproduce.scaling import (
     GAMES,
     REPLICATIONS,
@@ -67,50 +67,43 @@ TABLED: tuple[ScaledSchedule, ...] = tuple(
 HORIZON = 1_000_000
 _COST = 1.0
 _SEED = 2021
+# Of fewer games a 95 % interval is too unsure to be held against a bound.
 _FEWEST = 20
 # Errors that M clients may make: one in so many.
 _ONE_IN = (100, HORIZON)
 
 
 def theory_tables(
-    experiments: Mapping[str, Reproduced],
     *,
-    scale: float = 1.0,
+    games: int | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Rows]:
-    """Return every table of the section on theory.
+    """Return every table of the section on theory but `bounds_table`, which is about figures.
 
     Parameters
     ----------
-    experiments : mapping
-        What was reproduced, by name.
-    scale : float
-        Part of the replications of Tables 2 and 3, for a quick look.
+    games : int, optional
+        At most so many replications of a row of Tables 2 and 3, for a quick look; 20 at least.
     workers : int, optional
         Processes; all cores by default.
     progress : callable, optional
         Called as replications are done.
     """
-    schedules = schedules_table(scale=scale, workers=workers, progress=progress)
+    schedules = schedules_table(games=games, workers=workers, progress=progress)
     return {
-        "bounds": bounds_table(experiments),
         "schedules": schedules,
         "clients": clients_table(),
         "orders": orders_table(schedules),
     }
 
 
-def theory_fingerprint(experiments: Mapping[str, Reproduced], scale: float) -> str:
-    """Return what the tables depend on, as a hash."""
-    texts = {name: experiment_text(name) for name in (*GAMES.values(), *experiments)}
-    regrets = {
-        name: [(variant["label"], variant["regret"]["total"]) for variant in _variants(made)]
-        for name, made in experiments.items()
-    }
+def theory_fingerprint(games: int | None) -> str:
+    """Return what `theory_tables` depends on, as a hash."""
+    texts = {name: experiment_text(name) for name in GAMES.values()}
     schedules = [(s.table, s.label, repr(s.algorithm), s.row, s.kappa, s.lam) for s in TABLED]
     game = [GAPS, SPREAD, _ONE_IN]
-    return hashed([texts, regrets, schedules, game, HORIZON, REPLICATIONS, scale])
+    return hashed([texts, schedules, game, HORIZON, _games(games)])
 
 
 def _variants(made: Reproduced) -> Rows:
@@ -214,7 +207,7 @@ def check_below(row: Mapping[str, Any], name: str) -> None:
 
 
 def schedules_table(
-    *, scale: float = 1.0, workers: int | None = None, progress: Progress | None = None
+    *, games: int | None = None, workers: int | None = None, progress: Progress | None = None
 ) -> Rows:
     r"""Return Tables 2 and 3, computed and simulated with the constants 6.
 
@@ -224,8 +217,8 @@ def schedules_table(
 
     Parameters
     ----------
-    scale : float
-        Part of the replications, for a quick look.
+    games : int, optional
+        At most so many replications of a row, for a quick look; 20 at least.
     workers : int, optional
         Processes; all cores by default.
     progress : callable, optional
@@ -236,11 +229,11 @@ def schedules_table(
     RuntimeError
         As in `bounds_table`.
     """
-    games = {table: game_of(table) for table in GAMES}
+    problems = {table: game_of(table) for table in GAMES}
     variants = [
         Variant(
             label=f"{schedule.table}: {schedule.label}",
-            problem=games[schedule.table],
+            problem=problems[schedule.table],
             algorithm=replace(schedule.algorithm, radius=PaperRadius()),
             communication_cost=_COST,
         )
@@ -250,7 +243,7 @@ def schedules_table(
     runs = simulate_all(
         variants,
         horizon=HORIZON,
-        replications=_scaled(scale),
+        replications=_games(games),
         seed=_SEED,
         grid_points=1,
         workers=workers,
@@ -278,13 +271,19 @@ def schedules_table(
     return rows
 
 
-def _scaled(scale: float) -> int:
-    return max(_FEWEST, round(REPLICATIONS * scale))
+def _games(asked: int | None) -> int:
+    return at_most(asked, REPLICATIONS, fewest=_FEWEST)
 
 
-def theory_replications(scale: float) -> int:
-    """Return how many replications `theory_tables` simulates."""
-    return _scaled(scale) * len(TABLED)
+def theory_replications(games: int | None) -> int:
+    """Return how many replications `theory_tables` simulates.
+
+    Examples
+    --------
+    >>> theory_replications(None), theory_replications(2)
+    (1800, 180)
+    """
+    return _games(games) * len(TABLED)
 
 
 def _least_and_most(phases: IntArray) -> list[int]:
@@ -327,8 +326,8 @@ def schedule_order(schedule: ScaledSchedule) -> ScheduleOrder:
 
 def _gaps(problem: Problem) -> FloatArray:
     """Return Δ_k of the arms other than the best."""
-    gaps = problem.means.max() - problem.means
-    return np.asarray(gaps[gaps > 0])
+    found = gaps(problem)
+    return np.asarray(found[found > 0])
 
 
 # Theorem 1 ----------------------------------------------------------------------------------------
@@ -351,11 +350,11 @@ def clients_table() -> Rows:
     own = _gaps(figure_4)
     games.append(("figure 4", float(own.min()), figure_4.spread_proxy, own))
     rows = []
-    for game, gap, spread, gaps in games:
+    for game, gap, spread, worse in games:
         for one_in in _ONE_IN:
-            arms = gaps.size + 1
+            arms = worse.size + 1
             corrected = clients_needed(gap=gap, spread=spread, n_arms=arms, horizon=one_in)
-            exact = clients_for_error(gaps, spread, error=1 / one_in)
+            exact = clients_for_error(worse, spread, error=1 / one_in)
             printed = clients_as_printed(gap=gap, spread=spread, n_arms=arms, horizon=one_in)
             rows.append(
                 {
@@ -364,11 +363,11 @@ def clients_table() -> Rows:
                     "spread": spread,
                     "error": 1 / one_in,
                     "corrected": corrected,
-                    "corrected_error": float(misranking_probability(gaps, spread, corrected)),
+                    "corrected_error": float(misranking_probability(worse, spread, corrected)),
                     "exact": exact,
-                    "exact_error": float(misranking_probability(gaps, spread, exact)),
+                    "exact_error": float(misranking_probability(worse, spread, exact)),
                     "printed": printed,
-                    "printed_error": float(misranking_probability(gaps, spread, printed)),
+                    "printed_error": float(misranking_probability(worse, spread, printed)),
                 }
             )
     return rows

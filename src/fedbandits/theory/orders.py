@@ -17,8 +17,9 @@ from fedbandits.rules.arrays import FloatArray, IntArray
 def lai_robbins_slope(means: FloatArray, *, noise: str, sigma: float | None = None) -> float:
     r"""Return the slope of Eqn. (2): :math:`\sum_{k \ne k_*} \Delta_k / \mathrm{kl}(\mu_k, \mu_*)`.
 
-    Times log T it is what the regret of any consistent single player approaches from above *in the
-    limit*; at a finite horizon a regret below it contradicts nothing.
+    A lower bound in the limit: no consistent single player keeps its regret divided by log T below
+    the slope as T grows (the limit inferior is at least this), and most stay above it for good. At
+    a finite horizon a regret below the slope times log T contradicts nothing.
 
     Parameters
     ----------

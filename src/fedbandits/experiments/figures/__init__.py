@@ -5,7 +5,7 @@ here. Figures are made with Matplotlib's objects alone: no global state is read 
 """
 
 from fedbandits.experiments.figures.availability import availability_figure, map_names
-from fedbandits.experiments.figures.curves import LOG_RATIO, NORMAL_95
+from fedbandits.experiments.figures.curves import LOG_RATIO, NORMAL_95, shown_in_parts
 from fedbandits.experiments.figures.encode import image
 from fedbandits.experiments.figures.labels import spread_out
 from fedbandits.experiments.figures.palette import PALETTE, ColourOf, colours
@@ -33,5 +33,6 @@ __all__ = [
     "reader_config",
     "regret_figure",
     "regret_page_figure",
+    "shown_in_parts",
     "spread_out",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +56,61 @@ def _curve(table: Table, rows: Sequence[int]) -> Curve:
         mean=np.array([0.0, *(table["mean"][row] for row in rows)]),
         stderr=None if None in errors else np.array([0.0, *errors]),
     )
+
+
+# The algorithms whose regret the paper shows with and without communication, and for how many
+# variants that is still readable.
+_SPLIT_ALGORITHMS, _MOST_SPLIT = ("fed2-ucb", "fed1-ucb"), 2
+
+
+def shown_in_parts(labels: Sequence[str], algorithms: Sequence[str]) -> tuple[str, ...]:
+    """Return the variants whose exploration part stands beside their total, as in the paper.
+
+    They are those of Fed2-UCB and Fed1-UCB, where these are few.
+
+    Parameters
+    ----------
+    labels, algorithms : sequence of str
+        Label of each variant, and the name of its algorithm.
+
+    Examples
+    --------
+    >>> shown_in_parts(["M = 5", "M = 10", "base"], ["fed1-ucb", "fed1-ucb", "authors-baseline"])
+    ('M = 5', 'M = 10')
+    >>> shown_in_parts(["f = 10", "f = 50", "f = 100"], ["fed2-ucb"] * 3)
+    ()
+    """
+    found = tuple(
+        label
+        for label, algorithm in zip(labels, algorithms, strict=True)
+        if algorithm in _SPLIT_ALGORITHMS
+    )
+    return found if len(found) <= _MOST_SPLIT else ()
+
+
+def exploration_parts(
+    variants: Mapping[str, Mapping[str, Curve]], in_parts: Collection[str]
+) -> dict[str, Curve]:
+    """Return the exploration parts that are drawn: of variants that pay for communication."""
+    return {
+        label: regrets["exploration"]
+        for label, regrets in variants.items()
+        if label in in_parts
+        and "exploration" in regrets
+        and "communication" in regrets
+        and regrets["communication"].end > 0
+    }
+
+
+def part_label(label: str) -> str:
+    """Return what the exploration part of a variant is called.
+
+    Examples
+    --------
+    >>> part_label("Fed1-UCB, M = 5")
+    'Fed1-UCB, M = 5, without communication'
+    """
+    return f"{label}, without communication"
 
 
 def is_logarithmic(curves: Iterable[Curve]) -> bool:

@@ -42,20 +42,25 @@ def put_at_ends(
     colours: Iterable[str],
     room: Sequence[float],
     axes_size: tuple[float, float],
+    dashes: Sequence[tuple[float, ...]] | None = None,
 ) -> None:
     """Put labels beside the values where their curves end, and draw lines from there to them.
 
-    Room, how much of the height each label takes, and the size of the axes are in inches.
+    Room, how much of the height each label takes, and the size of the axes are in inches. Lines
+    are dashed as their curves are: all are solid by default.
     """
     width, height = axes_size
-    levels = [_height_in_axes(axes, end) for end in ends]
+    levels = [height_in_axes(axes, end) for end in ends]
     places = spread_out([level * height for level in levels], room, 0.0, height)
-    for label, colour, level, place in zip(labels, colours, levels, places, strict=True):
+    dashed = [()] * len(labels) if dashes is None else dashes
+    for label, colour, level, place, dash in zip(
+        labels, colours, levels, places, dashed, strict=True
+    ):
         label.set_position((1.0 + (LEADER + GAP) / width, place / height))
-        _lead(axes, width, colour, level, place / height)
+        _lead(axes, width, (level, place / height), colour, dash)
 
 
-def _height_in_axes(axes: Axes, value: float) -> float:
+def height_in_axes(axes: Axes, value: float) -> float:
     """Return how high up the axes a value is, from 0 to 1."""
     low, high = axes.get_ylim()
     if axes.get_yscale() == "log":
@@ -108,9 +113,16 @@ def spread_out(
     return places
 
 
-def _lead(axes: Axes, axes_width: float, colour: str, end: float, place: float) -> None:
+def _lead(
+    axes: Axes,
+    axes_width: float,
+    levels: tuple[float, float],
+    colour: str,
+    dash: tuple[float, ...],
+) -> None:
     """Draw a line from the end of a curve to its label, level at both ends."""
     across = [1.0 + part * LEADER / axes_width for part in (0.0, 0.2, 0.8, 1.0)]
+    end, place = levels
     path = Path(list(zip(across, (end, end, place, place), strict=True)))
     axes.add_patch(
         PathPatch(
@@ -119,6 +131,7 @@ def _lead(axes: Axes, axes_width: float, colour: str, end: float, place: float) 
             fill=False,
             edgecolor=colour,
             linewidth=1.2,
+            linestyle=(0, dash) if dash else "solid",
             joinstyle="round",
             clip_on=False,
         )

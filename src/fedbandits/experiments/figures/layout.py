@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from fedbandits.experiments.figures.curves import Curve
 from fedbandits.experiments.figures.labels import GAP, LEADER, label_at_end, put_at_ends
 from fedbandits.experiments.figures.lettering import LINE_SPACING, size_in_inches, wrap_within
-from fedbandits.experiments.figures.palette import FAINT, ColourOf
+from fedbandits.experiments.figures.palette import FAINT
 
 # In inches.
 _AXES_WIDTH, _LEAST_AXES_HEIGHT, _MARGIN = 5.2, 3.3, 0.12
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """Where a curve ends at the right, and what it is called there.
+
+    Parameters
+    ----------
+    label, value, colour
+        Its name, its last value and its colour.
+    dashes : tuple of float
+        Lengths of line and gap, in line widths; a solid line when empty.
+    """
+
+    label: str
+    value: float
+    colour: str
+    dashes: tuple[float, ...] = ()
+
+
 def lay_out(
-    figure: Figure,
-    axes: Axes,
-    totals: Mapping[str, Curve],
-    colour_of: ColourOf,
-    heading: tuple[str, str],
+    figure: Figure, axes: Axes, endings: Sequence[Ending], heading: tuple[str, str]
 ) -> None:
     """Label the ends of the curves, head the figure and give everything the room it needs."""
-    labels = [label_at_end(axes, label) for label in totals]
+    labels = [label_at_end(axes, ending.label) for ending in endings]
     boxes = [size_in_inches(figure, label) for label in labels]
     pitch = [height + GAP for _, height in boxes]
     axes_height = max(_LEAST_AXES_HEIGHT, sum(pitch) + 0.1)
@@ -50,8 +64,9 @@ def lay_out(
     put_at_ends(
         axes,
         labels,
-        ends=[curve.end for curve in totals.values()],
-        colours=[colour_of[label] for label in totals],
+        ends=[ending.value for ending in endings],
+        colours=[ending.colour for ending in endings],
+        dashes=[ending.dashes for ending in endings],
         room=pitch,
         axes_size=(_AXES_WIDTH, axes_height),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -14,19 +14,28 @@ from fedbandits.experiments.figures.curves import (
     Curve,
     axis_label,
     curves_by_variant,
+    exploration_parts,
     is_logarithmic,
+    part_label,
 )
-from fedbandits.experiments.figures.layout import lay_out
+from fedbandits.experiments.figures.enlarged import enlarge_parts
+from fedbandits.experiments.figures.layout import Ending, lay_out
 from fedbandits.experiments.figures.palette import ColourOf, given_or_in_order
 from fedbandits.experiments.figures.style import house_style
 from fedbandits.experiments.tables import Table
 
 
-def regret_figure(curves: Table, title: str, *, colour_of: ColourOf | None = None) -> Figure:
+def regret_figure(
+    curves: Table,
+    title: str,
+    *,
+    colour_of: ColourOf | None = None,
+    in_parts: Collection[str] = (),
+) -> Figure:
     """Draw total regret against slot: means, with a 95 % confidence band of each mean.
 
-    Where communication costs anything, the exploration part is a thin dashed line. Labels stand at
-    the ends of the curves. When totals differ by more than a factor of 20 the axis is logarithmic.
+    Labels stand at the ends of the curves. When totals differ by more than a factor of 20 the axis
+    is logarithmic.
 
     Parameters
     ----------
@@ -36,6 +45,9 @@ def regret_figure(curves: Table, title: str, *, colour_of: ColourOf | None = Non
         What the figure is headed with.
     colour_of : mapping, optional
         The colour of every label, see `colours`; in the order of variants by default.
+    in_parts : collection of str
+        Labels of variants whose exploration part is drawn, too, as a dashed line, if they pay for
+        communication; see `shown_in_parts`.
 
     Examples
     --------
@@ -56,26 +68,46 @@ def regret_figure(curves: Table, title: str, *, colour_of: ColourOf | None = Non
         figure = Figure(figsize=(8.0, 4.5))
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
-        with_parts = [_draw_variant(axes, v, colour_of[label]) for label, v in variants.items()]
         totals = {label: regrets["total"] for label, regrets in variants.items()}
+        parts = exploration_parts(variants, in_parts)
+
+        def draw(into: Axes) -> None:
+            for label, total in totals.items():
+                _draw_total(into, total, colour_of[label])
+            for label, part in parts.items():
+                into.plot(
+                    part.slot, part.mean, color=colour_of[label], linewidth=1.2, dashes=_DASHES
+                )  # fmt: skip
+
+        draw(axes)
         _scale_axes(axes, list(totals.values()))
-        lay_out(figure, axes, totals, colour_of, (title, _key(totals, parts=any(with_parts))))
+        if parts and axes.get_yscale() == "log":
+            enlarge_parts(axes, totals, parts, draw, _with_separators)
+        endings = []
+        for label, total in totals.items():
+            endings.append(Ending(label=label, value=total.end, colour=colour_of[label]))
+            if label in parts:
+                endings.append(
+                    Ending(
+                        label=part_label(label),
+                        value=parts[label].end,
+                        colour=colour_of[label],
+                        dashes=_DASHES,
+                    )
+                )
+        lay_out(figure, axes, endings, (title, _key(totals, parts=bool(parts))))
     return figure
 
 
-def _draw_variant(axes: Axes, regrets: Mapping[str, Curve], colour: str) -> bool:
-    """Draw a variant; return whether its exploration part was drawn, too."""
-    total = regrets["total"]
+# In line widths.
+_DASHES = (4.0, 1.6)
+
+
+def _draw_total(axes: Axes, total: Curve, colour: str) -> None:
     band = total.band()
     if band is not None:
         axes.fill_between(total.slot, *band, color=colour, alpha=0.18, linewidth=0)
     axes.plot(total.slot, total.mean, color=colour, linewidth=1.8, solid_joinstyle="round")
-    communicates = "communication" in regrets and regrets["communication"].end > 0
-    if communicates and "exploration" in regrets:
-        part = regrets["exploration"]
-        axes.plot(part.slot, part.mean, color=colour, linewidth=0.9, dashes=(5, 2.5))
-        return True
-    return False
 
 
 def _key(totals: Mapping[str, Curve], *, parts: bool) -> str:
@@ -85,7 +117,7 @@ def _key(totals: Mapping[str, Curve], *, parts: bool) -> str:
     else:
         said = ["one replication, so there is no confidence band"]
     if parts:
-        said.append("dashed: exploration part")
+        said.append("dashed: exploration regret alone")
     return "; ".join(said)
 
 

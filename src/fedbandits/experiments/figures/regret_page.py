@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,9 @@ from fedbandits.experiments.figures.curves import (
     Curve,
     axis_label,
     curves_by_variant,
+    exploration_parts,
     is_logarithmic,
+    part_label,
 )
 from fedbandits.experiments.figures.palette import FAINT, INK, RULE, ColourOf, given_or_in_order
 from fedbandits.experiments.tables import REGRETS, Table
@@ -43,17 +45,20 @@ _BY_WIDTH: dict[str, tuple[Any, Any]] = {
 }
 
 
-def regret_page_figure(curves: Table, *, colour_of: ColourOf | None = None) -> dict[str, Any]:
+def regret_page_figure(
+    curves: Table, *, colour_of: ColourOf | None = None, in_parts: Collection[str] = ()
+) -> dict[str, Any]:
     """Return an interactive figure of the regrets, as the plain value that Plotly draws.
 
     Every variant has a band and a line that are shown and hidden together, and buttons switch
     between total, exploration and communication regret without showing again what was hidden.
+    After them come the dashed lines of the exploration parts that stand beside the totals.
 
     Parameters
     ----------
     curves : Table
         From `fedbandits.experiments.tables.curves_table`.
-    colour_of : mapping, optional
+    colour_of, in_parts
         As in `regret_figure`.
 
     Returns
@@ -75,19 +80,24 @@ def regret_page_figure(curves: Table, *, colour_of: ColourOf | None = None) -> d
     variants = curves_by_variant(curves)
     colour_of = given_or_in_order(colour_of, variants)
     regrets = [name for name in REGRETS if all(name in v for v in variants.values())]
+    parts = exploration_parts(variants, in_parts)
     views = {
-        name: _view(name, {label: v[name] for label, v in variants.items()}) for name in regrets
+        name: _view(name, {label: v[name] for label, v in variants.items()}, parts.values())
+        for name in regrets
     }
     shown_first = views[regrets[0]].traces
+    ranks = {label: 1000 + 2 * number for number, label in enumerate(variants)}
     data: list[dict[str, Any]] = []
-    for number, label in enumerate(variants):
-        data += _traces(label, f"variant-{number}", colour_of[label])
+    for label, rank in ranks.items():
+        data += _traces(label, rank, colour_of[label])
+    data += [_part_trace(label, ranks[label] + 1, colour_of[label]) for label in parts]
+    names = [*variants, *map(part_label, parts)]
     return {
         "data": [trace | shown for trace, shown in zip(data, shown_first, strict=True)],
         "layout": _layout(
             views,
             horizon=max(float(v[regrets[0]].slot[-1]) for v in variants.values()),
-            legend_lines=sum(1 + name.count("<br>") for name in map(_legend_name, variants)),
+            legend_lines=sum(1 + name.count("<br>") for name in map(_legend_name, names)),
         ),
         "config": reader_config("regret"),
         "narrow": {name: narrow for name, (narrow, _) in _BY_WIDTH.items()},
@@ -97,14 +107,14 @@ def regret_page_figure(curves: Table, *, colour_of: ColourOf | None = None) -> d
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What the traces show of one regret: a band and a line for each variant, in turn."""
+    """What the traces show of one regret: band and line of each variant in turn, then its parts."""
 
     traces: list[dict[str, Any]]
     axis: dict[str, Any]
     axis_title: str
 
 
-def _view(regret: str, curves: Mapping[str, Curve]) -> _View:
+def _view(regret: str, curves: Mapping[str, Curve], parts: Iterable[Curve]) -> _View:
     logarithmic = is_logarithmic(curves.values())
     # Neither is ever below 0, and a logarithmic axis cannot show what is not above.
     positive = [float(c.mean[c.mean > 0].min()) for c in curves.values() if c.end > 0]
@@ -117,13 +127,9 @@ def _view(regret: str, curves: Mapping[str, Curve]) -> _View:
         if band is not None:
             low, high = (np.maximum(limit, floor) for limit in band)
             around = {"x": slots + slots[::-1], "y": _rounded([*high, *low[::-1]])}
-        digits = 0 if curve.end >= 100 else 2
-        template = f"%{{y:,.{digits}f}}"
-        line: dict[str, Any] = {"x": slots, "y": _rounded(curve.mean), "customdata": []}
-        if curve.stderr is not None:
-            line["customdata"] = _rounded(curve.stderr)
-            template += f" ± %{{customdata:,.{digits}f}}"
-        traces += [around, line | {"hovertemplate": template}]
+        traces += [around, _line(curve)]
+    # Beside a part there is nothing to compare its parts with.
+    traces += [_line(part) if regret == "total" else {"x": [], "y": []} for part in parts]
     axis: dict[str, Any] = {"type": "linear", "dtick": None}
     if logarithmic:
         decades = math.log10(max(curve.end for curve in curves.values()) / floor)
@@ -131,14 +137,30 @@ def _view(regret: str, curves: Mapping[str, Curve]) -> _View:
     return _View(traces, axis, axis_label(regret, logarithmic=logarithmic))
 
 
+def _line(curve: Curve) -> dict[str, Any]:
+    """Return the points of a line, and how they read when they are pointed at."""
+    digits = 0 if curve.end >= 100 else 2
+    template = f"%{{y:,.{digits}f}}"
+    errors: list[float] = []
+    if curve.stderr is not None:
+        errors = _rounded(curve.stderr)
+        template += f" ± %{{customdata:,.{digits}f}}"
+    return {
+        "x": curve.slot.tolist(),
+        "y": _rounded(curve.mean),
+        "customdata": errors,
+        "hovertemplate": template,
+    }
+
+
 def _rounded(values: Iterable[float]) -> list[float]:
     """Return values to six digits, more than a screen shows, to keep the page small."""
     return [float(f"{value:.6g}") for value in values]
 
 
-def _traces(label: str, group: str, colour: str) -> list[dict[str, Any]]:
+def _traces(label: str, rank: int, colour: str) -> list[dict[str, Any]]:
     red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
-    name = _legend_name(label)
+    name, group = _legend_name(label), f"variant-{rank}"
     return [
         {
             "type": "scatter",
@@ -156,9 +178,22 @@ def _traces(label: str, group: str, colour: str) -> list[dict[str, Any]]:
             "mode": "lines",
             "name": name,
             "legendgroup": group,
+            "legendrank": rank,
             "line": {"width": 2.2, "color": colour},
         },
     ]
+
+
+def _part_trace(label: str, rank: int, colour: str) -> dict[str, Any]:
+    """Return the dashed line of an exploration part, which stands below its variant's name."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": _legend_name(part_label(label)),
+        "legendrank": rank,
+        # In pixels, so that a legend's thick line is still seen to be dashed.
+        "line": {"width": 1.6, "color": colour, "dash": "6px,3px"},
+    }
 
 
 def _legend_name(label: str) -> str:

@@ -34,6 +34,22 @@ def definitions(pairs: Iterable[tuple[str, str]]) -> str:
     return f"<dl>\n{rows}\n</dl>"
 
 
+def scrolling(name: str, table: str) -> str:
+    """Return a table in a region of its own that scrolls where the screen is too narrow.
+
+    Parameters
+    ----------
+    name : str
+        What the region is called, for those who do not see it.
+    table : str
+        HTML.
+    """
+    return (
+        f'<div class="scroll" role="region" aria-label="{escape(name)}" tabindex="0">\n{table}\n'
+        "</div>"
+    )
+
+
 def data_uri(png: bytes) -> str:
     """Return an image as an address that holds all of it."""
     return f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"

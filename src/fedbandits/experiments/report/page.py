@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from fedbandits.experiments.figures import colours, image, regret_figure, regret_page_figure
+from fedbandits.experiments.figures import (
+    colours,
+    image,
+    regret_figure,
+    regret_page_figure,
+    shown_in_parts,
+)
 from fedbandits.experiments.guarantees import IF
 from fedbandits.experiments.report.games import games_of
 from fedbandits.experiments.report.glossary import WORDS
@@ -20,9 +26,10 @@ from fedbandits.experiments.results import Results
 from fedbandits.experiments.wording import in_words
 
 REGRET_CAPTION = """Mean regret of each variant from the start to the horizon, added up over its
-clients; bands are 95&nbsp;% confidence intervals of the mean. <span class="screen">Point at a
-curve to read its value and standard error; click a label to hide or show its curve, double-click it
-to see it alone. The buttons show the total or one of its two parts.</span>"""
+clients; bands are 95&nbsp;% confidence intervals of the mean. A dashed curve is the exploration
+part of a total: what is left of it without the cost of communication. <span class="screen">Point at
+a curve to read its value and standard error; click a label to hide or show its curve, double-click
+it to see it alone. The buttons show the total or one of its two parts.</span>"""
 
 
 def report_html(results: Results, *, images: Mapping[str, bytes] | None = None) -> str:
@@ -49,8 +56,11 @@ def report_html(results: Results, *, images: Mapping[str, bytes] | None = None) 
     drawn = {} if images is None else images
     summary, curves = results.summary(), results.curves()
     title, variants = summary["title"], summary["variants"]
-    colour_of = colours([v["label"] for v in variants], [v["algorithm"] for v in variants])
-    static = drawn.get("regret.png") or image(regret_figure(curves, title, colour_of=colour_of))
+    named = [v["label"] for v in variants], [v["algorithm"] for v in variants]
+    colour_of, in_parts = colours(*named), shown_in_parts(*named)
+    static = drawn.get("regret.png") or image(
+        regret_figure(curves, title, colour_of=colour_of, in_parts=in_parts)
+    )
     games = games_of(results, summary["spec"])
     regret = live_figure("regret", static, alt=regret_alt(variants), caption=REGRET_CAPTION)
     again = f"""<p>Seed {summary["seed"]}; {_versions(summary["versions"])}. The same seed and
@@ -74,7 +84,7 @@ versions give the same numbers.</p>
             ),
             ("To run it again", again),
         ],
-        figures={"regret": regret_page_figure(curves, colour_of=colour_of)},
+        figures={"regret": regret_page_figure(curves, colour_of=colour_of, in_parts=in_parts)},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -59,7 +59,12 @@ def live_figure(key: str, png: bytes, *, alt: str, caption: str) -> str:
 
 
 def html_page(
-    *, title: str, byline: str, sections: Iterable[tuple[str, str]], figures: Mapping[str, Any]
+    *,
+    title: str,
+    byline: str,
+    sections: Sequence[tuple[str, str]],
+    figures: Mapping[str, Any],
+    contents: bool = False,
 ) -> str:
     """Return a page that needs no network.
 
@@ -67,13 +72,20 @@ def html_page(
     ----------
     title, byline : str
         Plain text and HTML.
-    sections : iterable of (heading, body)
+    sections : sequence of (heading, body)
         HTML, in order.
     figures : mapping
         Plotly figures by the keys of `live_figure`. What of its layout differs on a narrow screen
         may stand in ``narrow``, and how it is otherwise in ``wide``.
+    contents : bool
+        Whether a table of contents stands above the sections.
     """
-    body = "\n".join(f"<section>\n<h2>{head}</h2>\n{text}\n</section>" for head, text in sections)
+    body = "\n".join(
+        f'<section id="section-{number}">\n<h2>{head}</h2>\n{text}\n</section>'
+        for number, (head, text) in enumerate(sections, start=1)
+    )
+    if contents:
+        body = f"{_contents([head for head, _ in sections])}\n{body}"
     data = "\n".join(
         f'<script type="application/json" data-figure="{escape(key)}">'
         f"{json_in_script(figure)}</script>"
@@ -102,3 +114,12 @@ def html_page(
 </body>
 </html>
 """
+
+
+def _contents(headings: Sequence[str]) -> str:
+    """Return links to the sections of these headings."""
+    lines = "\n".join(
+        f'<li><a href="#section-{number}">{head}</a></li>'
+        for number, head in enumerate(headings, start=1)
+    )
+    return f'<nav aria-label="Contents">\n<ol>\n{lines}\n</ol>\n</nav>'

@@ -5,6 +5,7 @@ means of a client, in a finite population. *Real ratings*: a client's observatio
 ratings. Both need data that the user imports with ``fedbandits data import PATH``.
 """
 
+from fedbandits.reproduce.real_data.figure import can_be_drawn, order_figure, order_table
 from fedbandits.reproduce.real_data.section import real_data_section
 from fedbandits.reproduce.real_data.table import (
     real_data_fingerprint,
@@ -13,6 +14,9 @@ from fedbandits.reproduce.real_data.table import (
 )
 
 __all__ = [
+    "can_be_drawn",
+    "order_figure",
+    "order_table",
     "real_data_fingerprint",
     "real_data_replications",
     "real_data_section",

@@ -15,6 +15,7 @@ from scipy import stats
 from fedbandits.experiments.figures import PALETTE
 from fedbandits.experiments.figures.palette import FAINT
 from fedbandits.experiments.figures.style import house_style
+from fedbandits.experiments.tables import Table
 from fedbandits.reproduce.real_data.facts import SURE
 from fedbandits.rules.arrays import FloatArray
 
@@ -61,6 +62,40 @@ def wrong_order(facts: Mapping[str, Any], clients: FloatArray, *, finite: bool) 
         return np.asarray(stats.norm.sf(facts["gap"] / deviation))
 
 
+def order_table(data: Sequence[Mapping[str, Any]]) -> Table:
+    """Return what `order_figure` draws, point by point.
+
+    Parameters
+    ----------
+    data : sequence of mapping
+        Facts of imports that can be drawn.
+    """
+    table: Table = {key: [] for key in ("kind", "population", "clients", "wrong_order")}
+    for facts in data:
+        for population, finite in (("unlimited", False), ("these alone", True)):
+            clients = _clients(facts, finite=finite)
+            table["kind"] += [facts["kind"]] * clients.size
+            table["population"] += [population] * clients.size
+            table["clients"] += clients.tolist()
+            table["wrong_order"] += wrong_order(facts, clients, finite=finite).tolist()
+    return table
+
+
+def _most(facts: Mapping[str, Any]) -> float:
+    """Return how many clients the axis goes up to, with room for what the dot is labelled with."""
+    return float(20 * max(facts["clients"], facts["clients_unlimited"]))
+
+
+def _clients(facts: Mapping[str, Any], *, finite: bool) -> FloatArray:
+    """Return the numbers of clients that are drawn."""
+    if not finite:
+        return np.geomspace(1, _most(facts), 400)
+    n = facts["clients"]
+    # Densely at the beginning of a logarithmic axis, and where it falls to nothing.
+    clients = np.concatenate([np.geomspace(1, n, 200), n - np.geomspace(n, 1e-3, 400), [n]])
+    return np.unique(clients[(clients >= 1) & (clients <= n)])
+
+
 def order_figure(data: Sequence[Mapping[str, Any]]) -> Figure:
     """Draw the chance of a wrong order against the number of clients, a panel an import."""
     with house_style():
@@ -69,17 +104,13 @@ def order_figure(data: Sequence[Mapping[str, Any]]) -> Figure:
         panels = figure.subplots(1, len(data), squeeze=False)[0]
         for axes, facts, colour in zip(panels, data, PALETTE, strict=False):
             _draw(axes, facts, colour)
-        panels[0].set_ylabel("second best group ahead")
+        panels[0].set_ylabel("chance that the second best group is ahead")
     return figure
 
 
 def _draw(axes: Axes, facts: Mapping[str, Any], colour: str) -> None:
     n, enough = facts["clients"], facts["clients_unlimited"]
-    most = 20.0 * max(n, enough)  # room for what the dot is labelled with
-    unlimited = np.geomspace(1, most, 400)
-    # Densely where it falls to nothing.
-    finite = n - np.geomspace(n, 1e-3, 400) + 1e-3
-    finite = np.append(finite[finite >= 1], n)
+    unlimited, finite = _clients(facts, finite=False), _clients(facts, finite=True)
     axes.plot(
         unlimited, wrong_order(facts, unlimited, finite=False), color=colour, linewidth=1.8,
         label="unlimited population",
@@ -90,12 +121,15 @@ def _draw(axes: Axes, facts: Mapping[str, Any], colour: str) -> None:
     )  # fmt: skip
     axes.axvline(n, color=FAINT, linewidth=0.9, linestyle=":")
     axes.axhline(1 - SURE, color=FAINT, linewidth=0.9, linestyle=":")
+    axes.annotate(
+        f"all {n:,}", (n, 0.455), xytext=(4, 0), textcoords="offset points", size=8.5, color=FAINT
+    )
     axes.plot([enough], [1 - SURE], color=colour, marker="o", markersize=5, linestyle="")
     axes.annotate(
-        f"{enough:,} clients", (enough, 1 - SURE), xytext=(5, 7), textcoords="offset points",
-        size=8.5,
+        f"{enough:,} clients: {100 * (1 - SURE):.0f} %", (enough, 1 - SURE), xytext=(5, 7),
+        textcoords="offset points", size=8.5,
     )  # fmt: skip
-    axes.set(xscale="log", xlim=(1, most), ylim=(0, 0.52), xlabel="clients asked")
+    axes.set(xscale="log", xlim=(1, _most(facts)), ylim=(0, 0.52), xlabel="clients asked")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))

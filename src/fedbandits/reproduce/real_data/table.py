@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -20,10 +20,9 @@ from fedbandits.reproduce.movielens.store import (
     load_real_ratings,
 )
 from fedbandits.reproduce.real_data.facts import RESAMPLED, facts_of, matrix_facts
-from fedbandits.reproduce.run import hashed
+from fedbandits.reproduce.run import at_most, hashed
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import BoolArray, FloatArray
-from fedbandits.rules.phased import Beliefs, PhasedRule
 from fedbandits.rules.radii import PaperRadius
 from fedbandits.simulation.simulator import Assume, Progress, Simulation, Variant, simulate_all
 
@@ -52,33 +51,6 @@ _FED1 = Fed1Ucb(pulls="floor(10*log(T))", radius=PaperRadius(arm=1.0))
 _FED2 = Fed2Ucb(
     pulls=str(_PULLS), admissions="2^p", radius=PaperRadius(arm=1.0, client=0.25)
 )  # constants as in figure 6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampledFed2Ucb:
-    """Fed2-UCB that takes the clients it meets for a sample of an unlimited population.
-
-    Parameters
-    ----------
-    inner : Fed2Ucb
-        What it does otherwise.
-
-    Examples
-    --------
-    >>> rule = SampledFed2Ucb(inner=_FED2).rule(
-    ...     Beliefs(n_arms=9, horizon=10**6, noise=0.2, spread=0.3, population=50)
-    ... )
-    >>> rule.population is None
-    True
-    """
-
-    name: ClassVar[str] = "fed2-ucb"
-
-    inner: Fed2Ucb
-
-    def rule(self, beliefs: Beliefs) -> PhasedRule:
-        """Return the rule for a game of which this is believed, but for the population."""
-        return self.inner.rule(replace(beliefs, population=None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +85,7 @@ def plays_of(game: Exact, spread: float) -> list[Play]:
     n = game.population
     sample = min(SAMPLE, (n + 1) // 2)
     real, released = Assume(spread=spread), Assume(spread=RELEASED_SPREAD)
-    sampled = SampledFed2Ucb(inner=_FED2)
+    sampled = replace(_FED2, target="population")
     # 2 + 4 + … + 2^p is n or more.
     last = math.ceil(math.log2(n + 2)) - 1 + MORE_PHASES
     unlimited = "takes them for a sample of an unlimited population, σ_c = "
@@ -155,7 +127,6 @@ def plays_of(game: Exact, spread: float) -> list[Play]:
                 problem=game,
                 algorithm=sampled,
                 assume=real,
-                max_clients=n,
                 max_phases=last,
             ),
         ),
@@ -167,7 +138,6 @@ def plays_of(game: Exact, spread: float) -> list[Play]:
                 problem=game,
                 algorithm=sampled,
                 assume=released,
-                max_clients=n,
                 max_phases=last,
             ),
         ),
@@ -175,14 +145,14 @@ def plays_of(game: Exact, spread: float) -> list[Play]:
 
 
 def real_data_table(
-    *, scale: float = 1.0, workers: int | None = None, progress: Progress | None = None
+    *, games: int | None = None, workers: int | None = None, progress: Progress | None = None
 ) -> dict[str, Any]:
     """Return the facts of everything that is imported and the results of the games on it.
 
     Parameters
     ----------
-    scale : float
-        Part of the replications, for a quick look.
+    games : int, optional
+        At most so many replications of each game, for a quick look.
     workers : int, optional
         Processes; all cores by default.
     progress : callable, optional
@@ -194,7 +164,7 @@ def real_data_table(
         ``data``, the facts of each import, and ``games``; both empty if nothing is imported.
     """
     facts: list[dict[str, Any]] = []
-    games: list[dict[str, Any]] = []
+    played: list[dict[str, Any]] = []
     for data in imported():
         clients = load_real_clients(kind=data.kind, noise=NOISE)
         ratings = load_real_ratings() if data.kind == "ratings" else None
@@ -203,33 +173,29 @@ def real_data_table(
         facts.append(_facts(data, clients.table, ratings))
         for name, game in (("real clients", clients), ("real ratings", ratings)):
             if game is not None:
-                played = _play(
+                rows = _play(
                     game,
                     data.spread,
-                    replications=_scaled(name, scale),
+                    replications=at_most(games, REPLICATIONS[name]),
                     workers=workers,
                     progress=progress,
                 )
-                games.append({"kind": data.kind, "game": name, **played})
-    return {"data": facts, "games": games}
+                played.append({"kind": data.kind, "game": name, **rows})
+    return {"data": facts, "games": played}
 
 
-def real_data_replications(scale: float) -> int:
+def real_data_replications(games: int | None) -> int:
     """Return how many replications `real_data_table` simulates; 0 if nothing is imported."""
-    games = [
+    names = [
         name
         for data in imported()
         for name in REPLICATIONS
         if name == "real clients" or data.kind == "ratings"
     ]
-    return len(_plays_of_an_example()) * sum(_scaled(name, scale) for name in games)
+    return len(_plays_of_an_example()) * sum(at_most(games, REPLICATIONS[name]) for name in names)
 
 
-def _scaled(game: str, scale: float) -> int:
-    return max(2, round(REPLICATIONS[game] * scale))
-
-
-def real_data_fingerprint(scale: float) -> str:
+def real_data_fingerprint(games: int | None) -> str:
     """Return what the table depends on, as a hash: the data itself and the settings."""
     contents = [
         (data.kind, hashlib.sha256(data.file.read_bytes()).hexdigest()) for data in imported()
@@ -244,8 +210,9 @@ def real_data_fingerprint(scale: float) -> str:
         )
         for play in _plays_of_an_example()
     ]
-    settings = [SEED, HORIZON, NOISE, SAMPLE, MOST_VALUES, RESAMPLED, REPLICATIONS]
-    return hashed([contents, plays, settings, scale])
+    settings = [SEED, HORIZON, NOISE, SAMPLE, MOST_VALUES, RESAMPLED]
+    counts = {name: at_most(games, usual) for name, usual in REPLICATIONS.items()}
+    return hashed([contents, plays, settings, counts])
 
 
 def _plays_of_an_example() -> list[Play]:
