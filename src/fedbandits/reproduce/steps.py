@@ -15,7 +15,7 @@ COSTS: dict[str, tuple[float, float]] = {
     "fig4-theory": (0.5, 3.0),
     "fig5": (0.5, 0.5),
     "fig5-theory": (0.5, 1.0),
-    "fig6": (0.5, 7.0),
+    "fig6": (0.5, 2.0),
     "fig6-equal": (0.5, 1.5),
     "fig6-theory": (0.5, 3.5),
     # Of a matrix that is imported; without one there is nothing to simulate.

@@ -126,7 +126,9 @@ class CohortEvidence:
         n_phases, n_groups = shape
         for block, places, rows in self._blocks:
             needed = active[rows][:, self._arms].any(axis=0)
-            drawn = np.zeros((n_phases, needed.size, n_groups, REPLICATIONS_PER_BLOCK))
+            # With one cohort, what comes after the last replication that is left need not be drawn.
+            last = int(places[-1]) + 1 if n_groups == 1 else REPLICATIONS_PER_BLOCK
+            drawn = np.zeros((n_phases, needed.size, n_groups, last))
             arms = [(at, int(self._arms[at])) for at in np.flatnonzero(needed).tolist()]
             for step in range(n_phases):
                 for at, arm in arms:

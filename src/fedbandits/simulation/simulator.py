@@ -51,12 +51,15 @@ _MOST_PER_TASK = {
 }
 # Below so many, a vectorised driver takes as long for half of them.
 _FEWEST_PER_TASK = {
-    Fidelity.COHORTS: 512,
+    Fidelity.COHORTS: 256,
     Fidelity.CLIENTS: 4,
     Fidelity.PULLS: 1,
     Fidelity.SLOTS: 64,
 }
 _SERIAL_SECONDS = 1.0
+# Once there are processes, work is handed to them at once.
+_SERIAL_SECONDS_LATER = 0.1
+_processes = {"started": False}
 
 ESTIMATE: Final = "estimate"
 Told: TypeAlias = float | Literal["estimate"]
@@ -495,15 +498,17 @@ def _run(tasks: Sequence[_Task], workers: int) -> Iterator[tuple[int, Outcome, f
 
     Starting processes takes about a second, and most experiments are done before.
     """
+    alone = _SERIAL_SECONDS_LATER if _processes["started"] else _SERIAL_SECONDS
     begin = time.perf_counter()
     left = iter(tasks)
     for task in left:
         yield task.run()
-        if workers > 1 and time.perf_counter() - begin > _SERIAL_SECONDS:
+        if workers > 1 and time.perf_counter() - begin > alone:
             break
     remaining = list(left)
     if remaining:
         from joblib import Parallel, delayed  # noqa: PLC0415 - only long work needs it
 
+        _processes["started"] = True
         parallel = Parallel(n_jobs=workers, return_as="generator")
         yield from parallel(delayed(_Task.run)(task) for task in remaining)

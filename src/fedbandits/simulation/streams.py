@@ -27,7 +27,8 @@ REPLICATIONS_PER_BLOCK = 128
 """Replications that share a stream where a driver draws for many at once."""
 
 _pack_key = struct.Struct("<4Q").pack
-_unpack_state = struct.Struct("<3Q").unpack
+# As NumPy's own seeding leaves the counter.
+_FIRST = struct.pack("=Q", 1)
 
 
 class _NotSeeded(ISeedSequence):
@@ -83,6 +84,9 @@ class Streams:
         self._bits = np.random.SFC64(0)
         self._rng = np.random.Generator(self._bits)
         self._state: Any = self._bits.state
+        # The generator's four words: three of the hash, and a counter that starts at 1.
+        self._words = self._state["state"]["state"].data.cast("B")
+        self._words[24:] = _FIRST
 
     def at(
         self, purpose: Purpose, *, replication: int = 0, phase: int = 0, arm: int = 0
@@ -93,9 +97,7 @@ class Streams:
         """
         hashed = self._hash.copy()
         hashed.update(_pack_key(purpose, replication, phase, arm))
-        words = self._state["state"]["state"]
-        words[0], words[1], words[2] = _unpack_state(hashed.digest())
-        words[3] = 1  # the counter, as NumPy's own seeding leaves it
+        self._words[:24] = hashed.digest()
         self._bits.state = self._state
         return self._rng
 
