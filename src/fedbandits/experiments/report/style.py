@@ -26,7 +26,7 @@ table { border-collapse: collapse; font-size: .84rem; line-height: 1.35;
   font-variant-numeric: tabular-nums; }
 table small { display: block; font-weight: 400; }
 caption { caption-side: bottom; text-align: left; color: var(--faint); padding-top: .4rem; }
-nav ol { columns: 22rem; margin: 1rem 0 0; padding-left: 1.25rem; }
+nav ol { columns: 22rem; column-gap: 3rem; margin: 1rem 0 0; padding-left: 1.25rem; }
 table th, table td { padding: .45rem .42rem; text-align: right; vertical-align: top; }
 thead th { font-weight: 600; vertical-align: bottom; }
 thead th[scope=colgroup] { text-align: center; border-bottom: 1px solid var(--rule); }
