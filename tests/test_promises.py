@@ -15,6 +15,11 @@ GIVEN = fb.Exact(
     local_means=[[0.1, 0.9], [0.5, 0.4], [0.2, 0.3], [0.4, 0.6]], noise=fb.Gaussian(0.5)
 )
 
+FINITE = fb.Approximate(
+    means=[0.4, 0.6], noise=fb.Gaussian(0.5), spread=fb.Gaussian(0.3), population=20
+)
+ALL_OF_THEM = fb.Fed2Ucb(pulls=10, admissions=20, radius=fb.CertifiedRadius(), target="population")
+
 
 def experiment(problem: Any, algorithm: Any, **settings: Any) -> fb.Experiment:
     variant = fb.Variant(label="it", problem=problem, algorithm=algorithm, **settings)
@@ -46,6 +51,12 @@ def test_every_radius_says_what_it_promises(radius: Any, words: str) -> None:
     assert re.search(words, found), found
 
 
+def test_the_theorems_are_about_plain_averages() -> None:
+    algorithm = fed2(fb.PaperRadius(), weights="inverse-variance")
+    (found,) = experiment(GAME, algorithm).guarantees()
+    assert found.startswith("none")
+
+
 def test_the_client_constant_does_not_matter_where_all_are_in() -> None:
     algorithm = fb.Fed1Ucb(pulls=10, radius=fb.PaperRadius(arm=6, client=0))
     (found,) = experiment(GIVEN, algorithm).guarantees()
@@ -63,6 +74,7 @@ def test_the_client_constant_does_not_matter_where_all_are_in() -> None:
         (GAME, fed2(fb.BernsteinRadius()), {}, "gaussian noise knows no such range"),
         (RATES, fed2(fb.ChernoffRadius(range=(0, 0.5))), {}, r"they lie in \[0, 1\]"),
         (GAME, fed2(fb.PairedTRadius()), {}, "no finite-sample guarantee"),
+        (FINITE, ALL_OF_THEM, {"assume": fb.Assume(spread=0.0)}, "told spread 0"),
     ],
 )
 def test_an_assumption_that_does_not_hold_is_named(

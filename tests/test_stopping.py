@@ -12,10 +12,10 @@ from scipy import stats
 import fedbandits as fb
 from fedbandits.errors import InputError, ProtocolError
 from fedbandits.experiments.files import read_experiment
-from fedbandits.problems.problem import best_arm, gap, gaps
-from fedbandits.protocol import PhaseClosed, Server, Update, answer_of
+from fedbandits.problems.problem import as_goal, best_arm, gap, gaps
+from fedbandits.protocol import Answer, PhaseClosed, Server, Update, answer_of
 from fedbandits.protocol.messages import Reason
-from fedbandits.rules.phased import LONGEST_HORIZON, Beliefs
+from fedbandits.rules.phased import LONGEST_HORIZON, Beliefs, PhasedRule
 from fedbandits.simulation.game import Game
 from fedbandits.simulation.pulls import play_logged
 from fedbandits.simulation.regret import make_grid
@@ -204,6 +204,45 @@ def test_an_answer_says_who_is_left_and_why_in_words() -> None:
         answer_of(server, level=1.0)
 
 
+def test_the_width_of_an_interval_is_the_stated_one_in_every_phase_and_with_all_weights() -> None:
+    counts = np.array([[60.0, 40.0, 20.0], [40.0, 20.0, 0.0]])
+    for weights in ("equal", "inverse-variance"):
+        rule = certified(weights=weights).rule(
+            Beliefs(n_arms=5, horizon=None, noise=0.5, spread=0.1)
+        )
+        for arm, row in enumerate(counts):
+            inside = row[row > 0]
+            variance = 0.1**2 + 0.5**2 / inside
+            w = np.ones(inside.size) if weights == "equal" else 1 / variance
+            v = (w**2 * variance).sum() / w.sum() ** 2
+            for phase in (1, 3, 7):
+                log = np.log(2 * 5 * np.pi**2 * phase**2 / (6 * 0.05))
+                found = rule.interval_widths(0.05, phase=phase, counts=counts)[arm]
+                assert found == pytest.approx(np.sqrt(2 * v * log))
+
+
+def test_an_answer_after_the_horizon_says_that_it_is_over() -> None:
+    beliefs = Beliefs(n_arms=2, horizon=50, noise=0.5, spread=0.1)
+    server = Server(certified().rule(beliefs), arms=["old", "new"])
+    server.open(["a", "b"])
+    assert answer_of_two(server, phase=1).reason is Reason.OPEN
+    server.open(["c", "d"])
+    assert server.finished
+    found = answer_of(server)
+    assert found.reason is Reason.HORIZON
+    assert found.clients == 2
+
+
+def answer_of_two(server: Server, phase: int) -> Answer:
+    for client in ("a", "b"):
+        update = Update(
+            header=server.header, phase=phase, client=client, counts=(20, 20), means=(0.5, 0.51)
+        )
+        assert server.receive(update) is None
+    server.close()
+    return answer_of(server)
+
+
 # The lowest mean ---------------------------------------------------------------------------------
 
 
@@ -255,22 +294,66 @@ def test_every_algorithm_goes_for_the_lowest_mean(algorithm: Any) -> None:
     assert abs(highest.total.mean() - lowest.total.mean()) <= 4.5 * error
 
 
+def mirror(rule: PhasedRule) -> PhasedRule:
+    """Return a rule for the negative outcomes."""
+    limits = getattr(rule.radius, "range", None)
+    if limits is None:
+        return rule
+    low, high = limits
+    return replace(rule, radius=replace(rule.radius, **{"range": (-high, -low)}))
+
+
 def test_deciding_is_symmetric_in_the_goal() -> None:
     rng = np.random.default_rng(5)
     estimates = rng.normal(size=(200, 6))
     active = rng.random((200, 6)) < 0.8
     active[:, 0] = True
     beliefs = Beliefs(n_arms=6, horizon=1000, noise=0.5, spread=0.1)
-    for radius in (fb.PaperRadius(), fb.CertifiedRadius(), fb.JointRadius()):
+    clients = estimates[..., np.newaxis] + rng.normal(size=(200, 6, 40)) * 0.1
+    rated = (fb.BernsteinRadius(range=(-4, 4)), fb.ChernoffRadius(range=(-5, 9)))
+    plain = (fb.PaperRadius(), fb.CertifiedRadius(), fb.JointRadius(), fb.PairedTRadius())
+    for radius in (*plain, *rated):
         rule = certified(radius=radius).rule(beliefs)
         counts = np.array([40.0, 20.0])
         sizes = np.array([2.0, 4.0])
-        up = rule.decide(phase=2, active=active, estimates=estimates, counts=counts, sizes=sizes)
-        down = replace(rule, goal="min").decide(
-            phase=2, active=active, estimates=-estimates, counts=counts, sizes=sizes
+        up, down = (
+            replace(mirrored, goal=as_goal(goal)).decide(
+                phase=2,
+                active=active,
+                estimates=sign * estimates,
+                counts=counts,
+                sizes=sizes,
+                client_means=sign * clients,
+            )
+            for goal, sign, mirrored in (("max", 1, rule), ("min", -1, mirror(rule)))
         )
         assert up.active.tolist() == down.active.tolist()
         assert not up.active.all()
+
+
+BOUNDED = [fb.BernsteinRadius(delta=0.01), fb.ChernoffRadius(delta=0.01)]
+
+
+@pytest.mark.parametrize("radius", BOUNDED, ids=lambda radius: str(radius.rule))
+def test_a_range_is_mirrored_with_the_goal(radius: Any) -> None:
+    algorithm = fb.Fed1Ucb(pulls=20, radius=radius)
+    phases = []
+    for goal, rates in (("max", [0.8, 0.2]), ("min", [0.2, 0.8])):
+        problem = fb.Exact(local_means=[rates] * 20, noise=fb.Bernoulli(), goal=as_goal(goal))
+        run = fb.simulate(problem, algorithm, horizon=None, replications=100, max_phases=50)
+        assert (run.outcome.winner == 0).all()
+        phases.append(run.outcome.phases.mean())
+    assert phases[0] == pytest.approx(phases[1], rel=0.2)
+
+
+@pytest.mark.parametrize("radius", BOUNDED, ids=lambda radius: str(radius.rule))
+def test_equal_rates_stay_open_whatever_the_goal(radius: Any) -> None:
+    tie = fb.Exact(local_means=[[0.5, 0.5]] * 20, noise=fb.Bernoulli(), goal="min")
+    algorithm = fb.Fed1Ucb(pulls=20, radius=radius)
+    run = fb.simulate(tie, algorithm, horizon=None, replications=400, max_phases=8, seed=1)
+    decided = int((run.outcome.winner >= 0).sum())
+    # Either of two arms may be lost, each with probability 0.01 at most.
+    assert stats.binomtest(decided, 400, 0.02, alternative="greater").pvalue > 0.001
 
 
 # Whom the answer is for --------------------------------------------------------------------------
@@ -299,6 +382,27 @@ def test_inverse_variance_weights_are_refused_where_clients_count_the_same() -> 
     assert run.outcome.clients.max() <= 50
     with pytest.raises(InputError, match="unlimited"):
         fb.simulate(game(), certified(target="clients"), horizon=1000)
+
+
+def test_paired_t_decides_nothing_from_differences_that_are_all_alike() -> None:
+    rare = fb.Exact(local_means=[[1e-4, 2e-3]] * 40, noise=fb.Bernoulli())
+    algorithm = fb.Fed1Ucb(pulls=1, radius=fb.PairedTRadius(delta=0.05))
+    run = fb.simulate(rare, algorithm, horizon=None, replications=300, max_phases=3, seed=1)
+    assert (run.outcome.winner == 0).mean() < 0.05
+
+
+def test_weights_that_a_width_does_not_fit_are_refused() -> None:
+    algorithm = certified(radius=fb.PairedTRadius(), weights="inverse-variance")
+    with pytest.raises(InputError, match="plain average"):
+        fb.simulate(game(), algorithm, horizon=1000)
+
+
+def test_clients_without_noise_and_spread_weigh_the_same() -> None:
+    quiet = game(noise=fb.Gaussian(0.0), spread=fb.Gaussian(0.0))
+    run = fb.simulate(
+        quiet, certified(weights="inverse-variance"), horizon=None, replications=3, seed=1
+    )
+    assert (run.outcome.winner == 3).all()
 
 
 # In files ----------------------------------------------------------------------------------------

@@ -44,10 +44,13 @@ def guarantee(rule: PhasedRule | SlotRule) -> str:
         arms = ", if arms are independent"
     match radius:
         case PaperRadius(arm=arm, client=client):
-            proven = arm >= 6 and (client >= 6 or rule.population == rule.admissions(1))
+            everyone = rule.population == rule.admissions(1)
+            proven = arm >= 6 and (client >= 6 or everyone) and rule.weights == "equal"
             found = (
                 "the regret bounds of Theorems 2 and 3"
                 if proven
+                else "none: the paper's proofs are about plain averages"
+                if rule.weights != "equal"
                 else "none: its constants are below the 6 that carries the paper's proofs"
             )
         case JointRadius():

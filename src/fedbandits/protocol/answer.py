@@ -41,7 +41,7 @@ class Answer:
     reason : Reason
         Why it stopped, or that it has not.
     phase, clients : int
-        How many phases and clients it took so far.
+        How many phases and clients are behind it.
     estimates : dict of str to float
         By arm. The winner's is optimistic: it was picked because it looked best.
     intervals : dict of str to (float, float)
@@ -118,14 +118,17 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
     decision = server.decision
     if decision is None:
         raise ProtocolError("nothing is known before the first phase is closed")
+    reason = decision.reason
+    if server.finished and reason is Reason.OPEN:
+        reason = Reason.HORIZON  # the phase that followed did not fit
     widths = server.interval_widths(level)
     arms, estimates = server.arms, np.array(decision.estimates)
     return Answer(
         winner=None if decision.winner is None else arms[decision.winner],
         survivors=tuple(arm for arm, active in zip(arms, decision.active, strict=True) if active),
-        reason=decision.reason,
+        reason=reason,
         phase=decision.phase,
-        clients=len(server.clients),
+        clients=server.heard,
         estimates=dict(zip(arms, estimates.tolist(), strict=True)),
         intervals={
             arm: (float(estimate - width), float(estimate + width))

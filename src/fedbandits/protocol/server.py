@@ -233,6 +233,11 @@ class Server:
         return tuple(self._columns)
 
     @property
+    def heard(self) -> int:
+        """How many clients are behind the last decision."""
+        return int((self._counts > 0).any(axis=0).sum())
+
+    @property
     def finished(self) -> bool:
         """Whether nothing more is decided."""
         return self.state is ServerState.FINISHED

@@ -306,6 +306,14 @@ class PhasedRule:
         """Return estimates of which a higher one is better."""
         return estimates if self.goal == "max" else -estimates
 
+    def _upward_radius(self) -> Radius:
+        """Return the radius for estimates of which a higher one is better: ranges are mirrored."""
+        limits = getattr(self.radius, "range", None)
+        if self.goal == "max" or limits is None:
+            return self.radius
+        low, high = limits
+        return replace(self.radius, **{"range": (-high, -low)})
+
     def admit(self, phase: int, clients: int, capped: bool) -> tuple[int, bool]:
         """Return how many clients join in this phase, and whether the cap has ever cut them short.
 
@@ -568,11 +576,12 @@ class PhasedRule:
         )
         if client_means is not None:
             known = replace(known, client_means=self._upwards(client_means))
-        stays = self.radius.stays(known)
+        radius = self._upward_radius()
+        stays = radius.stays(known)
         return Verdict(
             active=stays,
             estimates=estimates,
-            widths=self.radius.half_widths(known),
+            widths=radius.half_widths(known),
             settled=self._settled(replace(known, active=stays)),
         )
 
@@ -587,7 +596,7 @@ class PhasedRule:
         if self.epsilon == 0.0:
             return one
         best = np.where(known.active, known.estimates, -np.inf).max(axis=-1, keepdims=True)
-        worse = best - known.estimates + self.radius.margins(known)
+        worse = best - known.estimates + self._upward_radius().margins(known)
         return one | np.where(known.active, worse <= self.epsilon, True).all(axis=-1)
 
 

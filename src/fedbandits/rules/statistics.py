@@ -149,7 +149,7 @@ def inverse_variance_weights(
     counts, sizes
         As in `clients_in`.
     noise, spread : float or array, broadcast against ``counts``
-        σ and σ_c, not both zero.
+        σ and σ_c; where both are zero all clients weigh the same.
 
     Examples
     --------
@@ -158,6 +158,7 @@ def inverse_variance_weights(
     """
     counts = np.asarray(counts, dtype=np.float64)
     variance = spread**2 + noise**2 / np.where(counts > 0, counts, 1.0)
+    variance = np.where(variance > 0, variance, 1.0)
     return np.where(counts > 0, np.asarray(sizes, dtype=np.float64) / variance, 0.0)
 
 

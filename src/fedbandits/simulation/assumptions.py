@@ -36,7 +36,9 @@ def doubts(problem: Problem, rule: PhasedRule) -> list[str]:
     bounded = isinstance(rule.radius, BernsteinRadius | ChernoffRadius)
     paired = isinstance(rule.radius, PairedTRadius)
     everyone = rule.player is Player.SERVER or (
-        rule.population == problem.population and rule.admissions(1) >= (rule.population or np.inf)
+        rule.target == "clients"
+        and rule.population == problem.population
+        and rule.admissions(1) >= (rule.population or np.inf)
     )
     unknown = [name for name, told in (("σ", rule.noise), ("σ_c", rule.spread)) if told is None]
     if unknown:

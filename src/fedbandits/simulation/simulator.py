@@ -232,7 +232,7 @@ def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | Slo
         min_clients=FEWEST_CLIENTS if assume.min_clients is None else assume.min_clients,
         weighted=isinstance(problem, Exact) and problem.weights is not None,
         # Of given clients nothing is known but the range of their means.
-        bounded=isinstance(problem, Exact) and assume.spread is None,
+        bounded=isinstance(problem, Exact) and assume.spread != "estimate",
     )
     rule = variant.algorithm.rule(beliefs)
     if isinstance(rule, PhasedRule):

@@ -94,6 +94,12 @@ class Fed2Ucb:
                 f'"{self.weights}" is for target = "population"; of {beliefs.population} clients '
                 'that exist each counts the same: use "equal"',
             )
+        if self.weights != "equal" and self.radius.needs_clients:
+            raise InputError(
+                "weights",
+                f'"{self.weights}" does not go with the radius "{self.radius.rule}", whose width '
+                'is that of a plain average; use "equal"',
+            )
         self.radius.check_horizon(beliefs.horizon)
         beliefs.check_estimates(self.radius, self.weights, beliefs.population)
         return PhasedRule(

@@ -42,4 +42,6 @@ def paired_variances(known: PhaseStatistics, rule: str) -> tuple[FloatArray, int
     products = centred @ np.swapaxes(centred, -1, -2) / (clients - 1)
     own = np.diagonal(products, axis1=-2, axis2=-1)
     both = own[..., :, np.newaxis] + own[..., np.newaxis, :]
-    return np.maximum(both - 2.0 * products, 0.0), clients
+    variances = both - 2.0 * products
+    # What is left of a cancellation is no variance.
+    return np.where(variances > 1e-12 * both, variances, 0.0), clients

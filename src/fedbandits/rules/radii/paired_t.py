@@ -82,4 +82,6 @@ class PairedTRadius:
         quantile = np.asarray(stats.t.isf(tail, clients - 1))
         if quantile.ndim:  # phases: (..., 1, 1) beside replications and arms
             quantile = quantile[..., np.newaxis]
-        return np.asarray(quantile * np.sqrt(variances / clients))
+        widths = quantile * np.sqrt(variances / clients)
+        # Differences that are all alike say nothing about how far the next one may be off.
+        return np.where(variances > 0, widths, np.inf)
