@@ -196,6 +196,7 @@ def test_an_answer_says_who_is_left_and_why_in_words() -> None:
     assert "After 1 phase with 2 clients it is over" in words
     assert "differ by no more than the tolerance" in words
     assert "with a probability of 90 %" in words
+    assert "lost on the way with a probability of at most 0.05, if moreover" in words
     log = np.log(2 * 2 * np.pi**2 / (6 * 0.1))
     width = np.sqrt(2 * log * (0.01**2 / 40 + 0.001**2 / 2))
     low, high = found.intervals["new"]
@@ -219,6 +220,23 @@ def test_the_width_of_an_interval_is_the_stated_one_in_every_phase_and_with_all_
                 log = np.log(2 * 5 * np.pi**2 * phase**2 / (6 * 0.05))
                 found = rule.interval_widths(0.05, phase=phase, counts=counts)[arm]
                 assert found == pytest.approx(np.sqrt(2 * v * log))
+
+
+def test_an_answer_by_paired_t_claims_no_more_than_it_may() -> None:
+    radius = fb.PairedTRadius(delta=0.05, min_clients=2)
+    rule = certified(radius=radius).rule(Beliefs(n_arms=2, horizon=50, noise=0.0, spread=0.0))
+    server = Server(rule, arms=["old", "new"])
+    server.open(["a", "b"])
+    for client, means in (("a", (0.4, 0.5)), ("b", (0.6, 0.8))):
+        update = Update(header=server.header, phase=1, client=client, counts=(20, 20), means=means)
+        assert server.receive(update) is None
+    server.close()
+    found = answer_of(server)
+    tail = 6 * 0.05 / (4 * np.pi**2)
+    width = stats.t.isf(tail, 1) * np.sqrt(0.02 / 2)
+    assert found.intervals["old"] == pytest.approx((0.5 - width, 0.5 + width))
+    assert found.error is None
+    assert "nothing is proven" in found.words()
 
 
 def test_an_answer_after_the_horizon_says_that_it_is_over() -> None:
@@ -478,3 +496,24 @@ def test_a_radius_that_cannot_be_is_refused_by_its_key(
     with pytest.raises(InputError, match=words) as raised:
         read_experiment(tables)
     assert raised.value.where == f"variants[0].{where}"
+
+
+@pytest.mark.parametrize(
+    ("make", "where"),
+    [
+        (lambda: certified(target="client"), "target"),
+        (lambda: certified(weights="inverse"), "weights"),
+        (lambda: fb.CertifiedRadius(delta=float("nan")), "delta"),
+        (lambda: fb.CertifiedRadius(delta=True), "delta"),
+        (lambda: fb.CertifiedRadius(delta=-0.1), "delta"),
+        (lambda: Beliefs(n_arms=1, horizon=9, noise=0.1, spread=0.1), "n_arms"),
+        (lambda: Beliefs(n_arms=2, horizon=-3, noise=0.1, spread=0.1), "horizon"),
+        (lambda: Beliefs(n_arms=2, horizon=9, noise=float("nan"), spread=0.1), "noise"),
+        (lambda: Beliefs(n_arms=2, horizon=9, noise=0.1, spread=-1.0), "spread"),
+        (lambda: Beliefs(n_arms=2, horizon=9, noise=0.1, spread=0.1, population=0), "population"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_python_too(make: Any, where: str) -> None:
+    with pytest.raises(InputError) as raised:
+        make()
+    assert raised.value.where == where

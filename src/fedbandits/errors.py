@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any, get_args
 
 
 class FedbanditsError(Exception):
@@ -86,3 +87,19 @@ def nearest(word: str, known: Iterable[str]) -> str:
     listing = f"known: {', '.join(words)}"
     close = difflib.get_close_matches(word, words, n=1)
     return f'did you mean "{close[0]}"? ({listing})' if close else listing
+
+
+def check_word(word: object, words: Any, where: str) -> None:
+    """Refuse a word that is none of a ``Literal``'s.
+
+    Examples
+    --------
+    >>> from typing import Any, Literal, get_args
+    >>> check_word("mx", Literal["max", "min"], "goal")
+    Traceback (most recent call last):
+        ...
+    fedbandits.errors.InputError: goal: 'mx' is not known; did you mean "max"? (known: max, min)
+    """
+    known = get_args(words)
+    if word not in known:
+        raise InputError(where, f"{word!r} is not known; {nearest(str(word), known)}")

@@ -9,6 +9,8 @@ import numpy as np
 from fedbandits.errors import InputError, ProtocolError
 from fedbandits.protocol.messages import Reason
 from fedbandits.protocol.server import Server
+from fedbandits.rules.levels import as_level
+from fedbandits.rules.phased import PhasedRule
 
 _WHY = {
     Reason.OPEN: "it goes on: several options are left",
@@ -19,13 +21,41 @@ _WHY = {
     Reason.HORIZON: "it is over: the horizon is reached, and several options are left",
 }
 
-ASSUMPTIONS = (
-    "noise and spread are no larger than was assumed",
+ALWAYS = (
     "the clients are a random sample of those the answer is for",
     "an option is as good at the end as at the beginning",
     "nobody drops out because of what was observed",
 )
-"""What the intervals rest on."""
+"""What every statement rests on."""
+
+
+def assumptions_of(rule: PhasedRule) -> tuple[str, ...]:
+    """Return what the intervals of a rule rest on, in words."""
+    if rule.radius.needs_clients:
+        first = "clients' means are normal and rest on equally many pulls (else nothing is proven)"
+    elif rule.needs_components:
+        first = (
+            "noise and spread are what was estimated from the same data (nothing is proven for a"
+            " finite sample)"
+        )
+    else:
+        first = "noise and spread are no larger than was assumed"
+    return (first, *ALWAYS)
+
+
+def error_of(rule: PhasedRule) -> str | None:
+    """Return with which probability the best arm is lost on the way, in words; None if unknown."""
+    delta = getattr(rule.radius, "delta", None)
+    if delta is None or rule.radius.needs_clients or rule.needs_components:
+        return None
+    also = ""
+    if getattr(rule.radius, "dependence", "any") == "independent":
+        also = ", if moreover what a client sees of one option has nothing to do with another"
+    limits = getattr(rule.radius, "range", None)
+    if limits is not None:
+        also += f"{' and' if also else ', if moreover'} all outcomes lie in {list(limits)}"
+    level = as_level(delta).value(rule.horizon)
+    return f"The best option is lost on the way with a probability of at most {level:g}{also}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +78,10 @@ class Answer:
         By arm; all of them together, in all phases, hold with probability 1 − ``level`` at least.
     level : float
         Their own error probability, which has nothing to do with that of the rule.
+    error : str or None
+        With which probability the rule loses the best arm, in words.
+    assumptions : tuple of str
+        What all of it rests on.
     """
 
     winner: str | None
@@ -58,6 +92,8 @@ class Answer:
     estimates: dict[str, float]
     intervals: dict[str, tuple[float, float]]
     level: float
+    error: str | None
+    assumptions: tuple[str, ...]
 
     def words(self) -> str:
         """Return it in words that a non-statistician can repeat."""
@@ -73,9 +109,11 @@ class Answer:
             )
         if len(self.survivors) > 1:
             lines.append(f"Left are {', '.join(self.survivors)}.")
+        if self.error is not None:
+            lines.append(self.error)
         lines.append(
             f"All intervals hold together with a probability of {100 * (1 - self.level):g} %, if "
-            + "; ".join(ASSUMPTIONS)
+            + "; ".join(self.assumptions)
             + "."
         )
         return "\n".join(lines)
@@ -135,4 +173,6 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
             for arm, estimate, width in zip(arms, estimates, widths, strict=True)
         },
         level=level,
+        error=error_of(server.rule),
+        assumptions=assumptions_of(server.rule),
     )

@@ -34,6 +34,7 @@ from fedbandits.protocol.messages import (
 )
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.phased import PhasedRule, cut_to_fit
+from fedbandits.rules.radii.paired_t import t_interval_widths
 from fedbandits.rules.statistics import aggregate
 from fedbandits.rules.variance_components import merged_squares
 
@@ -334,6 +335,8 @@ class Server:
             raise ProtocolError("nothing is known before the first phase is closed")
         counts, sums = self._counts, self._sums
         means = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
+        if self.rule.radius.needs_clients:  # it is told no variances
+            return t_interval_widths(means, counts > 0, level=level, phase=self.decision.phase)
         components = self.rule.components(
             counts=counts, client_means=means, squares=self._squares, active=self._active
         )

@@ -61,6 +61,8 @@ def as_level(level: LevelLike, where: str = "delta") -> Level:
     """
     if isinstance(level, Level):
         return level
+    if not isinstance(level, str) and (isinstance(level, bool) or not 0.0 < level < 1.0):
+        raise InputError(where, f"{level!r} is not a number between 0 and 1")
     text = level if isinstance(level, str) else repr(level)
     try:
         found = Level(Schedule(text))

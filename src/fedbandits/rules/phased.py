@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits.errors import InputError
+from fedbandits.errors import InputError, check_not_negative, check_word
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.eliminations import best_active
 from fedbandits.rules.radii import (
@@ -115,6 +115,17 @@ class Beliefs:
     min_clients: int = FEWEST_CLIENTS
     weighted: bool = False
     bounded: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("noise", "spread"):
+            value = getattr(self, name)
+            if value is not None:
+                check_not_negative(value, name)
+        for name, least in (("n_arms", 2), ("horizon", 1), ("population", 1)):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, int) and value >= least):
+                raise InputError(name, f"{value!r} is not a whole number of at least {least}")
+        check_word(self.goal, Goal, "goal")
 
     def horizon_for(self, algorithm: str) -> int:
         """Return T, which an algorithm needs."""

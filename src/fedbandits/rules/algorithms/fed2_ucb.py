@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from fedbandits.errors import InputError, check_not_negative
+from fedbandits.errors import InputError, check_not_negative, check_word
 from fedbandits.rules.levels import LevelLike
 from fedbandits.rules.phased import (
     Beliefs,
@@ -70,6 +70,9 @@ class Fed2Ucb:
         radius = with_options(self.radius, delta=self.delta, dependence=self.dependence)
         object.__setattr__(self, "radius", radius)
         check_not_negative(self.epsilon, "epsilon")
+        check_word(self.weights, Weights, "weights")
+        if self.target is not None:
+            check_word(self.target, Target, "target")
         object.__setattr__(self, "pulls", as_schedule(self.pulls, "pulls"))
         object.__setattr__(self, "admissions", as_schedule(self.admissions, "admissions"))
 

@@ -8,12 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedbandits.errors import check_word
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.eliminations import drop_beaten, widest_margins
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii.bounded import check_range
 from fedbandits.rules.radii.known import PhaseStatistics
-from fedbandits.rules.radii.pairs import Dependence, WidthsTo, check_dependence, widths_between
+from fedbandits.rules.radii.pairs import Dependence, WidthsTo, widths_between
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,7 @@ class BernsteinRadius:
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", as_level(self.delta))
         object.__setattr__(self, "range", check_range(self.range))
-        check_dependence(self.dependence)
+        check_word(self.dependence, Dependence, "dependence")
 
     def check_horizon(self, horizon: int | None) -> None:
         """Refuse a level that is none for this horizon."""

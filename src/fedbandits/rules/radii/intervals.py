@@ -47,7 +47,14 @@ class PaperRadius(_Intervals):
     term is what too few pulls leave open, the second what too few clients do. Without
     client-sampling variance the second vanishes and this is :math:`B_{p,1}` of Fed1-UCB.
 
-    Guarantee: with the constants 6, the regret bounds of Theorems 2 and 3.
+    Guarantee: with the constants 6, the regret bounds of Theorems 2 and 3, for plain averages and
+    any dependence between arms.
+
+    Derivation: given the local means, the average of pulls is subgaussian with proxy
+    :math:`\sigma^2 \eta_p` around the average of local means, and that with proxy
+    :math:`\sigma_c^2 / M` around the global mean. Each is off by more than its term with
+    probability at most :math:`2 \exp(-3 \log T) = 2 T^{-3}`, and the sum of the two by more than
+    the sum of the terms with at most :math:`4 T^{-3}`.
 
     Parameters
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -26,6 +27,10 @@ class PairedTRadius:
     With :math:`D_m = X_{l,m} - X_{k,m}` for client m of M, k goes when the mean of D is at least
     :math:`t_{M-1}(1 - 6\delta / (\pi^2 p^2 (K-1))) \cdot \mathrm{sd}(D) / \sqrt{M}` for an
     active l.
+
+    Derivation: for normal clients with equal counts the :math:`D_m` are independent and normal with
+    one variance, so that their mean over its standard error has Student's t-distribution around
+    the true difference.
 
     Guarantee: **no finite-sample guarantee in general.** Each comparison is exact for Gaussian
     clients with equal counts; δ is then shared out over rivals and phases as in `CertifiedRadius`.
@@ -85,3 +90,38 @@ class PairedTRadius:
         widths = quantile * np.sqrt(variances / clients)
         # Differences that are all alike say nothing about how far the next one may be off.
         return np.where(variances > 0, widths, np.inf)
+
+
+def t_interval_widths(
+    client_means: FloatArray, inside: BoolArray, *, level: float, phase: int
+) -> FloatArray:
+    r"""Return half-widths of intervals around plain averages over clients, by Student's t.
+
+    Simultaneous over arms and phases: :math:`t_{M-1}(1 - 6\delta_i / (2 K \pi^2 p^2)) \cdot
+    \mathrm{sd} / \sqrt{M}`. Exact for normal clients with equal counts, and nothing in general.
+
+    Parameters
+    ----------
+    client_means : array, shape (arms, clients)
+        The mean of every client.
+    inside : array of bool, shape (arms, clients)
+        Which of them have pulled the arm.
+    level : float
+        :math:`\delta_i`.
+    phase : int
+        p.
+
+    Examples
+    --------
+    >>> means = np.array([[0.1, 0.2, 0.3], [0.4, 0.4, 0.7]])
+    >>> t_interval_widths(means, means > 0, level=0.1, phase=1).round(2)
+    array([0.32, 0.56])
+    """
+    tail = 6.0 * level / (2.0 * client_means.shape[0] * math.pi**2 * phase**2)
+    widths = np.full(client_means.shape[0], np.inf)
+    for arm, (means, own) in enumerate(zip(client_means, inside, strict=True)):
+        clients = int(own.sum())
+        if clients > 1:
+            error = float(means[own].std(ddof=1)) / math.sqrt(clients)
+            widths[arm] = float(stats.t.isf(tail, clients - 1)) * error
+    return widths

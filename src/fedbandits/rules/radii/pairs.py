@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol, TypeAlias, get_args
+from typing import ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from fedbandits.errors import InputError, nearest
+from fedbandits.errors import check_word
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.eliminations import drop_beaten, widest_margins
 from fedbandits.rules.levels import LevelLike, as_level
@@ -16,13 +16,6 @@ from fedbandits.rules.radii.known import PhaseStatistics, need_horizon, shared_l
 
 Dependence: TypeAlias = Literal["independent", "any"]
 """Whether the arms of one client are independent, or may depend on each other in any way."""
-
-
-def check_dependence(dependence: str) -> None:
-    """Refuse what is not a kind of dependence."""
-    if dependence not in get_args(Dependence):
-        hint = nearest(dependence, get_args(Dependence))
-        raise InputError("dependence", f'"{dependence}" is not known; {hint}')
 
 
 class WidthsTo(Protocol):
@@ -121,7 +114,7 @@ class PairwiseRadius(_Pairs):
     dependence: Dependence = "independent"
 
     def __post_init__(self) -> None:
-        check_dependence(self.dependence)
+        check_word(self.dependence, Dependence, "dependence")
 
     def check_horizon(self, horizon: int | None) -> None:
         """Refuse a game without a horizon."""
@@ -169,7 +162,7 @@ class CertifiedRadius(_Pairs):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", as_level(self.delta))
-        check_dependence(self.dependence)
+        check_word(self.dependence, Dependence, "dependence")
 
     def check_horizon(self, horizon: int | None) -> None:
         """Refuse a level that is none for this horizon."""
