@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import pickle
 from dataclasses import replace
@@ -894,3 +895,22 @@ def _played(rule: PhasedRule, seed: int) -> MemoryLog:
     log = MemoryLog()
     play(Server(rule, log=log), lambda wanted: [client(number) for number in range(wanted)])
     return log
+
+
+@pytest.mark.parametrize("population", [2, 3, 5, 8])
+def test_the_bounded_factor_is_a_proxy_of_every_sample_of_a_population(population: int) -> None:
+    """Serfling: the moment generating function over all samples of M of N values in [0, 1]."""
+    strengths = np.array([-40.0, -12.0, -4.0, -1.0, 1.0, 4.0, 12.0, 40.0])
+    too_small = 0
+    for ones in range(1, population):
+        values = np.array([1.0] * ones + [0.0] * (population - ones))
+        for clients in range(1, population):
+            samples = itertools.combinations(range(population), clients)
+            errors = np.array([values[list(sample)].mean() for sample in samples]) - values.mean()
+            logs = np.log(np.exp(np.outer(strengths, errors)).mean(axis=1))
+            bounded = client_factor(clients, population, bounded=True)
+            assert (logs <= strengths**2 / 2 * bounded / 4 + 1e-12).all()
+            plain = client_factor(clients, population)
+            too_small += bool((logs > strengths**2 / 2 * plain / 4 + 1e-12).any())
+    # The factor of a variance is none: that is why there is another.
+    assert too_small > 0
