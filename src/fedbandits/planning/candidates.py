@@ -11,7 +11,7 @@ import numpy as np
 from fedbandits.planning.question import Question
 from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import FloatArray, IntArray
-from fedbandits.rules.statistics import client_factor, pull_factor
+from fedbandits.rules.phased import Beliefs
 
 MOST_PHASES = 40
 """Schedules that are foreseen to take more phases are not considered."""
@@ -142,7 +142,7 @@ def foresee(question: Question, candidates: Sequence[Candidate]) -> Foreseen:
     if question.population is not None:
         clients = np.minimum(clients, question.population)
         newcomers = np.diff(clients, axis=1, prepend=0.0)
-    width = _widths(question, np.cumsum(pulls, axis=1), newcomers, clients, phases)
+    width = _widths(question, np.cumsum(pulls, axis=1), newcomers, phases)
     # Up to which phase every rival plays: (candidates, rivals), counted from 0.
     gaps = np.sort(question.gaps)[1:]
     kinds, copies = np.unique(gaps, return_counts=True)
@@ -168,25 +168,20 @@ def _column(values: Sequence[int]) -> FloatArray:
 
 
 def _widths(
-    question: Question,
-    pulls_so_far: FloatArray,
-    newcomers: FloatArray,
-    clients: FloatArray,
-    phases: IntArray,
+    question: Question, pulls_so_far: FloatArray, newcomers: FloatArray, phases: IntArray
 ) -> FloatArray:
     """Return the width between two arms after every phase, shape (candidates, phases)."""
     before = np.pad(pulls_so_far, ((0, 0), (1, 0)))[:, :-1]
     # (candidates, phase now, phase of admission); cohorts to come have pulled nothing.
     counts = np.maximum(pulls_so_far[:, :, np.newaxis] - before[:, np.newaxis, :], 0.0)
-    sizes = newcomers[:, np.newaxis, :]
-    if question.population is None:
-        of_one = question.spread**2 + question.noise**2 / np.where(counts > 0, counts, np.inf)
-        with np.errstate(divide="ignore"):
-            known = np.where(counts > 0, sizes / of_one, 0.0).sum(axis=-1)
-        variance = 1.0 / known
-    else:
-        variance = question.noise**2 * pull_factor(counts, sizes)
-        variance = variance + question.spread**2 * client_factor(clients, question.population)
-    rivals = question.n_arms - 1
-    log = np.log(rivals * np.pi**2 / (6.0 * question.delta)) + 2.0 * np.log(phases)
-    return np.asarray(np.sqrt(4.0 * variance * log))
+    # Widths do not depend on the schedules, only on what was pulled: any will do.
+    rule = Fed2Ucb(pulls=1, admissions=1, radius=question.radius, weights=question.weights).rule(
+        Beliefs(
+            n_arms=question.n_arms,
+            horizon=None,
+            noise=question.noise,
+            spread=question.spread,
+            population=question.population,
+        )
+    )
+    return 2.0 * rule.width(phase=phases, counts=counts, sizes=newcomers[:, np.newaxis, :])

@@ -185,7 +185,8 @@ def weighted_factors(
     """
     counts = np.asarray(counts, dtype=np.float64)
     total = np.add.reduce(np.ascontiguousarray(weights), axis=-1)
-    squares = weights**2 / np.asarray(sizes, dtype=np.float64)
+    # A group without clients weighs nothing.
+    squares = weights**2 / np.maximum(np.asarray(sizes, dtype=np.float64), 1.0)
     pulls = np.add.reduce(np.ascontiguousarray(squares / np.maximum(counts, 1.0)), axis=-1)
     known = total > 0
     square = np.where(known, total, 1.0) ** 2
@@ -213,6 +214,8 @@ def heaviest_pull(
     """
     counts = np.asarray(counts, dtype=np.float64)
     total = np.add.reduce(np.ascontiguousarray(weights), axis=-1)
-    of_a_pull = weights / (np.asarray(sizes, dtype=np.float64) * np.maximum(counts, 1.0))
+    # A group without clients weighs nothing.
+    clients = np.maximum(np.asarray(sizes, dtype=np.float64), 1.0)
+    of_a_pull = weights / (clients * np.maximum(counts, 1.0))
     heaviest = of_a_pull.max(axis=-1) / np.where(total > 0, total, 1.0)
     return np.asarray(np.where(total > 0, heaviest, 1.0))[()]
