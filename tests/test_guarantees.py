@@ -28,6 +28,7 @@ from fedbandits.rules.phased import PhasedRule, Weights
 from fedbandits.rules.radii import RADII, Dependence, PhaseStatistics, Radius
 from fedbandits.rules.statistics import aggregate
 from fedbandits.simulation.game import Outcome
+from fedbandits.simulation.simulator import build_rules
 from games import APPROXIMATE, exact_game
 
 modest = settings(deadline=None, derandomize=True, max_examples=25)
@@ -427,6 +428,7 @@ class Null:
     spread: float
     population: int | None
     seed: int
+    bounded: bool = False
 
     @property
     def n_games(self) -> int:
@@ -442,6 +444,7 @@ class Null:
             noise=self.noise,
             spread=self.spread,
             population=self.population,
+            bounded=self.bounded,
         )
         return fb.Fed2Ucb(pulls=1, admissions=1, radius=radius, weights=weights).rule(beliefs)
 
@@ -514,6 +517,8 @@ def in_random_order(
 
 # One client in eight has nearly all the successes.
 _HOT_CLIENTS = [0.0] * 21 + [0.4, 0.8, 0.4]
+# Clients are all for an option or all against it: of all in a range, they scatter most.
+_DIVIDED = [0.0, 1.0] * 12
 _RATES = {0.5: [0.1, 0.3, 0.4, 0.5, 0.5, 0.6, 0.7, 0.9], 0.05: [0.0, 0.02, 0.04, 0.06, 0.08, 0.1]}
 
 
@@ -543,11 +548,11 @@ def _bernoulli_beta(mean: float, sigma: float, seed: int) -> Null:
     return Null(phases, 0.5, law.proxy(np.array([mean])), None, seed)
 
 
-def _finite(table: Sequence[float], seed: int) -> Null:
+def _finite(table: Sequence[float], seed: int, *, bounded: bool = False) -> Null:
     rng = np.random.default_rng(seed)
     local = in_random_order(rng, table, (3_000, 3))
     phases = watch(rng, local, bernoulli_sums, pulls=10, joining=3)
-    return Null(phases, 0.5, (max(table) - min(table)) / 2, len(table), seed)
+    return Null(phases, 0.5, (max(table) - min(table)) / 2, len(table), seed, bounded)
 
 
 def _skewed_exact(seed: int) -> Null:
@@ -570,6 +575,7 @@ BOUNDED_GAMES: dict[str, Callable[[], Null]] = {
     "bernoulli, skewed beta spread": lambda: _bernoulli_beta(0.1, 0.17, 109),
     "bernoulli, finite and skewed": lambda: _finite(_HOT_CLIENTS, 110),
     "skewed values, exact": lambda: _skewed_exact(111),
+    "bernoulli, finite and divided": lambda: _finite(_DIVIDED, 112, bounded=True),
 }
 GAMES = GAUSSIAN_GAMES | BOUNDED_GAMES
 
@@ -635,6 +641,7 @@ def test_in_null_games_arm_0_is_lost_no_more_often_than_stated(name: str) -> Non
         ("certified, any", "gaussian, unlimited", 6),
         ("certified", "gaussian, finite", 3),
         ("certified", "bernoulli 0.5, exact", 4),
+        ("certified", "bernoulli, finite and divided", 4),
         ("chernoff", "bernoulli 0.5, exact", 8),
         ("chernoff", "bernoulli 0.05, exact", 8),
         ("bernstein", "bernoulli 0.5, exact", 8),
@@ -690,12 +697,59 @@ def test_the_simulator_keeps_what_is_stated_in_null_games(name: str) -> None:
         grid_points=1,
         trace=True,
     )
-    outcome = run.outcome
+    lost = lost_on_the_way(run.outcome)
+    assert not exceeds(lost, replications, 0.1), f"{lost} (seed {seed})"
+
+
+def lost_on_the_way(outcome: Outcome) -> int:
+    """Return in how many replications arm 0 was dropped."""
     assert outcome.trace is not None
     # Out in some phase that was played, or the loser of the last.
     played = np.arange(len(outcome.trace))[:, np.newaxis] < outcome.phases
     lost = (np.isnan(outcome.trace[..., 0]) & played).any(axis=0) | (outcome.winner > 0)
-    assert not exceeds(int(lost.sum()), replications, 0.1), f"{lost.sum()} (seed {seed})"
+    return int(lost.sum())
+
+
+# Twenty-four given clients, who join three a phase in random order. Each finds one of two arms
+# always good and the other always bad, and a third as good as these are on average: all are equal.
+FIXED = fb.Exact(local_means=[[1.0, 0.0, 0.5], [0.0, 1.0, 0.5]] * 12, noise=fb.Bernoulli())
+
+
+def lost_in_fixed_population(radius: Radius, replications: int) -> int:
+    """Return how often arm 0 goes; nothing but the range of local means is known of the clients."""
+    variant = fb.Variant(
+        label="it",
+        problem=FIXED,
+        algorithm=fb.Fed2Ucb(pulls=20, admissions=3, radius=radius),
+        max_phases=PHASES,
+    )
+    ((rule, _),) = build_rules([variant], 10**6)
+    assert isinstance(rule, PhasedRule)
+    assert (rule.bounded, rule.population, rule.spread) == (True, 24, 0.5)
+    (run,) = fb.simulate_all(
+        [variant],
+        horizon=10**6,
+        replications=replications,
+        seed=29,
+        workers=1,
+        grid_points=1,
+        trace=True,
+    )
+    return lost_on_the_way(run.outcome)
+
+
+@pytest.mark.parametrize("delta", LEVELS)
+def test_in_a_fixed_population_arm_0_is_lost_no_more_often_than_stated(delta: float) -> None:
+    # The same clients judge all arms, and a client who is for one is against another.
+    radius = fb.CertifiedRadius(delta=delta, dependence="any")
+    lost = lost_in_fixed_population(radius, 2_000)
+    assert not exceeds(lost, 2_000, delta), f"{lost} of 2000 (seed 29)"
+
+
+def test_a_fixed_population_finds_out_a_rule_that_trusts_its_evidence_too_much() -> None:
+    wrong = Overconfident(fb.CertifiedRadius(delta=0.05, dependence="any"), 4)
+    lost = lost_in_fixed_population(wrong, 1_000)
+    assert exceeds(lost, 1_000, 0.05), f"{lost} of 1000 (seed 29)"
 
 
 # A rule whose level is T^-3 -----------------------------------------------------------------------

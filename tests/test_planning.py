@@ -25,6 +25,7 @@ from fedbandits.planning.question import least_favourable, with_means
 from fedbandits.planning.search import _Effort, map_table
 from fedbandits.planning.text import ASSUMPTIONS, cells
 from fedbandits.rules.phased import PhasedRule
+from fedbandits.rules.variance_components import variance_components
 
 MEANS = (0.70, 0.71, 0.72, 0.73, 0.74, 0.75, 0.76, 0.765, 0.77, 0.79)
 
@@ -349,7 +350,7 @@ def test_a_plan_says_what_it_rests_on_and_draws_it(tmp_path: Path) -> None:
     written = {path.name for path in (tmp_path / "plan").iterdir()}
     assert written == {"plan.json", "report.html", "regret-map.png", "smallest-gap.png"}
     page = (tmp_path / "plan" / "report.html").read_text(encoding="utf-8")
-    for assumption in ASSUMPTIONS[1:]:
+    for assumption in ASSUMPTIONS:
         assert assumption in page
     assert page.count("data-figure=") == 2
     assert {curve.finite for curve in gap_curves(plan)} == {True, False}
@@ -414,6 +415,29 @@ def test_values_and_their_summaries_give_the_same(tmp_path: Path) -> None:
             assert getattr(getattr(one, name), end) == pytest.approx(
                 getattr(getattr(two, name), end), rel=1e-6
             )
+
+
+def test_a_pilot_and_a_rule_estimate_the_same(tmp_path: Path) -> None:
+    rng = np.random.default_rng(10)
+    counts = np.array([[1, 1, *range(2, 12)], [*range(12, 2, -1), 1, 0]])
+    pulls = [[rng.normal(rng.normal(0, 0.4), 0.5, n) for n in row] for row in counts]
+    rows = [
+        f"{client},{arm},{value!r}"
+        for arm, clients in enumerate(pulls)
+        for client, values in enumerate(clients)
+        for value in values.tolist()
+    ]
+    path = tmp_path / "pilot.csv"
+    path.write_text("\n".join(["client,arm,value", *rows]), encoding="utf-8")
+    pilot = read_pilot(path)
+    means, squares = (
+        np.array([[of(values) if values.size else 0.0 for values in row] for row in pulls])
+        for of in (np.mean, lambda values: values.size * values.var())
+    )
+    found = variance_components(counts, means, squares, np.array([True, True]))
+    assert pilot.noise.estimate**2 == pytest.approx(float(found.noise_variance))
+    assert pilot.spread.estimate**2 == pytest.approx(float(found.spread_variance))
+    assert pilot.spread.estimate > 0
 
 
 def test_a_plan_takes_the_upper_ends_of_a_pilot(quick: None, tmp_path: Path) -> None:

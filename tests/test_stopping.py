@@ -89,7 +89,16 @@ def test_a_game_that_does_not_get_decided_is_capped() -> None:
     [
         (fb.Fed2Ucb(pulls=10, admissions="2^p"), "horizon", "log T in its width"),
         (fb.Fed1Ucb(pulls=10, clients=5), "horizon", "log T in its width"),
-        (certified(delta="1/T"), "variants[0].delta", "needs a horizon"),
+        (
+            certified(radius=fb.CertifiedRadius(), delta="1/T"),
+            "variants[0].delta",
+            "needs a horizon",
+        ),
+        (
+            certified(radius=fb.CertifiedRadius(delta="2/T")),
+            "variants[0].radius.delta",
+            "needs a horizon",
+        ),
         (certified(pulls="ceil(log(T))"), "variants[0].pulls", "no horizon"),
         (fb.Ucb1(), "horizon", "ucb1 needs one"),
         (fb.ImprovedUcb(), "horizon", "improved-ucb needs one"),
@@ -194,7 +203,7 @@ def test_an_answer_says_who_is_left_and_why_in_words() -> None:
     assert found.winner == "new"
     words = found.words()
     assert "After 1 phase with 2 clients it is over" in words
-    assert "differ by no more than the tolerance" in words
+    assert "differ by no more than the tolerance of 0.1." in words
     assert "with a probability of 90 %" in words
     assert "lost on the way with a probability of at most 0.05, if moreover" in words
     log = np.log(2 * 2 * np.pi**2 / (6 * 0.1))

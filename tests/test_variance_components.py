@@ -80,7 +80,13 @@ def drawn(
 
 @pytest.mark.parametrize("law", ["gaussian", "bernoulli"])
 @pytest.mark.parametrize(
-    "counts", [np.full(12, 8), np.array([2, 3, 4, 6, 9, 14, 20, 20, 20, 31, 40, 60])]
+    "counts",
+    [
+        np.full(12, 8),
+        np.array([2, 3, 4, 6, 9, 14, 20, 20, 20, 31, 40, 60]),
+        np.array([1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 4, 6, 9, 14, 20, 20]),
+    ],
+    ids=["equal", "unequal", "some of one pull"],
 )
 def test_estimates_are_right_on_average(law: str, counts: IntArray) -> None:
     rng = np.random.default_rng(7)
@@ -99,8 +105,8 @@ def test_estimates_are_right_on_average(law: str, counts: IntArray) -> None:
         error = values.std(ddof=1) / math.sqrt(values.size)
         assert error < 0.02 * truth
         assert abs(values.mean() - truth) <= 4 * error
-    assert set(found.noise_freedom.tolist()) == {3.0 * (counts.sum() - 12)}
-    assert set(found.spread_freedom.tolist()) == {33.0}
+    assert set(found.noise_freedom.tolist()) == {3.0 * (counts.sum() - counts.size)}
+    assert set(found.spread_freedom.tolist()) == {3.0 * (counts.size - 1)}
     # With the noise known only the means are needed.
     known = variance_components(counts, means, None, active, noise_variance=within)
     assert set(known.noise_variance.tolist()) == {within}
@@ -128,6 +134,24 @@ def test_a_spread_that_is_not_seen_is_zero_and_not_below() -> None:
     assert 0.3 < (found.spread_variance == 0).mean() < 0.8
 
 
+def test_a_client_with_one_pull_counts_for_the_spread_and_not_for_the_noise() -> None:
+    rng = np.random.default_rng(5)
+    means, squares = rng.normal(size=(2, 13)), rng.random((2, 13))
+    means[:, -1] = 1e3
+    both, counts = np.array([True, True]), [2] * 12 + [1]
+    found = variance_components(counts, means, squares, both)
+    without = variance_components(2, means[:, :-1], squares[:, :-1], both)
+    assert float(found.noise_variance) == float(without.noise_variance)
+    # It is in the estimate of the arm, so that how far it is off must be in the spread.
+    assert float(without.spread_variance) < 10
+    assert float(found.spread_variance) > 1e4
+    # Where the noise is known single pulls are enough.
+    known = variance_components(1, means[:, :-1], None, both, noise_variance=0.2)
+    wanted = max(0.0, float(means[:, :-1].var(axis=-1, ddof=1).mean()) - 0.2)
+    assert float(known.spread_variance) == pytest.approx(wanted)
+    assert np.isinf(variance_components(1, means, squares, both).noise_variance)
+
+
 def test_too_few_clients_pulls_or_differences_leave_everything_open() -> None:
     rng = np.random.default_rng(5)
     means, squares = rng.normal(size=(2, 12)), rng.random((2, 12))
@@ -136,16 +160,13 @@ def test_too_few_clients_pulls_or_differences_leave_everything_open() -> None:
     for few in (
         variance_components(2, means[:, :9], squares[:, :9], both),
         variance_components(2, means, squares, both, min_clients=13),
-        # A client with one pull does not count, and is not needed either.
+        # Of the noise a client with one pull shows nothing.
         variance_components([2] * 9 + [1] * 3, means, squares, both),
         # No noise in sight is not none.
         variance_components(2, means, np.zeros((2, 12)), both),
         variance_components(2, np.zeros((2, 12)), None, both, noise_variance=0.0),
     ):
         assert np.isinf(few.spread_variance)
-    one_more = np.concatenate([means, np.full((2, 1), 1e6)], axis=1)
-    counted = variance_components([2] * 12 + [1], one_more, np.zeros((2, 13)) + 0.5, both)
-    assert float(counted.spread_variance) < 10
     with pytest.raises(InputError, match="at least 2"):
         variance_components(2, means, squares, both, min_clients=1)
     with pytest.raises(InputError, match="squares: are missing"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from numbers import Integral, Real
 from typing import Any, get_args
 
 
@@ -57,6 +58,32 @@ LARGEST = 1e100
 """Larger numbers are refused: their squares and sums leave floating point."""
 
 
+def is_number(value: object, *, whole: bool = False) -> bool:
+    """Return whether a value is a number, or a whole one: Python's or NumPy's, and no truth value.
+
+    Examples
+    --------
+    >>> is_number(2.5), is_number(2.5, whole=True), is_number(True), is_number("2.5")
+    (True, False, False, False)
+    """
+    return isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
+
+
+def check_number(value: object, where: str, *, whole: bool = False) -> None:
+    """Refuse what is not a number, or not a whole one.
+
+    Examples
+    --------
+    >>> check_number(2.5, "min_clients", whole=True)
+    Traceback (most recent call last):
+        ...
+    fedbandits.errors.InputError: min_clients: 2.5 is not a whole number such as 2
+    """
+    if not is_number(value, whole=whole):
+        rule = "a whole number such as 2" if whole else "a number such as 0.5"
+        raise InputError(where, f"{value!r} is not {rule}")
+
+
 def check_not_negative(value: float, where: str) -> None:
     """Refuse what is not a number from 0 to a size that can be squared and added up.
 
@@ -67,8 +94,9 @@ def check_not_negative(value: float, where: str) -> None:
         ...
     fedbandits.errors.InputError: communication_cost: -1.0 is not a number from 0 to 1e+100
     """
-    if not 0 <= value <= LARGEST:
-        raise InputError(where, f"{value} is not a number from 0 to {LARGEST:g}")
+    if not is_number(value) or not 0 <= value <= LARGEST:
+        shown = str(value) if is_number(value) else repr(value)
+        raise InputError(where, f"{shown} is not a number from 0 to {LARGEST:g}")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -26,6 +26,7 @@ from fedbandits.problems.laws import (
 )
 from fedbandits.problems.problem import Problem, as_goal
 from fedbandits.rules.algorithms import algorithm_named
+from fedbandits.rules.radii import check_option
 from fedbandits.simulation.simulator import MOST_GRID_POINTS, Assume, Variant
 
 TableT = TypeVar("TableT", bound=StrictTable)
@@ -184,6 +185,7 @@ def _variant(table: Mapping[str, Any], problems: dict[str, Problem], cost: float
                 error.where, f"is not a key of a {common.algorithm} variant; {hint}"
             ) from None
         raise
+    _check_options(own)
     return Variant(
         label=common.algorithm if common.label is None else common.label,
         problem=_chosen(common.problem, problems),
@@ -194,6 +196,18 @@ def _variant(table: Mapping[str, Any], problems: dict[str, Problem], cost: float
         max_clients=common.max_clients,
         max_phases=common.max_phases,
     )
+
+
+def _check_options(own: Mapping[str, Any]) -> None:
+    """Refuse what a variant and its radius say differently.
+
+    The algorithm refuses that too, but cannot tell a default that was written from one that was
+    not.
+    """
+    radius = own.get("radius", {})
+    for key in ("delta", "dependence"):
+        if key in own and key in radius:
+            check_option(key, own[key], radius[key])
 
 
 def _chosen(name: str | None, problems: dict[str, Problem]) -> Problem:

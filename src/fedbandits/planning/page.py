@@ -79,7 +79,7 @@ def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
         (
             "What this rests on",
             f"<p>The error probability δ = {question.delta:.3g} holds if</p>\n<ul>"
-            + "".join(f"<li>{_sub(assumption)}</li>" for assumption in ASSUMPTIONS)
+            + "".join(f"<li>{escape(assumption)}</li>" for assumption in ASSUMPTIONS)
             + "</ul>\n<p>The numbers of this page come from simulated games with normal noise and "
             f"spread; the suggested schedule was simulated anew after it was chosen among "
             f"{len(plan.searched.tried):,}. Seed {plan.seed}.</p>",
@@ -112,10 +112,6 @@ def _table(plan: Plan) -> str:
 </tbody>
 </table>
 </div>"""
-
-
-def _sub(text: str) -> str:
-    return escape(text).replace("σ_c", "σ<sub>c</sub>")
 
 
 def _gap_caption(plan: Plan) -> str:

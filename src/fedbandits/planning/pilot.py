@@ -23,6 +23,7 @@ from scipy import optimize, stats
 
 from fedbandits.errors import InputError
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.variance_components import dersimonian_laird
 
 LEVEL = 0.95
 """Of the intervals."""
@@ -220,7 +221,7 @@ def _noise(cells: _Cells) -> Interval:
 def _spread(cells: _Cells, variance: float) -> Interval:
     """Return σ_c after DerSimonian and Laird, averaged over arms, with its Q-profile interval."""
     many = [(n, y) for n, y in zip(cells.counts, cells.means, strict=True) if n.size > 1]
-    between = [dersimonian_laird(y, variance / n) for n, y in many]
+    between = [float(dersimonian_laird(n, y, variance)) for n, y in many]
     freedom = float(sum(n.size - 1 for n, _ in many))
 
     def distance(square: float) -> float:
@@ -234,29 +235,13 @@ def _spread(cells: _Cells, variance: float) -> Interval:
         _solve(distance, float(stats.chi2.ppf(level, freedom)))
         for level in ((1 + LEVEL) / 2, (1 - LEVEL) / 2)
     )
+    # Cut off at 0 after averaging: before, it would be too large on average.
     estimate = max(0.0, float(np.mean(between)))
     return Interval(
         estimate=math.sqrt(estimate),
         low=math.sqrt(min(low, estimate)),
         high=math.sqrt(max(high, estimate)),
     )
-
-
-def dersimonian_laird(means: FloatArray, variances: FloatArray) -> float:
-    """Return the between-clients variance by the method of moments; it may be below 0.
-
-    Cut off at 0 it would be too large on average, so that is done after averaging over arms.
-
-    Examples
-    --------
-    >>> round(dersimonian_laird(np.array([0.0, 1.0, 2.0]), np.array([0.1, 0.1, 0.1])), 3)
-    0.9
-    """
-    weights = 1.0 / variances
-    total = weights.sum()
-    around = float((weights * (means - np.average(means, weights=weights)) ** 2).sum())
-    scale = float(total - (weights**2).sum() / total)
-    return (around - (means.size - 1)) / scale
 
 
 def _solve(distance: Callable[[float], float], wanted: float) -> float:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedbandits.errors import InputError
+from fedbandits.errors import InputError, check_number
 from fedbandits.experiments.output import open_output
 from fedbandits.planning.candidates import scheduled
 from fedbandits.planning.detection import POWER, Feasibility, feasibility, gap_table
 from fedbandits.planning.outlook import Outlook, look_ahead
 from fedbandits.planning.pilot import Pilot, read_pilot
-from fedbandits.planning.question import Question, least_favourable, with_means
+from fedbandits.planning.question import Question, as_means, least_favourable, with_means
 from fedbandits.planning.search import Progress, Searched, map_table, search
 from fedbandits.problems.approximate import Approximate
 from fedbandits.rules.algorithms import Algorithm
@@ -173,6 +173,9 @@ def plan(
     >>> found.feasible, found.feasibility.within_reach, found.feasibility.clients_finite
     (True, True, 35)
     """
+    alone = 1 if workers is None else workers
+    for name, value in (("replications", replications), ("seed", seed), ("workers", alone)):
+        check_number(value, name, whole=True)
     if replications < 2:
         raise InputError("replications", f"{replications} games say nothing; simulate at least 2")
     if seed < 0:
@@ -237,6 +240,8 @@ def _question(
         raise InputError(
             "delta", "is 1/T where there is a horizon; give one of the two, delta or horizon"
         )
+    if horizon is not None:
+        check_number(horizon, "horizon", whole=True)
     if delta is None:
         delta = 0.05 if horizon is None or horizon < 2 else 1.0 / horizon
     if pilot is not None:
@@ -251,6 +256,7 @@ def _question(
         "noise": noise, "spread": spread, "delta": delta, "horizon": horizon, **others
     }  # fmt: skip
     if means is not None:
+        means = as_means(means)
         if gap is not None:
             raise InputError("gap", "is known from the means; give one of the two")
         if n_arms is not None and n_arms != len(means):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedbandits.errors import InputError, check_not_negative
+from fedbandits.errors import InputError, check_not_negative, check_number
 from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.laws import Gaussian
 from fedbandits.problems.problem import checked_means
@@ -60,6 +60,7 @@ class Question:
     least_favourable: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "means", as_means(self.means))
         if not 2 <= len(self.means) <= MOST_ARMS:
             raise InputError(
                 "arms", f"{len(self.means)} arms; a comparison has 2, and {MOST_ARMS:,} at most"
@@ -79,6 +80,10 @@ class Question:
                 "noise", f"{self.noise:g} is too small; observations scatter: give {_SMALLEST:g}"
             )
         check_not_negative(self.communication_cost, "cost")
+        for name, value in (("clients", self.population), ("horizon", self.horizon)):
+            if value is not None:
+                check_number(value, name, whole=True)
+        check_number(self.delta, "delta")
         if self.population is not None and not 1 <= self.population <= MOST_CLIENTS:
             raise InputError(
                 "clients", f"{self.population} clients; there are 1, and {MOST_CLIENTS:,} at most"
@@ -158,6 +163,8 @@ def least_favourable(*, n_arms: int, gap: float, **others: Any) -> Question:
     **others
         As in `Question`.
     """
+    check_number(n_arms, "arms", whole=True)
+    check_number(gap, "gap")
     if not 2 <= n_arms <= MOST_ARMS:
         raise InputError("arms", f"{n_arms} arms; a comparison has 2, and {MOST_ARMS:,} at most")
     if not (math.isfinite(gap) and gap >= _SMALLEST):
@@ -165,6 +172,23 @@ def least_favourable(*, n_arms: int, gap: float, **others: Any) -> Question:
     check_not_negative(gap, "gap")
     means = (gap, *[0.0] * (n_arms - 1))
     return Question(means=means, least_favourable=True, **others)
+
+
+def as_means(means: Sequence[float] | FloatArray) -> tuple[float, ...]:
+    """Return means as plain numbers; refuse what are none.
+
+    Examples
+    --------
+    >>> as_means([0.7, "x"])
+    Traceback (most recent call last):
+        ...
+    fedbandits.errors.InputError: means[1]: 'x' is not a number such as 0.5
+    """
+    if isinstance(means, str) or not isinstance(means, Sequence | np.ndarray):
+        raise InputError("means", f"{means!r} is not a list of numbers such as [0.7, 0.75]")
+    for arm, mean in enumerate(means):
+        check_number(mean, f"means[{arm}]")
+    return tuple(float(mean) for mean in means)
 
 
 def with_means(means: Sequence[float], **others: Any) -> Question:
@@ -176,4 +200,4 @@ def with_means(means: Sequence[float], **others: Any) -> Question:
     >>> round(question.gap, 3), question.least_favourable
     (0.04, False)
     """
-    return Question(means=tuple(float(mean) for mean in means), **others)
+    return Question(means=as_means(means), **others)

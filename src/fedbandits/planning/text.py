@@ -16,15 +16,10 @@ from fedbandits.planning.pilot import Pilot
 from fedbandits.planning.plan import Plan
 from fedbandits.planning.question import MOST_CLIENTS
 from fedbandits.planning.search import MOST_UNDECIDED
+from fedbandits.rules.guarantees import ALWAYS, BOUNDS_HOLD, INDEPENDENT_OPTIONS
 
-ASSUMPTIONS = (
-    "noise σ and spread σ_c are true bounds, not guesses from the same data",
-    "the arms of a client are independent of each other",
-    "clients are a random sample of those the answer is for",
-    "outcomes are stationary: an arm is as good at the end as at the start",
-    "dropout has nothing to do with outcomes",
-)
-"""What has to be true for the stated error probability to hold."""
+ASSUMPTIONS = (BOUNDS_HOLD, INDEPENDENT_OPTIONS, *ALWAYS)
+"""What has to be true for the error probability of a plan, whose radius is certified, to hold."""
 
 
 def number(value: float) -> str:

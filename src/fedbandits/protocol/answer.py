@@ -9,53 +9,28 @@ import numpy as np
 from fedbandits.errors import InputError, ProtocolError
 from fedbandits.protocol.messages import Reason
 from fedbandits.protocol.server import Server
-from fedbandits.rules.levels import as_level
+from fedbandits.rules.guarantees import interval_assumptions, listed, promise_of
 from fedbandits.rules.phased import PhasedRule
 
 _WHY = {
     Reason.OPEN: "it goes on: several options are left",
     Reason.ONE_ARM_LEFT: "it is over: one option is left",
     Reason.WITHIN_TOLERANCE: "it is over: the options that are left differ by no more than the"
-    " tolerance",
+    " tolerance of {tolerance:g}",
     Reason.LAST_PHASE: "it is over: no phase follows, and several options are left",
     Reason.HORIZON: "it is over: the horizon is reached, and several options are left",
 }
 
-ALWAYS = (
-    "the clients are a random sample of those the answer is for",
-    "an option is as good at the end as at the beginning",
-    "nobody drops out because of what was observed",
-)
-"""What every statement rests on."""
-
-
-def assumptions_of(rule: PhasedRule) -> tuple[str, ...]:
-    """Return what the intervals of a rule rest on, in words."""
-    if rule.radius.needs_clients:
-        first = "clients' means are normal and rest on equally many pulls (else nothing is proven)"
-    elif rule.needs_components:
-        first = (
-            "noise and spread are what was estimated from the same data (nothing is proven for a"
-            " finite sample)"
-        )
-    else:
-        first = "noise and spread are no larger than was assumed"
-    return (first, *ALWAYS)
-
 
 def error_of(rule: PhasedRule) -> str | None:
     """Return with which probability the best arm is lost on the way, in words; None if unknown."""
-    delta = getattr(rule.radius, "delta", None)
-    if delta is None or rule.radius.needs_clients or rule.needs_components:
+    promise = promise_of(rule)
+    if promise.error is None:
         return None
-    also = ""
-    if getattr(rule.radius, "dependence", "any") == "independent":
-        also = ", if moreover what a client sees of one option has nothing to do with another"
-    limits = getattr(rule.radius, "range", None)
-    if limits is not None:
-        also += f"{' and' if also else ', if moreover'} all outcomes lie in {list(limits)}"
-    level = as_level(delta).value(rule.horizon)
-    return f"The best option is lost on the way with a probability of at most {level:g}{also}."
+    also = f", if moreover {listed(promise.conditions)}" if promise.conditions else ""
+    return (
+        f"The best option is lost on the way with a probability of at most {promise.error:g}{also}."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +45,8 @@ class Answer:
         The arms that are left.
     reason : Reason
         Why it stopped, or that it has not.
+    tolerance : float
+        By how much an arm may be worse than the best and still be good enough.
     phase, clients : int
         How many phases and clients are behind it.
     estimates : dict of str to float
@@ -87,6 +64,7 @@ class Answer:
     winner: str | None
     survivors: tuple[str, ...]
     reason: Reason
+    tolerance: float
     phase: int
     clients: int
     estimates: dict[str, float]
@@ -99,7 +77,8 @@ class Answer:
         """Return it in words that a non-statistician can repeat."""
         phases = "1 phase" if self.phase == 1 else f"{self.phase} phases"
         clients = "1 client" if self.clients == 1 else f"{self.clients:,} clients"
-        lines = [f"After {phases} with {clients} {_WHY[self.reason]}."]
+        why = _WHY[self.reason].format(tolerance=self.tolerance)
+        lines = [f"After {phases} with {clients} {why}."]
         if self.winner is not None:
             low, high = self.intervals[self.winner]
             lines.append(
@@ -165,6 +144,7 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
         winner=None if decision.winner is None else arms[decision.winner],
         survivors=tuple(arm for arm, active in zip(arms, decision.active, strict=True) if active),
         reason=reason,
+        tolerance=server.rule.epsilon,
         phase=decision.phase,
         clients=server.heard,
         estimates=dict(zip(arms, estimates.tolist(), strict=True)),
@@ -174,5 +154,5 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
         },
         level=level,
         error=error_of(server.rule),
-        assumptions=assumptions_of(server.rule),
+        assumptions=interval_assumptions(server.rule),
     )

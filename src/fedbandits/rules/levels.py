@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from fedbandits.errors import InputError
+from fedbandits.errors import InputError, is_number
 from fedbandits.rules.schedules import Schedule
 
 
@@ -36,10 +36,34 @@ class Level:
                 f'"{self.expression.source}" needs a horizon, and there is none; give a number '
                 "such as 0.05",
             )
-        found = float(self.expression.value(phase=1, horizon=1 if horizon is None else horizon))
+        try:
+            number = self.expression.value(phase=1, horizon=1 if horizon is None else horizon)
+        except InputError as error:
+            # Schedules have phases, and δ has none.
+            raise InputError("delta", error.problem.removesuffix(" in phase 1")) from None
+        # Compared before it is a float, which not every number fits.
+        found = float(number) if 0 < number < 1 else 0.0
         if not 0.0 < found < 1.0:
-            raise InputError("delta", f"is {found:g}; an error probability is between 0 and 1")
+            of_it = f" for T = {horizon}" if self.expression.depends_on_horizon else ""
+            raise InputError(
+                "delta",
+                f'"{self.expression.source}"{of_it} is no error probability: it is between 0 and 1',
+            )
         return found
+
+    def same_as(self, other: Level) -> bool:
+        """Return whether another δ is the same number, or the same expression in T.
+
+        Examples
+        --------
+        >>> as_level(0.05).same_as(as_level("1/20")), as_level("1/T").same_as(as_level("1 / T"))
+        (True, True)
+        >>> as_level("1/T").same_as(as_level(0.05))
+        False
+        """
+        if self.expression.depends_on_horizon or other.expression.depends_on_horizon:
+            return "".join(str(self).split()) == "".join(str(other).split())
+        return self.value(None) == other.value(None)
 
     def __str__(self) -> str:
         return self.expression.source
@@ -61,15 +85,15 @@ def as_level(level: LevelLike, where: str = "delta") -> Level:
     """
     if isinstance(level, Level):
         return level
-    if not isinstance(level, str) and (isinstance(level, bool) or not 0.0 < level < 1.0):
+    if not isinstance(level, str) and not (is_number(level) and 0.0 < level < 1.0):
         raise InputError(where, f"{level!r} is not a number between 0 and 1")
-    text = level if isinstance(level, str) else repr(level)
+    text = level if isinstance(level, str) else repr(float(level))
     try:
         found = Level(Schedule(text))
+        if not (found.expression.depends_on_phase or found.expression.depends_on_horizon):
+            found.value(None)
     except InputError as error:
-        raise error.within(where) if error.where else InputError(where, error.problem) from None
+        raise InputError(where, error.problem) from None
     if found.expression.depends_on_phase:
         raise InputError(where, f'"{text}" depends on the phase; δ is for all of them together')
-    if not found.expression.depends_on_horizon:
-        found.value(None)
     return found

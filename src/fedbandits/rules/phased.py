@@ -15,8 +15,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits.errors import InputError, check_not_negative, check_word
+from fedbandits.errors import InputError, check_not_negative, check_word, is_number
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.distortion import UNDISTORTED, Distortion, sub_gamma_width
 from fedbandits.rules.eliminations import best_active
 from fedbandits.rules.radii import (
     BernsteinRadius,
@@ -35,7 +36,7 @@ from fedbandits.rules.statistics import (
     weighted_factors,
 )
 from fedbandits.rules.variance_components import (
-    FEWEST_CLIENTS,
+    FEWEST_TO_ESTIMATE,
     VarianceComponents,
     variance_components,
 )
@@ -58,6 +59,11 @@ _WITHOUT_SPREAD = (PairedTRadius,)
 
 LONGEST_HORIZON = 10**15
 """Slots that no game may exceed, whether it has a horizon or not."""
+
+
+def _uses_variances(radius: Radius, weights: Averaging) -> bool:
+    """Return whether σ or σ_c makes any difference to what is decided."""
+    return weights != "equal" or not isinstance(radius, _WITHOUT_SPREAD)
 
 
 class Player(Enum):
@@ -92,7 +98,7 @@ class Beliefs:
         T; None where the game is only to be decided, with error probability δ.
     noise, spread : float or None
         σ and σ_c, as bounds: subgaussian variance proxies. None where they are not known, and are
-        to be estimated from the clients' statistics.
+        to be estimated from the clients' statistics; both None for a radius that uses neither.
     population : int, optional
         How many clients exist at all, N; None is unlimited.
     goal : {"max", "min"}
@@ -112,7 +118,7 @@ class Beliefs:
     spread: float | None
     population: int | None = None
     goal: Goal = "max"
-    min_clients: int = FEWEST_CLIENTS
+    min_clients: int = FEWEST_TO_ESTIMATE
     weighted: bool = False
     bounded: bool = False
 
@@ -121,10 +127,13 @@ class Beliefs:
             value = getattr(self, name)
             if value is not None:
                 check_not_negative(value, name)
-        for name, least in (("n_arms", 2), ("horizon", 1), ("population", 1)):
+        for name, least in (("n_arms", 2), ("horizon", 1), ("population", 1), ("min_clients", 2)):
             value = getattr(self, name)
-            if value is not None and not (isinstance(value, int) and value >= least):
+            if value is None and name in ("horizon", "population"):
+                continue
+            if not (is_number(value, whole=True) and value >= least):
                 raise InputError(name, f"{value!r} is not a whole number of at least {least}")
+            object.__setattr__(self, name, int(value))  # a NumPy integer would overflow
         check_word(self.goal, Goal, "goal")
 
     def horizon_for(self, algorithm: str) -> int:
@@ -150,6 +159,8 @@ class Beliefs:
     def check_estimates(self, radius: Radius, weights: Weights, clients: int | None) -> None:
         """Refuse to estimate what nobody uses, or from clients that are too few.
 
+        A radius that uses neither σ nor σ_c may be told neither: nothing is estimated then.
+
         Parameters
         ----------
         radius : Radius
@@ -159,6 +170,8 @@ class Beliefs:
         clients : int, optional
             How many there can be at most; None is unlimited.
         """
+        if self.noise is None and self.spread is None and not _uses_variances(radius, weights):
+            return
         for name, told, without in (
             ("noise", self.noise, _WITHOUT_NOISE),
             ("spread", self.spread, _WITHOUT_SPREAD),
@@ -282,6 +295,9 @@ class PhasedRule:
     max_clients, max_phases : int, optional
         Caps for games that do not get decided, in which 2^p would run away. At the first admissions
         stop; after the second the game goes on as after ``last_phase``.
+    affordable : callable, optional
+        Phase to whether the clients' privacy budget allows its releases. Before the first phase
+        that it does not the game goes on as after ``last_phase``.
     """
 
     n_arms: int
@@ -295,7 +311,7 @@ class PhasedRule:
     weights: Averaging = "equal"
     epsilon: float = 0.0
     goal: Goal = "max"
-    min_clients: int = FEWEST_CLIENTS
+    min_clients: int = FEWEST_TO_ESTIMATE
     target: Target = "clients"
     bounded: bool = False
     player: Player = Player.CLIENTS
@@ -303,6 +319,7 @@ class PhasedRule:
     last_phase: int | None = None
     max_clients: int | None = None
     max_phases: int | None = None
+    affordable: Callable[[int], bool] | None = None
 
     @property
     def slots(self) -> int:
@@ -348,7 +365,11 @@ class PhasedRule:
 
     def ends_after(self, phase: int) -> bool:
         """Return whether no phase follows this one, decided or not."""
-        return phase in (self.last_phase, self.max_phases)
+        return phase in (self.last_phase, self.max_phases) or self.spent_after(phase)
+
+    def spent_after(self, phase: int) -> bool:
+        """Return whether the clients' privacy budget allows no release after this phase."""
+        return self.affordable is not None and not self.affordable(phase + 1)
 
     def plan(self, phase: int, active: BoolArray) -> IntArray:
         """Return how often each client pulls each arm in this phase: f(p) if active, else 0.
@@ -386,12 +407,16 @@ class PhasedRule:
     @property
     def needs_squares(self) -> bool:
         """Whether clients are to send sums of squares."""
-        return self.noise is None
+        return self.noise is None and self._uses_variances
 
     @property
     def needs_components(self) -> bool:
         """Whether σ or σ_c is estimated."""
-        return self.noise is None or self.spread is None
+        return (self.noise is None or self.spread is None) and self._uses_variances
+
+    @property
+    def _uses_variances(self) -> bool:
+        return _uses_variances(self.radius, self.weights)
 
     def components(
         self,
@@ -433,11 +458,15 @@ class PhasedRule:
                 components.noise_variance[..., np.newaxis],
                 components.spread_variance[..., np.newaxis],
             )
-        if self.noise is None or self.spread is None:
+        if self.needs_components:
             raise InputError(
                 "components", "are missing; σ or σ_c is to be estimated before anything is decided"
             )
-        return self.noise**2, self.spread**2
+        # Nobody uses what is None by now; it is infinite, as it is where nothing can be said.
+        return (
+            math.inf if self.noise is None else self.noise**2,
+            math.inf if self.spread is None else self.spread**2,
+        )
 
     def weights_of(
         self,
@@ -445,6 +474,7 @@ class PhasedRule:
         sizes: npt.ArrayLike = 1,
         components: VarianceComponents | None = None,
         shares: FloatArray | None = None,
+        distortion: Distortion = UNDISTORTED,
     ) -> FloatArray:
         """Return the weight of every group in an estimate; arguments as in `decide`."""
         if self.weights == "given":
@@ -453,7 +483,9 @@ class PhasedRule:
             return np.where(np.asarray(counts) > 0, shares, 0.0)
         if self.weights == "inverse-variance":
             noise, spread = self._deviations(components)
-            return inverse_variance_weights(counts, sizes, noise=noise, spread=spread)
+            return inverse_variance_weights(
+                counts, sizes, noise=noise, spread=spread, distorted=distortion.variance
+            )
         return np.asarray((np.asarray(counts) > 0) * np.asarray(sizes, dtype=np.float64))
 
     def _deviations(
@@ -477,11 +509,19 @@ class PhasedRule:
         sizes: npt.ArrayLike = 1,
         components: VarianceComponents | None = None,
         shares: FloatArray | None = None,
+        distortion: Distortion = UNDISTORTED,
     ) -> FloatArray:
         """Return the half-width of the interval around an estimate; arguments as in `decide`."""
         nothing = np.zeros(1)
         known = self._known(
-            phase, nothing > 0, nothing, counts, sizes, components=components, shares=shares
+            phase,
+            nothing > 0,
+            nothing,
+            counts,
+            sizes,
+            components=components,
+            shares=shares,
+            distortion=distortion,
         )
         return self.radius.half_widths(known)
 
@@ -493,25 +533,35 @@ class PhasedRule:
         counts: npt.ArrayLike,
         components: VarianceComponents | None = None,
         shares: FloatArray | None = None,
+        distortion: Distortion = UNDISTORTED,
     ) -> FloatArray:
         r"""Return half-widths of intervals to show, simultaneous over arms and phases.
 
         :math:`\sqrt{2 v \ln(2 K \pi^2 p^2 / (6 \delta_i))}`: whatever the radius, at a level of
-        their own.
+        their own, and with what protects the means.
 
         Parameters
         ----------
         level : float
             :math:`\delta_i`.
-        phase, counts, components, shares
+        phase, counts, components, shares, distortion
             As in `decide`.
         """
         nothing = np.zeros(1)
         known = self._known(
-            phase, nothing > 0, nothing, counts, 1, components=components, shares=shares
+            phase,
+            nothing > 0,
+            nothing,
+            counts,
+            1,
+            components=components,
+            shares=shares,
+            distortion=distortion,
         )
         log = math.log(2 * self.n_arms * math.pi**2 * phase**2 / (6 * level))
-        return np.asarray(np.sqrt(2.0 * log * known.variance))
+        of_estimate = known.distortion
+        widths = sub_gamma_width(known.variance + of_estimate.variance, of_estimate.scale, log)
+        return widths + of_estimate.bias
 
     def _known(
         self,
@@ -523,8 +573,9 @@ class PhasedRule:
         *,
         components: VarianceComponents | None = None,
         shares: FloatArray | None = None,
+        distortion: Distortion = UNDISTORTED,
     ) -> PhaseStatistics:
-        weights = self.weights_of(counts, sizes, components, shares)
+        weights = self.weights_of(counts, sizes, components, shares, distortion)
         if self.weights == "equal":
             pulls = pull_factor(counts, sizes)
         else:
@@ -533,7 +584,7 @@ class PhasedRule:
             among = self.population if self.target == "clients" else None
             clients = client_factor(clients_in(counts, sizes), among, bounded=self.bounded)
         noise, spread = self._variances(components)
-        if components is not None:  # unknown, and of no consequence where all clients are in
+        if self.spread is None:  # unknown, and of no consequence where all clients are in
             spread = np.where(clients > 0, spread, 0.0)
         return PhaseStatistics(
             phase=phase,
@@ -546,6 +597,9 @@ class PhasedRule:
             pull_factor=np.asarray(pulls),
             heaviest_pull=heaviest_pull(weights, counts, sizes),
             independent_clients=self.population is None or self.target == "population",
+            distortion=distortion
+            if distortion is UNDISTORTED
+            else distortion.averaged(weights, sizes),
         )
 
     def decide(
@@ -559,6 +613,7 @@ class PhasedRule:
         client_means: FloatArray | None = None,
         components: VarianceComponents | None = None,
         shares: FloatArray | None = None,
+        distortion: Distortion = UNDISTORTED,
     ) -> Verdict:
         """Return which arms stay active after a phase.
 
@@ -580,10 +635,19 @@ class PhasedRule:
             From `components`, where σ or σ_c is estimated.
         shares : array, broadcast against ``counts``, optional
             The weight of every client, where they have weights of their own.
+        distortion : Distortion, optional
+            What protecting their means leaves in those of the groups.
         """
         upwards = self._upwards(estimates)
         known = self._known(
-            phase, active, upwards, counts, sizes, components=components, shares=shares
+            phase,
+            active,
+            upwards,
+            counts,
+            sizes,
+            components=components,
+            shares=shares,
+            distortion=distortion,
         )
         if client_means is not None:
             known = replace(known, client_means=self._upwards(client_means))

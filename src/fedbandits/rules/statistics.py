@@ -137,10 +137,11 @@ def inverse_variance_weights(
     *,
     noise: float | FloatArray,
     spread: float | FloatArray,
+    distorted: float | FloatArray = 0.0,
 ) -> FloatArray:
     r"""Return the weights of groups that give the average of clients' means the least variance.
 
-    Client m's mean has the variance :math:`\tau_m^2 = \sigma_c^2 + \sigma^2 / n_m`; weights
+    Client m's mean has the variance :math:`\tau_m^2 = \sigma_c^2 + \sigma^2 / n_m + d_m`; weights
     proportional to :math:`1/\tau_m^2` give :math:`v = 1 / \sum_m \tau_m^{-2}`. Right for an
     unlimited population, and wrong when counts are related to outcomes.
 
@@ -150,6 +151,8 @@ def inverse_variance_weights(
         As in `clients_in`.
     noise, spread : float or array, broadcast against ``counts``
         σ and σ_c; where both are zero all clients weigh the same.
+    distorted : float or array, broadcast against ``counts``
+        :math:`d_m`: what protecting a client's mean adds to its variance.
 
     Examples
     --------
@@ -157,7 +160,7 @@ def inverse_variance_weights(
     array([1212., 1379.])
     """
     counts = np.asarray(counts, dtype=np.float64)
-    variance = spread**2 + noise**2 / np.where(counts > 0, counts, 1.0)
+    variance = spread**2 + noise**2 / np.where(counts > 0, counts, 1.0) + distorted
     variance = np.where(variance > 0, variance, 1.0)
     return np.where(counts > 0, np.asarray(sizes, dtype=np.float64) / variance, 0.0)
 

@@ -32,16 +32,14 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits.errors import InputError
+from fedbandits.errors import InputError, check_number
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 
-FEWEST_CLIENTS = 10
-"""From fewer clients nothing is estimated by default."""
+FEWEST_TO_ESTIMATE = 10
+"""From fewer clients neither σ nor σ_c is estimated by default."""
 
 # Of some pulls: how many, their sum, and their sum of squares around their mean.
 _Moments: TypeAlias = tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
-
-_FEWEST_PULLS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,41 +83,33 @@ def variance_components(
     active: BoolArray,
     *,
     noise_variance: float | None = None,
-    min_clients: int = FEWEST_CLIENTS,
+    min_clients: int = FEWEST_TO_ESTIMATE,
 ) -> VarianceComponents:
     r"""Return σ² and σ_c², estimated from the statistics of every client.
 
     Within clients, pooled over clients m and active arms k: :math:`\hat\sigma^2 = \sum_{k,m} S_{km}
     / \sum_{k,m} (n_{km} - 1)`, S being the sum of squares around a client's own mean. Between
-    clients, for every arm, with :math:`N = \sum_m n_m` and :math:`\bar y = \sum_m n_m y_m / N`,
+    clients it is `dersimonian_laird` of every arm, averaged over active arms, and 0 where that is
+    negative. It is cut off at 0 after averaging: before, it would be too large on average.
 
-    .. math:: \hat\sigma_{c,k}^2 = \frac{\sum_m n_m (y_m - \bar y)^2 - (M - 1)\,\hat\sigma^2}
-        {N - \sum_m n_m^2 / N},
-
-    averaged over active arms, and 0 where that is negative. It is cut off at 0 after averaging:
-    before, it would be too large on average.
-
-    Derivation: this is equation 8 of DerSimonian and Laird (1986), whose weights :math:`w_m = n_m /
-    \hat\sigma^2` are proportional to counts where clients share a σ, so that nothing is divided by
-    it. By :math:`\mathrm{Var}(y_m) = \sigma_c^2 + \sigma^2 / n_m`, the sum in the numerator has the
-    expectation :math:`(M - 1)\,\sigma^2 + \sigma_c^2 (N - \sum_m n_m^2 / N)`: before it is cut off
-    the estimate is unbiased, whatever the laws. No finite-sample guarantee comes with it; see the
-    module.
+    No finite-sample guarantee comes with either; see the module.
 
     Parameters
     ----------
     counts : array, broadcast against ``means``
-        Pulls of each arm by each client. Clients with fewer than 2 do not count.
+        Pulls of each arm by each client.
     means : array, shape (..., arms, clients)
         The mean of these pulls; where there are none it must be finite and is not used.
     squares : array, shape (..., arms, clients), optional
-        The sum of squares of these pulls around their mean; not needed if σ² is given.
+        The sum of squares of these pulls around their mean; not needed if σ² is given, and not
+        used where there is a single pull.
     active : array of bool, shape (..., arms)
         The arms that are looked at, at least one.
     noise_variance : float, optional
         σ², where it is known.
     min_clients : int
-        If an active arm has fewer clients nothing is estimated.
+        If an active arm has fewer clients nothing is estimated. Where σ² is to be estimated, those
+        with a single pull do not count: they show nothing of it.
 
     Returns
     -------
@@ -142,36 +132,82 @@ def variance_components(
     """
     check_min_clients(min_clients)
     counts = np.broadcast_to(np.asarray(counts, dtype=np.float64), means.shape)
-    pulls = np.where(counts >= _FEWEST_PULLS, counts, 0.0)
-    counted = pulls > 0
-    clients = _over_clients(counted.astype(np.float64))
-    enough = np.where(active, clients >= min_clients, True).all(axis=-1)
-    freedom = _over_arms(np.where(active, _over_clients(pulls - counted), 0.0))
+    known = noise_variance is not None
+    repeated = counts >= 2
+    showing = _over_clients(((counts > 0) if known else repeated).astype(np.float64))
+    enough = np.where(active, showing >= min_clients, True).all(axis=-1)
     if noise_variance is not None:
         noise = np.full(enough.shape, float(noise_variance))
         freedom = np.full(enough.shape, np.inf)
     else:
         if squares is None:
             raise InputError("squares", "are missing; σ is to be estimated, and they show it")
-        within = _over_arms(np.where(active, _over_clients(np.where(counted, squares, 0.0)), 0.0))
+        spare = _over_clients(np.where(repeated, counts - 1.0, 0.0))
+        freedom = _over_arms(np.where(active, spare, 0.0))
+        within = _over_arms(np.where(active, _over_clients(np.where(repeated, squares, 0.0)), 0.0))
         noise = within / np.maximum(freedom, 1.0)
         enough = enough & (noise > 0)
-    total = np.maximum(_over_clients(pulls), 1.0)
-    centre = _over_clients(pulls * means) / total
-    around = _over_clients(pulls * (means - centre[..., np.newaxis]) ** 2)
-    scale = total - _over_clients(pulls**2) / total
-    degrees = np.maximum(clients - 1.0, 0.0)
-    between = (around - degrees * noise[..., np.newaxis]) / np.where(scale > 0, scale, 1.0)
+    between = dersimonian_laird(counts, means, noise[..., np.newaxis])
+    degrees = np.maximum(_over_clients((counts > 0).astype(np.float64)) - 1.0, 0.0)
     n_active = active.sum(axis=-1)
     spread = np.maximum(_over_arms(np.where(active, between, 0.0)) / n_active, 0.0)
     enough = enough & (noise + spread > 0)
-    known = noise_variance is not None
     return VarianceComponents(
         noise_variance=noise if known else np.where(enough, noise, np.inf),
         spread_variance=np.where(enough, spread, np.inf),
         noise_freedom=freedom,
         spread_freedom=_over_arms(np.where(active, degrees, 0.0)),
     )
+
+
+def dersimonian_laird(
+    counts: npt.ArrayLike, means: FloatArray, noise_variance: npt.ArrayLike
+) -> FloatArray:
+    r"""Return σ_c² of every arm by the method of moments; it may be below 0.
+
+    With M clients that have pulled an arm, :math:`N = \sum_m n_m` and :math:`\bar y = \sum_m n_m
+    y_m / N`,
+
+    .. math:: \hat\sigma_c^2 = \frac{\sum_m n_m (y_m - \bar y)^2 - (M - 1)\,\sigma^2}
+        {N - \sum_m n_m^2 / N}.
+
+    Derivation: this is equation 8 of DerSimonian and Laird (1986), whose weights :math:`w_m = n_m /
+    \sigma^2` are proportional to counts where clients share a σ, so that nothing is divided by it.
+    By :math:`\mathrm{Var}(y_m) = \sigma_c^2 + \sigma^2 / n_m`, the sum in the numerator has the
+    expectation :math:`(M - 1)\,\sigma^2 + \sigma_c^2 (N - \sum_m n_m^2 / N)`: the estimate is
+    unbiased, whatever the laws, if σ² is known or estimated without bias.
+
+    Parameters
+    ----------
+    counts : array, broadcast against ``means``
+        Pulls of the arm by each client.
+    means : array, shape (..., clients)
+        The mean of these pulls; where there are none it must be finite and is not used.
+    noise_variance : array, broadcast against the arms
+        σ².
+
+    Returns
+    -------
+    array, shape (...)
+        One for every arm. Of an arm that a single client has pulled it says nothing.
+
+    Examples
+    --------
+    >>> float(dersimonian_laird(1, np.array([0.0, 1.0, 2.0]), 0.1).round(3))
+    0.9
+    """
+    # Clients with a single pull count like others. The model gives their mean the variance
+    # σ_c² + σ², which is what is subtracted. Their mean is in the estimate of the arm as well, so
+    # that a spread without them would be that of other clients than those it is to judge: too
+    # small, and unsafe, where they stand out. Only of σ do they show nothing.
+    pulls = np.broadcast_to(np.asarray(counts, dtype=np.float64), means.shape)
+    total = np.maximum(_over_clients(pulls), 1.0)
+    centre = _over_clients(pulls * means) / total
+    around = _over_clients(pulls * (means - centre[..., np.newaxis]) ** 2)
+    scale = total - _over_clients(pulls**2) / total
+    degrees = np.maximum(_over_clients((pulls > 0).astype(np.float64)) - 1.0, 0.0)
+    noise = degrees * np.asarray(noise_variance, dtype=np.float64)
+    return np.asarray((around - noise) / np.where(scale > 0, scale, 1.0))
 
 
 def merged_squares(one: _Moments, other: _Moments) -> FloatArray:
@@ -202,6 +238,7 @@ def merged_squares(one: _Moments, other: _Moments) -> FloatArray:
 
 def check_min_clients(min_clients: int) -> None:
     """Refuse to estimate a spread from a single client."""
+    check_number(min_clients, "min_clients", whole=True)
     if min_clients < 2:
         raise InputError(
             "min_clients", f"{min_clients} clients show no spread; estimating takes at least 2"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from fedbandits.rules.algorithms.fed1_ucb import everyone_at_once
+from fedbandits.rules.algorithms.fed1_ucb import check_paper_radius, everyone_at_once
 from fedbandits.rules.phased import Beliefs, Charge, PhasedRule, Player
 from fedbandits.rules.radii import PaperRadius
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
@@ -32,6 +32,7 @@ class AuthorsBaseline:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pulls", as_schedule(self.pulls, "pulls"))
+        check_paper_radius(self.radius)
 
     def rule(self, beliefs: Beliefs) -> PhasedRule:
         """Return the rule for a game of which this is believed."""

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
-from fedbandits.rules.algorithms.fed1_ucb import check_clients, everyone_at_once
+from fedbandits.errors import check_word
+from fedbandits.rules.algorithms.fed1_ucb import (
+    check_clients,
+    check_paper_radius,
+    everyone_at_once,
+)
 from fedbandits.rules.phased import Beliefs, Charge, PhasedRule
 from fedbandits.rules.radii import PaperRadius
+
+Communicate: TypeAlias = Literal["phase", "slot"]
+"""When clients talk to the server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +36,13 @@ class Centralized:
     name: ClassVar[str] = "centralized"
 
     clients: int | None = None
-    communicate: Literal["phase", "slot"] = "phase"
+    communicate: Communicate = "phase"
     radius: PaperRadius = field(default_factory=PaperRadius)
 
     def __post_init__(self) -> None:
         check_clients(self.clients)
+        check_word(self.communicate, Communicate, "communicate")
+        check_paper_radius(self.radius)
 
     def rule(self, beliefs: Beliefs) -> PhasedRule:
         """Return the rule for a game of which this is believed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from fedbandits.errors import InputError, check_not_negative
+from fedbandits.errors import InputError, check_not_negative, check_number
 from fedbandits.rules.levels import LevelLike
 from fedbandits.rules.phased import AllAtOnce, Beliefs, Charge, PhasedRule, ScheduledPulls
 from fedbandits.rules.radii import Dependence, PaperRadius, Radius, with_options
@@ -22,11 +22,12 @@ def everyone_at_once(
     beliefs: Beliefs,
     charge: Charge = Charge.PHASE,
     epsilon: float = 0.0,
+    delta: LevelLike | None = None,
 ) -> PhasedRule:
     """Return Fed2-UCB degenerated: M clients from the start, believed to be all there are.
 
     With N = M the client-sampling term of the radius is zero, and :math:`B_{p,2}` is
-    :math:`B_{p,1}`.
+    :math:`B_{p,1}`. ``delta`` is the algorithm's own, if it has one, as in `check_level`.
     """
     admitted = clients_of(clients, beliefs)
     if beliefs.weighted and admitted != beliefs.population:
@@ -35,7 +36,7 @@ def everyone_at_once(
             f"{admitted} of {beliefs.population} clients, and they have weights: all of them must"
             " play; leave it out",
         )
-    radius.check_horizon(beliefs.horizon)
+    check_level(radius, delta, beliefs.horizon)
     beliefs.check_estimates(radius, "equal", admitted)
     rule = PhasedRule(
         n_arms=beliefs.n_arms,
@@ -55,9 +56,40 @@ def everyone_at_once(
     return rule.with_given_weights() if beliefs.weighted else rule
 
 
+def check_level(radius: Radius, delta: LevelLike | None, horizon: int | None) -> None:
+    """Refuse a horizon, or none, that does not suit a radius; an error names the key in question.
+
+    Parameters
+    ----------
+    radius : Radius
+        With the level that holds.
+    delta : number or expression in T, optional
+        The level as the algorithm was given it; None if it is the radius's own.
+    horizon : int, optional
+        T.
+    """
+    try:
+        radius.check_horizon(horizon)
+    except InputError as error:
+        if error.where == "delta" and delta is None:
+            raise error.within("radius") from None
+        raise
+
+
+def check_paper_radius(radius: object) -> None:
+    """Refuse what is not the paper's radius, for the algorithms of the paper alone."""
+    if not isinstance(radius, PaperRadius):
+        raise InputError(
+            "radius", f"{radius!r} is not the paper's; give one such as PaperRadius(arm=6.0)"
+        )
+
+
 def check_clients(clients: int | None) -> None:
     """Refuse a number of clients below one."""
-    if clients is not None and not 1 <= clients <= _MOST_CLIENTS:
+    if clients is None:
+        return
+    check_number(clients, "clients", whole=True)
+    if not 1 <= clients <= _MOST_CLIENTS:
         raise InputError(
             "clients", f"{clients} clients; a game needs at least 1, and 10^15 at most"
         )
@@ -95,7 +127,7 @@ class Fed1Ucb:
         The paper's with constant 6 by default, for which Theorem 3 holds; its client constant has
         no effect.
     delta, dependence
-        Those of the radius, for short: set here they replace its own.
+        Those of the radius, for short. Where the radius sets its own the two must agree.
     epsilon : float
         The tolerance: stop when all arms that are left are this close to the best.
     """
@@ -123,5 +155,6 @@ class Fed1Ucb:
             clients=self.clients,
             radius=self.radius,
             epsilon=self.epsilon,
+            delta=self.delta,
             beliefs=beliefs,
         )

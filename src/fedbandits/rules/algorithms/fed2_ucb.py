@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from fedbandits.errors import InputError, check_not_negative, check_word
+from fedbandits.rules.algorithms.fed1_ucb import check_level
 from fedbandits.rules.levels import LevelLike
 from fedbandits.rules.phased import (
     Beliefs,
@@ -42,7 +43,7 @@ class Fed2Ucb:
         How clients' means are averaged. The second is sharper where cohorts differ in pulls; it
         needs an unlimited population.
     delta, dependence
-        Those of the radius, for short: set here they replace its own.
+        Those of the radius, for short. Where the radius sets its own the two must agree.
     epsilon : float
         The tolerance: stop when all arms that are left are this close to the best.
 
@@ -103,7 +104,7 @@ class Fed2Ucb:
                 f'"{self.weights}" does not go with the radius "{self.radius.rule}", whose width '
                 'is that of a plain average; use "equal"',
             )
-        self.radius.check_horizon(beliefs.horizon)
+        check_level(self.radius, self.delta, beliefs.horizon)
         beliefs.check_estimates(self.radius, self.weights, beliefs.population)
         return PhasedRule(
             n_arms=beliefs.n_arms,

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fedbandits.errors import InputError
-from fedbandits.rules.levels import LevelLike
+from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii.bernstein import BernsteinRadius
 from fedbandits.rules.radii.chernoff import ChernoffRadius
 from fedbandits.rules.radii.intervals import ImprovedUcbRadius, JointRadius, PaperRadius
@@ -47,6 +47,9 @@ def with_options(
 ) -> Radius:
     """Return a radius with another level or dependence, where one is given.
 
+    One that the radius has already is not replaced: two that differ are a mistake. Only its
+    default is, since nobody chose that.
+
     Examples
     --------
     >>> with_options(PairwiseRadius(), delta=None, dependence="any")
@@ -56,6 +59,10 @@ def with_options(
         ...
     fedbandits.errors.InputError: delta: the radius "joint" has none; leave it out, or use another
     """
+    if isinstance(radius, type) or not isinstance(radius, Radius):
+        raise InputError(
+            "radius", f"{radius!r} is not a radius such as CertifiedRadius(delta=0.05)"
+        )
     for name, value in (("delta", delta), ("dependence", dependence)):
         if value is None:
             continue
@@ -63,8 +70,28 @@ def with_options(
             raise InputError(
                 name, f'the radius "{radius.rule}" has none; leave it out, or use another'
             )
-        radius = replace(radius, **{name: value})
+        changed = replace(radius, **{name: value})
+        own = getattr(radius, name)
+        if str(own) != type(radius).__dataclass_fields__[name].default:
+            check_option(name, value, own)
+        radius = changed
     return radius
+
+
+def check_option(name: str, value: LevelLike, own: LevelLike) -> None:
+    """Refuse a level or dependence of an algorithm that contradicts its radius's own.
+
+    Examples
+    --------
+    >>> check_option("delta", 0.05, "1/20")
+    >>> check_option("delta", 0.05, "1/T")
+    Traceback (most recent call last):
+        ...
+    fedbandits.errors.InputError: delta: 0.05, and radius.delta is 1/T; give one of the two
+    """
+    same = as_level(value).same_as(as_level(own)) if name == "delta" else value == own
+    if not same:
+        raise InputError(name, f"{value}, and radius.{name} is {own}; give one of the two")
 
 
 __all__ = [
@@ -80,5 +107,6 @@ __all__ = [
     "PaperRadius",
     "PhaseStatistics",
     "Radius",
+    "check_option",
     "with_options",
 ]

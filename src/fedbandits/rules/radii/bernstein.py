@@ -29,7 +29,9 @@ class BernsteinRadius:
     other, else w (which is no smaller, and the same where all have pulled as often).
 
     Guarantee: P(the best arm is ever dropped) ≤ δ, for any number of phases, if outcomes lie in
-    the range and σ_c bounds the spread.
+    the range, the arms of a client are independent of each other (or ``dependence`` is "any"), and
+    clients are drawn at random with a spread of at most σ_c. Who they are does not matter where
+    all there are play from the start.
 
     Derivation: given a client's rate q, Bennett's inequality bounds the logarithm of the moment
     generating function of its n centred pulls of weight :math:`w_m` by :math:`q(1-q)\,c_m`,
@@ -107,11 +109,14 @@ class BernsteinRadius:
         log = self._log(known, 2 * known.n_arms)
         heaviest = known.heaviest_pull
         pulls = known.pull_factor if known.independent_clients else heaviest
-        clients = known.client_variance / (high - low) ** 2
+        # What protects the means is independent of them: sub-gamma, like the rest.
+        length, distortion = high - low, known.distortion
+        clients = (known.client_variance + distortion.variance) / length**2
+        heaviest = np.maximum(heaviest, distortion.scale / length)
         rates = np.clip((known.estimates - low) / (high - low), 0.0, 1.0)
         bounds = []
         for rate in (rates, 1.0 - rates):
-            start = rate + heaviest * log
+            start = rate + distortion.bias / length + heaviest * log
             root = np.sqrt((log * pulls) ** 2 + 2.0 * log * (pulls * start + clients))
             bounds.append(start + log * pulls + root)
         rated = np.minimum(np.minimum(*bounds) * pulls, known.pull_factor / 4)
@@ -122,13 +127,7 @@ class BernsteinRadius:
         log = self._log(known, max(known.n_arms - 1, 1))
         twice = 1.0 if self.dependence == "independent" else 2.0
         root = np.sqrt(2.0 * twice * (one + other) * log)
-        return np.asarray((high - low) * (root + twice * _heaviest_of_all(known) * log))
-
-
-def _heaviest_of_all(known: PhaseStatistics) -> FloatArray:
-    """Return the weight of the heaviest pull of any active arm: that of a pair is no heavier."""
-    own = known.heaviest_pull
-    if np.ndim(own) == 0 or own.shape[-1] == 1:
-        return own
-    among = np.where(known.active, own, 0.0).max(axis=-1, keepdims=True)
-    return np.asarray(np.maximum(own, among))
+        # That of a pair is no heavier than the heaviest of any active arm.
+        own = np.maximum(known.heaviest_pull, known.distortion.scale / (high - low))
+        widths = (high - low) * (root + twice * known.of_active(own) * log)
+        return known.widened(widths, estimates=2)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
-from fedbandits.errors import InputError
+from fedbandits.errors import InputError, is_number
 
 
 def check_range(limits: tuple[float, float]) -> tuple[float, float]:
@@ -15,9 +16,10 @@ def check_range(limits: tuple[float, float]) -> tuple[float, float]:
     >>> check_range((0, 1))
     (0.0, 1.0)
     """
-    if len(limits) != 2 or not all(math.isfinite(limit) for limit in limits):
+    ends = list(limits) if isinstance(limits, Iterable) else []
+    if len(ends) != 2 or not all(is_number(end) and math.isfinite(end) for end in ends):
         raise InputError("range", f"{limits!r} is not a range such as [0, 1]")
-    low, high = (float(limit) for limit in limits)
+    low, high = (float(end) for end in ends)
     if not low < high:
         raise InputError("range", f"[{low:g}, {high:g}] is empty; give the lower end first")
     return low, high

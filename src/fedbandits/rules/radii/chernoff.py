@@ -10,10 +10,11 @@ import numpy as np
 from scipy import special
 
 from fedbandits.rules.arrays import BoolArray, FloatArray
+from fedbandits.rules.distortion import UNDISTORTED
 from fedbandits.rules.eliminations import drop_below, widest_margins
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii.bounded import check_range
-from fedbandits.rules.radii.known import PhaseStatistics
+from fedbandits.rules.radii.known import PhaseStatistics, unbiased_width
 
 _HALVINGS = 50
 
@@ -29,7 +30,8 @@ class ChernoffRadius:
     of 2 % an interval for a σ of 1/2 wastes a factor 12.8 of pulls.
 
     Guarantee: P(the best arm is ever dropped) ≤ δ, for any number of phases and any dependence
-    between arms, if outcomes lie in the range.
+    between arms, if outcomes lie in the range and clients are drawn at random with a spread of at
+    most σ_c. Who they are does not matter where all there are play from the start.
 
     Derivation: given the local means, the estimate is :math:`\sum w_i X_i` over independent pulls
     with :math:`w_i \le 1/n`, n being M · (the fewest pulls of a client) with equal weights. As
@@ -38,7 +40,8 @@ class ChernoffRadius:
     Theorem 1 with the divergence. So it is outside by more than kl allows with probability at most
     :math:`\exp(-L)` on either side; the average local mean is off the global one by
     :math:`\sqrt{2 v_c L}` with probability at most :math:`\exp(-L)`. For the best arm to go, one
-    of 2 K such events must happen in some phase.
+    of 2 K such events must happen in some phase; of 3 K where means are protected, whose errors
+    are a third event an arm.
 
     Parameters
     ----------
@@ -86,32 +89,37 @@ class ChernoffRadius:
         low, high = self.range
         delta = as_level(self.delta).value(known.horizon)
         phase = np.asarray(known.phase, dtype=np.float64)
-        log = math.log(2 * known.n_arms * math.pi**2 / (6 * delta)) + 2.0 * np.log(phase)
-        rates = np.clip((known.estimates - low) / (high - low), 0.0, 1.0)
-        lower, upper = divergence_interval(rates, log * known.heaviest_pull)
+        protected = known.distortion is not UNDISTORTED
+        events = (3 if protected else 2) * known.n_arms
+        log = math.log(events * math.pi**2 / (6 * delta)) + 2.0 * np.log(phase)
         clients = np.sqrt(2.0 * known.client_variance * log)
+        off = known.widened(unbiased_width(np.zeros(()), log, known)) if protected else 0.0
+        most = log * known.heaviest_pull
+        # An end moves by more than the rate does, so what protects the rate is allowed for first.
+        lowest, highest = (
+            np.clip((known.estimates + aside - low) / (high - low), 0.0, 1.0)
+            for aside in (-off, off)
+        )
+        lower, upper = divergence_end(lowest, most, 0.0), divergence_end(highest, most, 1.0)
         return low + (high - low) * lower - clients, low + (high - low) * upper + clients
 
 
-def divergence_interval(rates: FloatArray, most: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of the q with kl(rate, q) ≤ most, by halving.
+def divergence_end(rates: FloatArray, most: FloatArray, towards: float) -> FloatArray:
+    """Return the last q from a rate towards 0 or 1 with kl(rate, q) ≤ most, by halving.
 
-    The ends are rounded outwards, so that the interval is never too short.
+    It is rounded outwards, so that an interval is never too short.
 
     Examples
     --------
-    >>> lower, upper = divergence_interval(np.array([0.02]), np.array([0.001]))
-    >>> lower.round(4), upper.round(4)
+    >>> rate, most = np.array([0.02]), np.array([0.001])
+    >>> divergence_end(rate, most, 0.0).round(4), divergence_end(rate, most, 1.0).round(4)
     (array([0.0144]), array([0.0269]))
     """
     rates, most = np.broadcast_arrays(rates, most)
-    ends = []
-    for end in (0.0, 1.0):
-        inside, outside = rates.astype(np.float64), np.full(rates.shape, end)
-        for _ in range(_HALVINGS):
-            middle = (inside + outside) / 2
-            divergence = special.rel_entr(rates, middle) + special.rel_entr(1 - rates, 1 - middle)
-            fits = divergence <= most
-            inside, outside = np.where(fits, middle, inside), np.where(fits, outside, middle)
-        ends.append(outside)
-    return ends[0], ends[1]
+    inside, outside = rates.astype(np.float64), np.full(rates.shape, towards)
+    for _ in range(_HALVINGS):
+        middle = (inside + outside) / 2
+        divergence = special.rel_entr(rates, middle) + special.rel_entr(1 - rates, 1 - middle)
+        fits = divergence <= most
+        inside, outside = np.where(fits, middle, inside), np.where(fits, outside, middle)
+    return outside

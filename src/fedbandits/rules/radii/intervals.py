@@ -11,7 +11,7 @@ import numpy as np
 from fedbandits.errors import check_not_negative
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.eliminations import eliminate, widest_margins
-from fedbandits.rules.radii.known import PhaseStatistics, need_horizon
+from fedbandits.rules.radii.known import PhaseStatistics, need_horizon, unbiased_width
 
 
 class _Intervals:
@@ -85,8 +85,9 @@ class PaperRadius(_Intervals):
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return the half-width; see `Radius`."""
         log = known.log_horizon()
-        arms = np.sqrt(self.arm * log * known.pull_variance)
-        return np.asarray(arms + np.sqrt(self.client * log * known.client_variance))
+        # A constant a stands for L = a/2 log T: what protects the means is bounded with the pulls.
+        arms = unbiased_width(known.pull_variance, self.arm / 2.0 * log, known)
+        return known.widened(arms + np.sqrt(self.client * log * known.client_variance))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +111,7 @@ class JointRadius(_Intervals):
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return the half-width; see `Radius`."""
-        return np.asarray(np.sqrt(6.0 * known.log_horizon() * known.variance))
+        return known.widened(unbiased_width(known.variance, 3.0 * known.log_horizon(), known))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

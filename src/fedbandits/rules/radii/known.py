@@ -10,6 +10,7 @@ import numpy as np
 
 from fedbandits.errors import InputError
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.distortion import UNDISTORTED, Distortion, sub_gamma_width
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,8 @@ class PhaseStatistics:
         The mean of every client, for rules that need them one by one.
     independent_clients : bool
         Whether clients are drawn independently of each other; not so from a finite population.
+    distortion : Distortion
+        What the protection of clients' means leaves in an estimate; nothing by default.
     """
 
     phase: int | IntArray
@@ -53,11 +56,29 @@ class PhaseStatistics:
     heaviest_pull: FloatArray
     client_means: FloatArray | None = None
     independent_clients: bool = False
+    distortion: Distortion = UNDISTORTED
 
     @property
     def variance(self) -> FloatArray:
-        """v, the variance proxy of an estimate."""
+        """v, the variance proxy of an estimate, before means were protected."""
         return np.asarray(self.pull_variance + self.client_variance)
+
+    def of_active(self, values: FloatArray) -> FloatArray:
+        """Return values of arms, or the largest of any active arm where that is larger."""
+        if np.ndim(values) == 0 or values.shape[-1] == 1:
+            return values
+        among = np.where(self.active, values, 0.0).max(axis=-1, keepdims=True)
+        return np.asarray(np.maximum(values, among))
+
+    def widened(self, widths: FloatArray, estimates: int = 1) -> FloatArray:
+        """Return widths with what biases of so many estimates can add to them.
+
+        The paper's way is to double them, which is enough where the bias is no larger.
+        """
+        bias = estimates * self.of_active(self.distortion.bias)
+        if self.distortion.doubled:
+            return np.asarray(widths + np.maximum(widths, bias))
+        return np.asarray(widths + bias)
 
     def log_horizon(self) -> float:
         """Return log T."""
@@ -107,6 +128,31 @@ def need_horizon(rule: str, horizon: int | None) -> None:
             f'is missing; the radius "{rule}" has log T in its width (without a horizon use '
             '"certified")',
         )
+
+
+def unbiased_width(
+    variance: FloatArray, log: float | FloatArray, known: PhaseStatistics, estimates: int = 1
+) -> FloatArray:
+    r"""Return the width that a sum of so many estimates exceeds with probability :math:`e^{-L}`.
+
+    :math:`\sqrt{2 (v + d) L} + c L`, biases apart: v of the observations, (d, c) of what protects
+    them. Its errors are independent of everything else, so that d adds to v however arms depend on
+    each other.
+
+    Parameters
+    ----------
+    variance : array
+        v, of all of the sum.
+    log : float or array
+        L.
+    known : PhaseStatistics
+        With the distortion of one estimate.
+    estimates : int
+        How many.
+    """
+    distortion = known.distortion
+    added = estimates * known.of_active(distortion.variance)
+    return sub_gamma_width(variance + added, known.of_active(distortion.scale), log)
 
 
 def shared_log(known: PhaseStatistics, delta: float) -> FloatArray:

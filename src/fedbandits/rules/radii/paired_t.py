@@ -9,15 +9,15 @@ from typing import ClassVar
 import numpy as np
 from scipy import stats
 
-from fedbandits.errors import InputError
+from fedbandits.errors import InputError, check_number
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.eliminations import drop_beaten, widest_margins
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii.known import PhaseStatistics, shared_log
 from fedbandits.rules.radii.paired import paired_variances
 
-FEWEST_CLIENTS = 30
-"""Below so many clients the t-test decides nothing by default."""
+FEWEST_TO_TEST = 30
+"""With fewer clients the t-test decides nothing by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +51,11 @@ class PairedTRadius:
     needs_clients: ClassVar[bool] = True
 
     delta: LevelLike = "1/T"
-    min_clients: int = FEWEST_CLIENTS
+    min_clients: int = FEWEST_TO_TEST
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", as_level(self.delta))
+        check_number(self.min_clients, "min_clients", whole=True)
         if self.min_clients < 2:
             raise InputError(
                 "min_clients", f"{self.min_clients} clients have no standard error; at least 2"
@@ -87,7 +88,11 @@ class PairedTRadius:
         quantile = np.asarray(stats.t.isf(tail, clients - 1))
         if quantile.ndim:  # phases: (..., 1, 1) beside replications and arms
             quantile = quantile[..., np.newaxis]
-        widths = quantile * np.sqrt(variances / clients)
+        bias = 2.0 * np.asarray(known.of_active(known.distortion.bias))
+        if bias.ndim:
+            bias = bias[..., np.newaxis]
+        # Whatever is random in what protects the means is in the clients' differences already.
+        widths = quantile * np.sqrt(variances / clients) + bias
         # Differences that are all alike say nothing about how far the next one may be off.
         return np.where(variances > 0, widths, np.inf)
 

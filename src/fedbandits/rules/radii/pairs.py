@@ -12,7 +12,12 @@ from fedbandits.errors import check_word
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.eliminations import drop_beaten, widest_margins
 from fedbandits.rules.levels import LevelLike, as_level
-from fedbandits.rules.radii.known import PhaseStatistics, need_horizon, shared_log
+from fedbandits.rules.radii.known import (
+    PhaseStatistics,
+    need_horizon,
+    shared_log,
+    unbiased_width,
+)
 
 Dependence: TypeAlias = Literal["independent", "any"]
 """Whether the arms of one client are independent, or may depend on each other in any way."""
@@ -65,7 +70,8 @@ class _Pairs:
             difference = one + other
         else:
             difference = (np.sqrt(one) + np.sqrt(other)) ** 2
-        return np.asarray(np.sqrt(2.0 * self.log_term(known) * difference))
+        widths = unbiased_width(difference, self.log_term(known), known, estimates=2)
+        return known.widened(widths, estimates=2)
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return half the width between two arms with this arm's variance."""
