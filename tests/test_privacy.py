@@ -80,11 +80,3 @@ def test_a_budget_is_turned_back_into_its_epsilon() -> None:
 def test_budgets_that_cannot_be_are_refused(epsilon: float, delta: float) -> None:
     with pytest.raises(InputError):
         accounting.rho_of(epsilon, delta)
-
-
-def test_what_adds_up_and_what_does_not() -> None:
-    releases = [0.1, 0.4, 0.2]
-    assert accounting.event_rho(releases) == 0.4
-    assert accounting.event_rho(releases, observations=3) == pytest.approx(3.6)
-    assert accounting.user_rho(releases) == pytest.approx(0.7)
-    assert accounting.event_rho([]) == 0.0

@@ -1,0 +1,157 @@
+r"""How the mean of a phase leaves a client: on a grid, rounded or with noise.
+
+Either way what is sent is a whole number, the place on a grid of step h over the declared range
+[a, b], which stands for a + h · place:
+
+* *rounded* to b bits, h = (b − a) / (2^b − 1): to the nearest place, or up or down at random so
+  that it is right on average;
+* *noised*: h is 2⁻²⁰ times the scale of the noise; the nearest place plus noise from a discrete law
+  of scale 2²⁰, which unlike a floating-point number of noise gives nothing away in its last bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from fedbandits.privacy.rounding import (
+    levels_nearest,
+    levels_stochastic,
+    step,
+    values_of,
+)
+from fedbandits.privacy.sampling import Law, Noise
+from fedbandits.rules.arrays import FloatArray, IntArray
+from fedbandits.rules.distortion import ReleaseError
+
+Rounding: TypeAlias = Literal["nearest", "stochastic"]
+"""To the nearest place on the grid, or to one of its two neighbours at random."""
+
+PLACES_PER_SCALE = 2**20
+"""Places on the grid to one scale of noise."""
+
+UNPROTECTED_BITS = 64
+"""Bits of a mean that is sent as it is, and of a place with noise on it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounded:
+    """Means rounded to b bits.
+
+    Parameters
+    ----------
+    low, high : float
+        The range.
+    bits : int
+        b.
+    rounding : {"nearest", "stochastic"}
+        How.
+
+    Examples
+    --------
+    >>> eight = Rounded(low=0.0, high=1.0, bits=8, rounding="nearest")
+    >>> eight.values(eight.places(np.array([0.5]), np.random.default_rng(1)))
+    array([0.50196078])
+    """
+
+    low: float
+    high: float
+    bits: int
+    rounding: Rounding
+
+    @property
+    def step(self) -> float:
+        """The step of the grid."""
+        return step(self.bits, self.low, self.high)
+
+    @property
+    def error(self) -> ReleaseError:
+        r"""What a release may be off by.
+
+        Nearest: at most h/2, a bias. Stochastic: unbiased and in a range of h, so by Hoeffding's
+        lemma subgaussian with proxy h²/4, given the observations.
+        """
+        if self.rounding == "nearest":
+            return ReleaseError(bias=self.step / 2)
+        return ReleaseError(variance=self.step**2 / 4)
+
+    def places(self, means: FloatArray, rng: np.random.Generator) -> IntArray:
+        """Return where means are rounded to; without randomness for nearest rounding."""
+        if self.rounding == "nearest":
+            return levels_nearest(means, self.bits, self.low, self.high)
+        return levels_stochastic(means, self.bits, self.low, self.high, rng.random(means.shape))
+
+    def values(self, places: IntArray) -> FloatArray:
+        """Return the means that places stand for."""
+        return values_of(places, self.bits, self.low, self.high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noised:
+    """Means with noise on them.
+
+    Parameters
+    ----------
+    low, high : float
+        The range.
+    kind : {"gaussian", "laplace"}
+        The law of the noise.
+    scale : float
+        Its standard deviation, or the scale of a Laplace law.
+    """
+
+    low: float
+    high: float
+    kind: Law
+    scale: float
+
+    @property
+    def step(self) -> float:
+        """The step of the grid."""
+        return self.scale / PLACES_PER_SCALE
+
+    @property
+    def bits(self) -> int:
+        """Bits of a place."""
+        return UNPROTECTED_BITS
+
+    @property
+    def error(self) -> ReleaseError:
+        """What a release may be off by; see `noise_error`."""
+        return noise_error(self.kind, self.scale)
+
+    def places(self, means: FloatArray, noise: Noise) -> IntArray:
+        """Return where means stand, with noise from a discrete law."""
+        exact = np.floor((means - self.low) / self.step + 0.5).astype(np.int64)
+        drawn = noise(self.kind, float(PLACES_PER_SCALE), means.size)
+        return np.asarray(exact + drawn.reshape(means.shape), dtype=np.int64)
+
+    def values(self, places: IntArray) -> FloatArray:
+        """Return the means that places stand for."""
+        return np.asarray(self.low + places * self.step)
+
+
+Mechanism: TypeAlias = Rounded | Noised
+
+
+def noise_error(kind: Law, scale: float | FloatArray) -> ReleaseError:
+    r"""Return what noise of a scale does to a mean.
+
+    Gaussian noise of standard deviation s is subgaussian with proxy s². Laplace noise of scale β
+    has the logarithm :math:`-\log(1 - \lambda^2 \beta^2) \le \lambda^2 \beta^2 / (1 - \lambda^2
+    \beta^2) \le \lambda^2 \cdot 2 \beta^2 / (2 (1 - \lambda \beta))` of its moment generating
+    function: sub-gamma with its own variance 2β² and scale β. The discrete laws on a grid are
+    bounded by the same functions (Canonne, Kamath and Steinke 2020, for the Gaussian; for Laplace
+    since (cosh x − 1)/x² grows with x). The nearest place is off by half a step.
+
+    Examples
+    --------
+    >>> noise_error("laplace", 0.1).scale, round(noise_error("laplace", 0.1).variance, 9)
+    (0.1, 0.02)
+    """
+    half_a_step = scale * (0.5 / PLACES_PER_SCALE)
+    if kind == "gaussian":
+        return ReleaseError(variance=scale**2, bias=half_a_step)
+    return ReleaseError(variance=2.0 * scale**2, scale=scale, bias=half_a_step)

@@ -1,0 +1,399 @@
+r"""What may leave a client, and at what price: a privacy policy.
+
+The same policy is held by clients, which obey it, and by the server or the simulator, which widens
+the rule's widths by exactly what it costs. Observations lie in a declared range [a, b]; what lies
+outside is clipped. What is released is the mean of the *fresh* pulls of a phase, never a running
+mean, so that an observation enters one release only.
+
+A release of K' means of n pulls each changes by at most Δ if
+
+* one observation changes (event level): Δ = (b − a)/n, in one mean;
+* c observations of one person do: Δ = c (b − a)/n, at worst all in one mean of one phase;
+* a whole client does (user level): √K' (b − a) in Euclidean, K' (b − a) in absolute distance.
+
+Over phases events and persons spend the most that any one release does, since their observations
+are not in the others, or are so many fewer; of a user all releases add up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fedbandits.errors import InputError, check_number, check_word
+from fedbandits.privacy.accounting import (
+    Spending,
+    check_delta,
+    check_epsilon,
+    laplace_epsilon_for,
+    rho_of,
+)
+from fedbandits.privacy.mechanisms import (
+    PLACES_PER_SCALE,
+    Mechanism,
+    Noised,
+    Rounded,
+    Rounding,
+)
+from fedbandits.privacy.rounding import check_bits, step
+from fedbandits.privacy.sampling import Law
+from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.radii.bounded import check_range
+
+PrivacyLevel: TypeAlias = Literal["event", "person", "user"]
+"""Who is protected: one observation, a person with a few, or all that a client has."""
+
+Bits: TypeAlias = int | Literal["radius"]
+"""Bits of a mean, or so many in each phase that rounding errs by no more than the radius."""
+
+Widening: TypeAlias = Literal["exact", "paper"]
+"""Widths are widened by what rounding costs, or doubled as in the paper."""
+
+FEWEST_PULLS = 10
+"""Pulls behind a released mean, at least, by default: a mean of one pull is the observation."""
+
+# Rounding to a grid, and summing up in floating point, may move a mean by this many steps of the
+# noise's grid beyond what changed observations do.
+_STEPS_ASIDE = 2.0
+
+# A budget is not exceeded by what root finding leaves open.
+_TOLERANCE = 1.0 + 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantize:
+    r"""Means rounded to a grid over the range, and sent in so few bits.
+
+    Parameters
+    ----------
+    bits : int or "radius"
+        Bits of a mean: 2^b places on the grid. With "radius" they are the fewest, in each phase,
+        for which rounding to the nearest errs by no more than the confidence radius: the paper's
+        :math:`Q_1, Q_2`, whose printed form is negative.
+    rounding : {"stochastic", "nearest"}
+        Stochastic rounding is right on average and so averages out; nearest rounding is a bias.
+    widening : {"exact", "paper"}
+        How intervals allow for it: by exactly what it costs, or as in the paper, which doubles
+        them, :math:`B' = 2B`. The latter needs ``bits = "radius"``, for which it is enough.
+    """
+
+    bits: Bits = 8
+    rounding: Rounding = "stochastic"
+    widening: Widening = "exact"
+
+    def __post_init__(self) -> None:
+        check_word(self.rounding, Rounding, "rounding")
+        check_word(self.widening, Widening, "widening")
+        if self.bits == "radius":
+            return
+        if isinstance(self.bits, str):
+            raise InputError("bits", f'{self.bits!r} is not a number of bits or "radius"')
+        check_number(self.bits, "bits", whole=True)
+        check_bits(self.bits)
+        if self.widening == "paper":
+            raise InputError(
+                "widening",
+                '"paper" doubles the radius, which is enough only if rounding errs by no more;'
+                ' give bits = "radius", or leave it out',
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Privacy:
+    """How the means of clients are protected.
+
+    Parameters
+    ----------
+    range : (float, float)
+        [a, b]: observations outside are clipped to it, which changes what is estimated.
+    quantize : Quantize, optional
+        Rounding. It saves bits and blurs, and is no differential privacy.
+    noise : {"gaussian", "laplace"}, optional
+        Noise on every released mean; not together with rounding.
+    epsilon, delta : float, optional
+        The budget: (ε, δ)-differential privacy in total, at the level. Laplace noise needs no δ.
+    rho : float, optional
+        The budget as zero-concentrated differential privacy, in place of ε.
+    scale : float, optional
+        The scale of the noise, where it is given: a standard deviation, or a Laplace scale. With a
+        budget, a release that would exceed it is refused.
+    level : {"event", "person", "user"}
+        What the budget protects.
+    observations : int, optional
+        c: how many observations a person has at most, for level "person".
+    releases : int, optional
+        How many releases a client makes at most, for level "user", where they add up.
+    min_pulls : int
+        A mean of fewer pulls is never released.
+
+    Examples
+    --------
+    >>> policy = Privacy(range=(0, 1), noise="gaussian", epsilon=2.0, delta=1e-6)
+    >>> round(float(policy.noise_scale(100, 10)), 4)
+    0.0238
+    >>> Privacy(range=(0, 1), noise="gaussian", rho=0.1, level="user")
+    Traceback (most recent call last):
+        ...
+    fedbandits.errors.InputError: releases: is missing; at level "user" all releases of a client add
+    up, so say how many there are at most (the run stops after them)
+    """
+
+    range: tuple[float, float]
+    quantize: Quantize | None = None
+    noise: Law | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    rho: float | None = None
+    scale: float | None = None
+    level: PrivacyLevel = "event"
+    observations: int | None = None
+    releases: int | None = None
+    min_pulls: int = FEWEST_PULLS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "range", check_range(self.range))
+        check_word(self.level, PrivacyLevel, "level")
+        check_number(self.min_pulls, "min_pulls", whole=True)
+        if self.min_pulls < 1:
+            raise InputError("min_pulls", f"{self.min_pulls} is below 1; a mean is of some pulls")
+        if (self.quantize is None) == (self.noise is None):
+            raise InputError(
+                "noise",
+                "or quantize must be given, and not both: noise is sent on a fine grid already, and"
+                " rounding it to a few bits of the range would cut it off",
+            )
+        if self.noise is None:
+            self._refuse_budget()
+            return
+        check_word(self.noise, Law, "noise")
+        self._check_level()
+        self._check_budget()
+
+    def _refuse_budget(self) -> None:
+        for name in ("epsilon", "delta", "rho", "scale", "observations", "releases"):
+            if getattr(self, name) is not None:
+                raise InputError(
+                    name,
+                    "goes with noise; rounding alone is no differential privacy and has no budget",
+                )
+        if self.level != "event":
+            raise InputError("level", "goes with noise; rounding alone protects at no level")
+
+    def _check_level(self) -> None:
+        for name, level, what in (
+            ("observations", "person", "so say how many observations a person has at most"),
+            (
+                "releases",
+                "user",
+                "all releases of a client add up, so say how many there are at most (the run stops"
+                " after them)",
+            ),
+        ):
+            value = getattr(self, name)
+            if self.level != level:
+                if value is not None:
+                    raise InputError(name, f'goes with level = "{level}", and it is "{self.level}"')
+                continue
+            if value is None:
+                raise InputError(name, f'is missing; at level "{level}" {what}')
+            check_number(value, name, whole=True)
+            if value < 1:
+                raise InputError(name, f"{value} is below 1")
+
+    def _check_budget(self) -> None:
+        if self.epsilon is not None:
+            check_number(self.epsilon, "epsilon")
+            check_epsilon(self.epsilon)
+        if self.delta is not None:
+            check_number(self.delta, "delta")
+            check_delta(self.delta)
+        for name in ("rho", "scale"):
+            value = getattr(self, name)
+            if value is not None:
+                check_number(value, name)
+                if not 0 < value < math.inf:
+                    raise InputError(name, f"{value!r} is not a positive number")
+        if self.epsilon is not None and self.rho is not None:
+            raise InputError("rho", "and epsilon are two budgets; give one of them")
+        if self.epsilon is None and self.rho is None and self.scale is None:
+            raise InputError(
+                "epsilon", "is missing; give epsilon and delta, or rho, or the scale of the noise"
+            )
+        if self.noise == "gaussian" and self.epsilon is not None and self.delta is None:
+            raise InputError(
+                "delta", "is missing; gaussian noise gives no ε without one, such as 1e-6"
+            )
+        if self.scale is None:
+            self._allowance()  # a budget that no scale can meet is refused at once
+
+    @property
+    def length(self) -> float:
+        """B − a."""
+        low, high = self.range
+        return high - low
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether a release can be refused for what it spends."""
+        return self.epsilon is not None or self.rho is not None
+
+    def _allowance(self) -> float:
+        """Return what one release may spend: √(2ρ) with Gaussian noise, ε₀ with Laplace noise."""
+        return _allowance(self.noise, self.epsilon, self.delta, self.rho, self.releases or 1)
+
+    def _sensitivity(self, pulls: int, arms: npt.ArrayLike) -> FloatArray:
+        """Return Δ, in the distance that the noise needs."""
+        if self.level == "user":
+            means = np.asarray(arms, dtype=np.float64)
+            return np.asarray((np.sqrt(means) if self.noise == "gaussian" else means) * self.length)
+        return np.asarray((self.observations or 1) * self.length / pulls)
+
+    def _slack(self, arms: npt.ArrayLike) -> FloatArray:
+        """Return by how many scales the grid may move a release beyond its sensitivity."""
+        means = np.asarray(arms, dtype=np.float64)
+        if self.level != "user":
+            means = np.minimum(means, float(self.observations or 1))
+        moved = np.sqrt(means) if self.noise == "gaussian" else means
+        return np.asarray(moved * (_STEPS_ASIDE / PLACES_PER_SCALE))
+
+    def noise_scale(self, pulls: int, arms: npt.ArrayLike) -> FloatArray:
+        """Return the scale of the noise on means of so many pulls of so many arms.
+
+        Parameters
+        ----------
+        pulls : int
+            Behind each mean.
+        arms : int or array of int
+            Means in a release.
+        """
+        if self.scale is not None:
+            return np.full(np.shape(arms), self.scale)[()]
+        left = self._allowance() - self._slack(arms)
+        if not np.all(left > 0):
+            raise InputError(
+                "epsilon" if self.rho is None else "rho",
+                "is too small for any noise on this grid; give more, or fewer releases",
+            )
+        return np.asarray(self._sensitivity(pulls, arms) / left)[()]
+
+    def spends(self, pulls: int, arms: int, scale: float | None = None) -> Spending:
+        """Return what one release of means of so many pulls of so many arms spends.
+
+        Parameters
+        ----------
+        pulls, arms
+            As in `noise_scale`.
+        scale : float, optional
+            Of the noise; the policy's own by default.
+        """
+        if self.noise is None:
+            return Spending()
+        scale = float(self.noise_scale(pulls, arms)) if scale is None else scale
+        ratio = float(self._sensitivity(pulls, arms)) / scale + float(self._slack(arms))
+        if self.noise == "gaussian":
+            return Spending.gaussian(ratio**2 / 2.0)
+        return Spending.laplace(ratio)
+
+    def planned(self, pulls: int, arms: int) -> Spending:
+        """Return what the releases of a run spend in total that pulls no less in any phase."""
+        return self.spends(pulls, arms).times(self.releases or 1)
+
+    def total(self, before: Spending, release: Spending) -> Spending:
+        """Return what one more release makes of what was spent, at the level.
+
+        Of events and persons the larger counts, of users the sum.
+        """
+        if self.level == "user":
+            return before.plus(release)
+        return release if release.rho > before.rho else before
+
+    def in_words(self, total: Spending) -> str:
+        """Return what was spent in total, of what budget, at which level."""
+        if self.noise is None:
+            return "rounded; no differential privacy, and no budget"
+        whom = {
+            "event": "one observation",
+            "person": f"a person with at most {self.observations} observations",
+            "user": "all that the client has",
+        }[self.level]
+        spent = [f"rho = {total.rho:.4g}"]
+        if self.rho is not None:
+            spent[0] += f" of {self.rho:g}"
+        epsilon = total.epsilon(self.delta)
+        if math.isfinite(epsilon):
+            of_budget = "" if self.epsilon is None else f" of {self.epsilon:g}"
+            at = "" if self.delta is None else f" at delta = {self.delta:g}"
+            spent.append(f"epsilon = {epsilon:.4g}{of_budget}{at}")
+        return f"{', '.join(spent)}, for {whom}"
+
+    def within_budget(self, total: Spending) -> bool:
+        """Return whether so much may be spent in total."""
+        if self.rho is not None:
+            return total.rho <= self.rho * _TOLERANCE
+        if self.epsilon is not None:
+            return total.epsilon(self.delta) <= self.epsilon * _TOLERANCE
+        return True
+
+    def mechanism(self, pulls: int, arms: int, bits: int | None = None) -> Mechanism:
+        """Return how means of so many pulls of so many arms are released.
+
+        Parameters
+        ----------
+        pulls, arms
+            As in `noise_scale`.
+        bits : int, optional
+            Of this phase, where the policy leaves them to each phase.
+        """
+        low, high = self.range
+        if self.noise is not None:
+            scale = float(self.noise_scale(pulls, arms))
+            return Noised(low=low, high=high, kind=self.noise, scale=scale)
+        quantize = self.quantize or Quantize()
+        chosen = bits if quantize.bits == "radius" else quantize.bits
+        if chosen is None:
+            raise InputError("bits", 'are chosen in each phase ("radius"), and none were')
+        return Rounded(low=low, high=high, bits=chosen, rounding=quantize.rounding)
+
+    def check_pulls(self, pulls: int, phase: int) -> None:
+        """Refuse a phase whose means are of too few pulls to be released."""
+        if pulls < self.min_pulls:
+            raise InputError(
+                "pulls",
+                f"{pulls} in phase {phase}, and privacy.min_pulls is {self.min_pulls}: a mean of"
+                " so few gives observations away; pull more, or lower min_pulls",
+            )
+
+    @property
+    def coarsest_step(self) -> float | None:
+        """H of nearest rounding to a given number of bits, below which no gap is ever decided."""
+        quantize = self.quantize
+        if quantize is None or quantize.rounding != "nearest" or quantize.bits == "radius":
+            return None
+        return step(quantize.bits, *self.range)
+
+
+@lru_cache(maxsize=256)
+def _allowance(
+    noise: str | None,
+    epsilon: float | None,
+    delta: float | None,
+    rho: float | None,
+    releases: int,
+) -> float:
+    """Return what one of so many releases may spend; see `Privacy`."""
+    if rho is not None:
+        return math.sqrt(2.0 * rho / releases)
+    if epsilon is None:
+        raise InputError("epsilon", "is missing; the scale of the noise follows from it")
+    if noise == "gaussian":
+        if delta is None:
+            raise InputError("delta", "is missing; gaussian noise gives no ε without one")
+        return math.sqrt(2.0 * rho_of(epsilon, delta) / releases)
+    if delta is None:
+        return epsilon / releases
+    return laplace_epsilon_for(epsilon, delta, releases)
