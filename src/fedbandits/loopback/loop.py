@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fedbandits.errors import ProtocolError
-from fedbandits.protocol import Client, Decision, Server
+from fedbandits.protocol import Assignment, Client, Decision, RefusalError, Server
 
 
 def play(server: Server, admit: Callable[[int], Sequence[Client]]) -> Decision | None:
@@ -43,12 +43,21 @@ def play(server: Server, admit: Callable[[int], Sequence[Client]]) -> Decision |
         assignment = server.open([client.name for client in newcomers])
         if server.finished:
             break
-        for client in clients:
-            rejection = server.receive(client.play(assignment))
-            if rejection is not None:
-                raise ProtocolError(f"update of client {client.name} rejected: {rejection.value}")
-        decision = server.close()
-        if decision.final:
+        try:
+            _report(server, clients, assignment)
+        except RefusalError as error:
+            last = server.refuse(error.refusal)
+        else:
+            last = server.close()
+        if last is not None and last.final:
             for client in clients:
-                client.conclude(decision)
+                client.conclude(last)
     return server.decision
+
+
+def _report(server: Server, clients: Sequence[Client], assignment: Assignment) -> None:
+    """Let every client play and hand in its update."""
+    for client in clients:
+        rejection = server.receive(client.play(assignment))
+        if rejection is not None:
+            raise ProtocolError(f"update of client {client.name} rejected: {rejection.value}")

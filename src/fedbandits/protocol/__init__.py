@@ -1,12 +1,13 @@
 """The protocol, sans-IO: messages, the server machine, the client machine, the log."""
 
 from fedbandits.protocol.answer import Answer, answer_of
-from fedbandits.protocol.client import Client, ClientState, Pull
+from fedbandits.protocol.client import Client, ClientState, Pull, RefusalError
 from fedbandits.protocol.log import (
     Log,
     MemoryLog,
     PhaseClosed,
     PhaseOpened,
+    PhaseRefused,
     Record,
     Rejection,
     UpdateAccepted,
@@ -17,26 +18,36 @@ from fedbandits.protocol.messages import (
     Decision,
     Header,
     Reason,
+    Refusal,
+    Refused,
     Release,
     Update,
     arms_hash,
 )
+from fedbandits.protocol.outbox import AuditFile, Entry, Outbox, read_audit
 from fedbandits.protocol.server import Server, ServerSnapshot, ServerState
 
 __all__ = [
     "Answer",
     "Assignment",
+    "AuditFile",
     "Client",
     "ClientState",
     "Decision",
+    "Entry",
     "Header",
     "Log",
     "MemoryLog",
+    "Outbox",
     "PhaseClosed",
     "PhaseOpened",
+    "PhaseRefused",
     "Pull",
     "Reason",
     "Record",
+    "Refusal",
+    "RefusalError",
+    "Refused",
     "Rejection",
     "Release",
     "Server",
@@ -47,4 +58,5 @@ __all__ = [
     "UpdateRejected",
     "answer_of",
     "arms_hash",
+    "read_audit",
 ]

@@ -1,16 +1,35 @@
-"""The client machine: it pulls what it is assigned and reports statistics, nothing else."""
+"""The client machine: it pulls what it is assigned and reports statistics, nothing else.
+
+It holds its own privacy policy, and refuses what the policy does not allow, whatever the server
+asks. What it has sent is in its outbox.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import TypeAlias
 
 import numpy as np
 
 from fedbandits.errors import InputError, ProtocolError
-from fedbandits.protocol.messages import Assignment, Decision, Header, Update
-from fedbandits.rules.arrays import FloatArray
+from fedbandits.privacy.accounting import Spending
+from fedbandits.privacy.mechanisms import Mechanism, Noised
+from fedbandits.privacy.packing import pack
+from fedbandits.privacy.policy import Privacy
+from fedbandits.privacy.sampling import Noise, discrete_noise
+from fedbandits.protocol.messages import (
+    Assignment,
+    Decision,
+    Header,
+    Refusal,
+    Refused,
+    Release,
+    Update,
+)
+from fedbandits.protocol.outbox import Entry, Outbox
+from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.variance_components import merged_squares
 
 Pull: TypeAlias = Callable[[int, int], Sequence[float] | FloatArray]
@@ -18,6 +37,21 @@ Pull: TypeAlias = Callable[[int, int], Sequence[float] | FloatArray]
 
 MOST_AT_ONCE = 65_536
 """So many observations are asked for in one call, which bounds what a client ever holds."""
+
+
+# A scale that another machine has computed may differ in its last digits.
+_ALIKE = 1.0 - 1e-9
+
+
+class RefusalError(ProtocolError):
+    """A client may not answer an assignment; its ``refusal`` is the message to send instead."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(
+            f"client {refusal.client} refuses phase {refusal.phase}: {refusal.why.value}"
+            f" ({refusal.detail})"
+        )
+        self.refusal = refusal
 
 
 class ClientState(Enum):
@@ -54,6 +88,16 @@ class Client:
         Who it is, in its updates.
     pull : callable
         ``pull(arm, n) -> n observations``: the user's code.
+    privacy : Privacy, optional
+        The client's own policy. Without one it protects its means as the server asks.
+    outbox : Outbox, optional
+        What it has sent so far, and is to be kept of what it sends: an `AuditFile` outlasts the
+        process. By default the last update is kept, in memory.
+    noise : Noise, optional
+        Where noise comes from; OpenDP's discrete samplers by default. A seeded one is for
+        simulations only.
+    rng : numpy.random.Generator, optional
+        For stochastic rounding; not seeded by default.
 
     Examples
     --------
@@ -63,39 +107,151 @@ class Client:
     (0.25, 0.0, 2.25)
     """
 
-    def __init__(self, name: str, pull: Pull) -> None:
+    def __init__(
+        self,
+        name: str,
+        pull: Pull,
+        *,
+        privacy: Privacy | None = None,
+        outbox: Outbox | None = None,
+        noise: Noise = discrete_noise,
+        rng: np.random.Generator | None = None,
+    ) -> None:
         self.name = name
         self.state = ClientState.WAITING
         self.best: int | None = None
+        self.privacy = privacy
+        self.spent = Spending()
+        self.clipped = 0
         self._pull = pull
+        self._outbox = outbox
+        self._noise = noise
+        self._rng = np.random.default_rng() if rng is None else rng
         self._header: Header | None = None
-        self._last: Update | None = None
-        self._played: Assignment | None = None
+        # What was sent last, by run.
+        self._last: dict[str, Entry] = {}
+        for entry in () if outbox is None else outbox:
+            self._recall(entry)
+
+    def _recall(self, entry: Entry) -> None:
+        """Take up an entry of the outbox: what was sent, and what it has spent."""
+        if entry.update.client != self.name:
+            raise InputError(
+                "outbox",
+                f'is that of client "{entry.update.client}", and this is "{self.name}"; give every'
+                " client its own",
+            )
+        self._last[entry.update.header.run] = entry
+        self.spent = self._after_spending(entry.spent)
+        self.clipped += entry.clipped
+
+    def _after_spending(self, spent: Spending) -> Spending:
+        return self.spent if self.privacy is None else self.privacy.total(self.spent, spent)
 
     def play(self, assignment: Assignment) -> Update:
-        """Play a phase and return its update; the same assignment again gets the same update."""
+        """Play a phase and return its update; the same assignment again gets the same update.
+
+        Raises
+        ------
+        RefusalError
+            If the policy does not allow the answer; nothing was pulled then.
+        """
         self._check(assignment.header)
-        if self._last is not None and assignment.phase <= self._last.phase:
-            if assignment == self._played and self.state is not ClientState.FINISHED:
-                return self._last
-            raise ProtocolError(
-                f"client {self.name}: phase {assignment.phase} after phase {self._last.phase}"
-            )
+        last = self._last.get(assignment.header.run)
+        if last is not None and assignment.phase <= last.update.phase:
+            return self._again(assignment, last)
         after = self._after(_Event.ASSIGNED)
-        wanted = assignment.release.squares
-        totals = [self._total(arm, pulls, wanted) for arm, pulls in enumerate(assignment.pulls)]
-        counts = assignment.pulls
+        spent = self._allowed(assignment)
+        release, counts = assignment.release, assignment.pulls
+        totals = [self._total(arm, n, release) for arm, n in enumerate(counts)]
+        means = np.array(
+            [total / n if n else 0.0 for (total, _, _), n in zip(totals, counts, strict=True)]
+        )
+        clipped = sum(number for _, _, number in totals)
+        mechanism, packed = release.mechanism, b""
+        if mechanism is not None:
+            pulled = np.array(counts) > 0
+            places = self._places(mechanism, means[pulled])
+            packed = pack(places.tolist(), mechanism.bits)
+            means[pulled] = mechanism.values(places)
         update = Update(
             header=assignment.header,
             phase=assignment.phase,
             client=self.name,
             counts=counts,
-            means=tuple(s / n if n else 0.0 for (s, _), n in zip(totals, counts, strict=True)),
-            squares=tuple(squares for _, squares in totals) if wanted else None,
+            means=tuple(means.tolist()) if mechanism is None else (),
+            packed=packed,
+            squares=tuple(squares for _, squares, _ in totals) if release.squares else None,
+            clipped=0 if isinstance(mechanism, Noised) else clipped,
         )
-        self._header, self._last, self.state = assignment.header, update, after
-        self._played = assignment
+        total = self._after_spending(spent)
+        entry = Entry(
+            update=update,
+            release=release,
+            means=tuple(means.tolist()),
+            clipped=clipped,
+            spent=spent,
+            total=total,
+            budget="" if self.privacy is None else self.privacy.in_words(total),
+        )
+        if self._outbox is not None:
+            self._outbox.append(entry)
+        self.spent = total
+        self.clipped += clipped
+        self._last[update.header.run] = entry
+        self._header, self.state = assignment.header, after
         return update
+
+    def _again(self, assignment: Assignment, last: Entry) -> Update:
+        """Return what was sent for the last phase, as it was."""
+        update = last.update
+        same = (assignment.phase, assignment.pulls, assignment.release) == (
+            update.phase,
+            update.counts,
+            last.release,
+        )
+        if not same or self.state is ClientState.FINISHED:
+            raise ProtocolError(
+                f"client {self.name}: phase {assignment.phase} after phase {update.phase}"
+            )
+        self._header, self.state = assignment.header, self._after(_Event.ASSIGNED)
+        return replace(update, header=assignment.header)
+
+    def _allowed(self, assignment: Assignment) -> Spending:
+        """Return what answering an assignment spends, or refuse it."""
+        policy, mechanism = self.privacy, assignment.release.mechanism
+        if policy is None:
+            return Spending()
+
+        def refused(why: Refused, detail: str) -> RefusalError:
+            return RefusalError(
+                Refusal(
+                    header=assignment.header,
+                    phase=assignment.phase,
+                    client=self.name,
+                    why=why,
+                    detail=detail,
+                )
+            )
+
+        pulls = [n for n in assignment.pulls if n]
+        fewest = min(pulls, default=0)
+        if fewest < policy.min_pulls:
+            raise refused(Refused.FEW_PULLS, f"{fewest} pulls, and min_pulls is {policy.min_pulls}")
+        if not _protects(policy, assignment.release, fewest, len(pulls)):
+            raise refused(Refused.POLICY, f"{assignment.release}, and the policy is {policy}")
+        if not isinstance(mechanism, Noised):
+            return Spending()
+        spent = policy.spends(fewest, len(pulls), mechanism.scale)
+        total = policy.total(self.spent, spent)
+        if not policy.within_budget(total):
+            raise refused(Refused.BUDGET, policy.in_words(total))
+        return spent
+
+    def _places(self, mechanism: Mechanism, means: FloatArray) -> IntArray:
+        if isinstance(mechanism, Noised):
+            return mechanism.places(means, self._noise)
+        return mechanism.places(means, self._rng)
 
     def conclude(self, decision: Decision) -> None:
         """Take the last decision: ``best`` is then the arm to stay on."""
@@ -114,12 +270,17 @@ class Client:
         return _TRANSITIONS[step]
 
     def _check(self, header: Header) -> None:
-        if self._header is not None and header != self._header:
-            raise ProtocolError(f"client {self.name}: {header} where {self._header} is played")
+        """Refuse another game; a server that was restarted counts its epoch up."""
+        known = self._header
+        if known is not None and (
+            replace(header, epoch=known.epoch) != known or header.epoch < known.epoch
+        ):
+            raise ProtocolError(f"client {self.name}: {header} where {known} is played")
 
-    def _total(self, arm: int, pulls: int, wanted: bool) -> tuple[float, float]:
-        """Return the sum of fresh observations of an arm and, if wanted, that of their squares."""
-        total, squares, left = 0.0, 0.0, pulls
+    def _total(self, arm: int, pulls: int, release: Release) -> tuple[float, float, int]:
+        """Return the sum of fresh observations of an arm, of squares if wanted, and the clipped."""
+        total, squares, clipped, left = 0.0, 0.0, 0, pulls
+        mechanism = release.mechanism
         while left:
             n = min(left, MOST_AT_ONCE)
             where = f"pull(arm={arm}, n={n})"
@@ -135,11 +296,26 @@ class Client:
                 )
             if not np.isfinite(observations).all():
                 raise InputError(where, "returned an observation that is not a finite number")
+            if mechanism is not None:
+                inside = np.clip(observations, mechanism.low, mechanism.high)
+                clipped += int((inside != observations).sum())
+                observations = inside
             fresh = float(observations.sum())
-            if wanted:
+            if release.squares:
                 apart = observations - fresh / n
                 before = (pulls - left, total, squares)
                 squares = float(merged_squares(before, (n, fresh, float(apart @ apart))))
             total += fresh
             left -= n
-        return total, squares
+        return total, squares, clipped
+
+
+def _protects(policy: Privacy, release: Release, pulls: int, arms: int) -> bool:
+    """Return whether a release is protected as a policy asks, or more."""
+    asked = release.mechanism
+    if asked is None or release.squares:
+        return False
+    own = policy.mechanism(pulls, arms, asked.bits)
+    if isinstance(own, Noised) and isinstance(asked, Noised):
+        return replace(asked, scale=own.scale) == own and asked.scale >= own.scale * _ALIKE
+    return own == asked

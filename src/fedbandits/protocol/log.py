@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias
 
-from fedbandits.protocol.messages import Assignment, Decision, Update
+from fedbandits.protocol.messages import Assignment, Decision, Refusal, Update
 
 
 class Rejection(Enum):
@@ -24,6 +24,7 @@ class Rejection(Enum):
     SHAPE = "wrong number of arms"
     COUNTS = "counts that were not assigned"
     NOT_FINITE = "a mean that is no finite number of reasonable size, or a square that is none"
+    PACKED = "means that are not packed as assigned"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,23 @@ class PhaseClosed:
     decision: Decision
 
 
-Record: TypeAlias = PhaseOpened | UpdateAccepted | UpdateRejected | PhaseClosed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseRefused:
+    """A client may not answer, and the run stops with what is known.
+
+    Parameters
+    ----------
+    refusal : Refusal
+        Whose and why.
+    decision : Decision or None
+        What was known before; None if nothing was.
+    """
+
+    refusal: Refusal
+    decision: Decision | None
+
+
+Record: TypeAlias = PhaseOpened | UpdateAccepted | UpdateRejected | PhaseClosed | PhaseRefused
 
 
 class Log(Protocol):

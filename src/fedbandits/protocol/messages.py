@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from fedbandits.privacy.mechanisms import Mechanism
+
 PROTOCOL_VERSION = 1
 
 
@@ -61,6 +63,8 @@ class Reason(Enum):
     """No phase follows; the arm with the best estimate is played on, undecided."""
     HORIZON = "horizon"
     """The phase ended with the last slot, and several arms are left."""
+    BUDGET = "budget"
+    """The clients' privacy budget allows no further release, and several arms are left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +114,12 @@ class Release:
     squares : bool
         Whether sums of squares are wanted: only for a rule that estimates σ. They say more of what
         was observed than means do, and two pulls with their sum of squares are an open book.
+    mechanism : Mechanism, optional
+        How means are rounded or noised before they are sent; as they are by default.
     """
 
     squares: bool = False
+    mechanism: Mechanism | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,9 +147,42 @@ class Assignment:
     previous: Decision | None = None
 
 
+class Refused(Enum):
+    """Why a client does not send what it was asked for."""
+
+    BUDGET = "its privacy budget is spent"
+    FEW_PULLS = "too few pulls behind a mean"
+    POLICY = "less protection than its own policy asks for"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """What a client says when it may not answer an assignment. It says nothing of observations.
+
+    Parameters
+    ----------
+    header : Header
+        Whose message this is.
+    phase : int
+        The phase that was assigned.
+    client : str
+        Who refuses.
+    why : Refused
+        The reason.
+    detail : str
+        The rule, the value and the way out.
+    """
+
+    header: Header
+    phase: int
+    client: str
+    why: Refused
+    detail: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """The statistics of one client's pulls of one phase.
+    """The statistics of one client's pulls of one phase: all that ever leaves a client.
 
     Parameters
     ----------
@@ -155,18 +195,23 @@ class Update:
     counts : tuple of int
         Pulls of each arm.
     means : tuple of float
-        Mean of these pulls; 0.0 where there were none.
+        Mean of these pulls; 0.0 where there were none. Empty where they are packed.
+    packed : bytes
+        In place of means, where the assignment has a mechanism: the places on its grid of all arms
+        that were pulled, in order, as `fedbandits.privacy.packing.pack` makes them.
     squares : tuple of float or None
         Sum of squares of these pulls around their mean, when the assignment asked for it; 0.0 where
         there were none. Around the mean, since in a sum of raw squares what is wanted may cancel.
     clipped : int
-        How many observations were clipped to the declared range.
+        How many observations were clipped to the declared range. Always 0 where means are noised:
+        such a count is a release of its own, and stays with the client.
     """
 
     header: Header
     phase: int
     client: str
     counts: tuple[int, ...]
-    means: tuple[float, ...]
+    means: tuple[float, ...] = ()
+    packed: bytes = b""
     squares: tuple[float, ...] | None = None
     clipped: int = 0

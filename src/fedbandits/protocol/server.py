@@ -7,17 +7,22 @@ and closes the phase. Whoever moves the bytes is a driver.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
 
-from fedbandits.errors import LARGEST, InputError, ProtocolError
+from fedbandits.errors import LARGEST, InputError, ProtocolError, check_number
+from fedbandits.privacy.mechanisms import UNPROTECTED_BITS, Mechanism, Noised
+from fedbandits.privacy.packing import payload_bits, unpack
+from fedbandits.privacy.policy import Privacy
+from fedbandits.privacy.protection import bits_in_phase, protected
 from fedbandits.protocol.log import (
     Log,
     MemoryLog,
     PhaseClosed,
     PhaseOpened,
+    PhaseRefused,
     Record,
     Rejection,
     UpdateAccepted,
@@ -28,11 +33,14 @@ from fedbandits.protocol.messages import (
     Decision,
     Header,
     Reason,
+    Refusal,
+    Refused,
     Release,
     Update,
     arms_hash,
 )
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.distortion import UNDISTORTED, Distortion, DistortionSums
 from fedbandits.rules.phased import PhasedRule, cut_to_fit
 from fedbandits.rules.radii.paired_t import t_interval_widths
 from fedbandits.rules.statistics import aggregate
@@ -57,6 +65,7 @@ class _Event(Enum):
     REJECTED = "an update is rejected"
     DECIDED = "a phase is closed"
     ENDED = "the last phase is closed"
+    REFUSED = "a client refuses to answer"
 
 
 _TRANSITIONS: dict[tuple[ServerState, _Event], ServerState] = {
@@ -67,6 +76,7 @@ _TRANSITIONS: dict[tuple[ServerState, _Event], ServerState] = {
     (ServerState.COLLECTING, _Event.REJECTED): ServerState.COLLECTING,
     (ServerState.COLLECTING, _Event.DECIDED): ServerState.READY,
     (ServerState.COLLECTING, _Event.ENDED): ServerState.FINISHED,
+    (ServerState.COLLECTING, _Event.REFUSED): ServerState.FINISHED,
     (ServerState.FINISHED, _Event.REJECTED): ServerState.FINISHED,
 }
 
@@ -81,6 +91,8 @@ def _event_of(record: Record) -> _Event:
             return _Event.REJECTED
         case PhaseClosed(decision=decision):
             return _Event.ENDED if decision.final else _Event.DECIDED
+        case PhaseRefused():
+            return _Event.REFUSED
 
 
 def _well_formed(update: object) -> bool:
@@ -98,6 +110,7 @@ def _well_formed(update: object) -> bool:
             type(number) is int
             for number in (header.epoch, header.version, update.phase, *update.counts)
         )
+        and isinstance(update.packed, bytes)
         and type(update.clipped) is int
         and update.clipped >= 0
         and all(
@@ -114,6 +127,7 @@ def _counting(rule: PhasedRule, weights: Mapping[str, float] | None) -> PhasedRu
             raise ProtocolError("the rule counts clients by weights; give them, by name")
         return rule
     for client, weight in weights.items():
+        check_number(weight, f'weights["{client}"]')
         if not 1 / LARGEST <= weight <= LARGEST:
             raise ProtocolError(f'the weight of client "{client}" is {weight}, and not positive')
     if rule.weights != "given":
@@ -144,6 +158,11 @@ class ServerSnapshot:
     counts: bytes
     reward_sums: bytes
     squares: bytes
+    distortion: bytes
+
+
+# Noise that is further out than so many of its scales is no noise: e^-60 is less than 10^-26.
+_SCALES_OUT = 60.0
 
 
 class Server:
@@ -170,6 +189,8 @@ class Server:
     weights : mapping from str to float, optional
         How much each client counts, by its name, in any unit. The answer is then for these clients,
         weighted; the rule takes all of them at once. Equal ones are the same as none.
+    privacy : Privacy, optional
+        How clients protect their means, by which widths are widened. Clients hold it, too.
 
     Examples
     --------
@@ -201,12 +222,18 @@ class Server:
         log: Log | None = None,
         release: Release | None = None,
         weights: Mapping[str, float] | None = None,
+        privacy: Privacy | None = None,
     ) -> None:
         names = [str(k) for k in range(rule.n_arms)] if arms is None else list(arms)
         if len(names) != rule.n_arms:
             raise ProtocolError(f"{len(names)} arm names for a rule of {rule.n_arms} arms")
+        if weights is not None and not isinstance(weights, Mapping):
+            raise InputError("weights", f'{weights!r} is not a mapping such as {{"alice": 2.0}}')
         self.weights = None if weights is None else dict(weights)
+        self.privacy = privacy
         self.rule = _counting(rule, self.weights)
+        if privacy is not None:
+            self.rule = protected(self.rule, privacy)
         self.arms = tuple(names)
         self.header = Header(run=run, epoch=epoch, arms=arms_hash(names))
         self.log: Log = MemoryLog() if log is None else log
@@ -227,6 +254,8 @@ class Server:
         self._counts: IntArray = np.zeros((rule.n_arms, 0), dtype=np.int64)
         self._sums: FloatArray = np.zeros((rule.n_arms, 0))
         self._squares: FloatArray = np.zeros((rule.n_arms, 0))
+        self._distorted = DistortionSums.nothing((rule.n_arms, 0))
+        self._uplink: IntArray = np.zeros(0, dtype=np.int64)
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -237,6 +266,11 @@ class Server:
     def heard(self) -> int:
         """How many clients are behind the last decision."""
         return int((self._counts > 0).any(axis=0).sum())
+
+    @property
+    def uplink_bits(self) -> dict[str, int]:
+        """Bits of the means that each client has sent: 64 for one that is sent as it is."""
+        return dict(zip(self._columns, self._uplink.tolist(), strict=True))
 
     @property
     def finished(self) -> bool:
@@ -269,7 +303,7 @@ class Server:
             header=self.header,
             phase=self.phase + 1,
             pulls=tuple(fitting.tolist()),
-            release=self.release,
+            release=self._release_of(fitting, len(admitted)),
             previous=self.decision,
         )
         self._commit(
@@ -298,6 +332,38 @@ class Server:
             )
         return rejection
 
+    def _release_of(self, pulls: IntArray, newcomers: int) -> Release:
+        """Return what clients are to send of the phase that begins, and how."""
+        if self.privacy is None:
+            return self.release
+        phase, n, arms = self.phase + 1, int(pulls.max()), int((pulls > 0).sum())
+        arm = int(pulls.argmax())
+        before = np.pad(self._counts[arm], (0, newcomers))
+        sums = self._distorted.admitted(newcomers).kept(np.array([arm]))
+        bits = bits_in_phase(
+            self.rule,
+            self.privacy,
+            phase=phase,
+            pulls=n,
+            counts=before + n,
+            sums=sums,
+        )
+        mechanism = self.privacy.mechanism(n, arms, bits)
+        return Release(squares=self.release.squares, mechanism=mechanism)
+
+    def refuse(self, refusal: Refusal) -> Decision | None:
+        """Take a client's refusal: where its budget is spent the run stops with what is known."""
+        if refusal.header != self.header or refusal.client not in self._columns:
+            raise ProtocolError(f"a refusal from elsewhere: client {refusal.client}")
+        if refusal.why is not Refused.BUDGET:
+            raise ProtocolError(
+                f"client {refusal.client} refuses phase {refusal.phase}: {refusal.why.value}"
+                f" ({refusal.detail})"
+            )
+        last = None if self.decision is None else replace(self.decision, reason=Reason.BUDGET)
+        self._commit(PhaseRefused(refusal=refusal, decision=last))
+        return last
+
     def close(self) -> Decision:
         """Decide the phase. Every admitted client must have reported."""
         self._expect(ServerState.COLLECTING, "close a phase")
@@ -318,9 +384,10 @@ class Server:
         run: str = "run",
         epoch: int = 1,
         weights: Mapping[str, float] | None = None,
+        privacy: Privacy | None = None,
     ) -> Server:
         """Return the server whose log holds these records; the rest as when it was made."""
-        server = cls(rule, arms=arms, run=run, epoch=epoch, weights=weights)
+        server = cls(rule, arms=arms, run=run, epoch=epoch, weights=weights, privacy=privacy)
         for record in records:
             server._commit(record)
         return server
@@ -335,8 +402,11 @@ class Server:
             raise ProtocolError("nothing is known before the first phase is closed")
         counts, sums = self._counts, self._sums
         means = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
+        distortion = self._distortion(self._distorted, counts)
         if self.rule.radius.needs_clients:  # it is told no variances
-            return t_interval_widths(means, counts > 0, level=level, phase=self.decision.phase)
+            inside = counts > 0
+            widths = t_interval_widths(means, inside, level=level, phase=self.decision.phase)
+            return widths + distortion.averaged(inside.astype(np.float64)).bias
         components = self.rule.components(
             counts=counts, client_means=means, squares=self._squares, active=self._active
         )
@@ -346,6 +416,7 @@ class Server:
             counts=counts,
             components=components,
             shares=self._shares(),
+            distortion=distortion,
         )
 
     def snapshot(self) -> ServerSnapshot:
@@ -363,6 +434,7 @@ class Server:
             counts=self._counts.tobytes(),
             reward_sums=self._sums.tobytes(),
             squares=self._squares.tobytes(),
+            distortion=self._distorted.tobytes(),
         )
 
     def _expect(self, state: ServerState, action: str) -> None:
@@ -405,13 +477,22 @@ class Server:
             return Rejection.PHASE
         if update.client in self._reported:
             return Rejection.DUPLICATE
+        return self._fault_in_values(update, assignment)
+
+    def _fault_in_values(self, update: Update, assignment: Assignment) -> Rejection | None:
         squares = () if update.squares is None else update.squares
         n_arms = self.rule.n_arms
-        wanted = (n_arms, n_arms if assignment.release.squares else 0)
+        mechanism = assignment.release.mechanism
+        wanted = (
+            n_arms if mechanism is None else 0,
+            n_arms if assignment.release.squares else 0,
+        )
         if (len(update.means), len(squares)) != wanted:
             return Rejection.SHAPE
         if update.counts != assignment.pulls:
             return Rejection.COUNTS
+        if not _packed_as(mechanism, update):
+            return Rejection.PACKED
         reasonable = all(abs(value) <= LARGEST for value in update.means)
         reasonable &= all(0 <= value <= LARGEST for value in squares)
         return None if reasonable else Rejection.NOT_FINITE
@@ -429,6 +510,8 @@ class Server:
                 self._reported[update.client] = update
             case PhaseClosed(decision=decision):
                 self._apply_closed(decision)
+            case PhaseRefused(decision=decision):
+                self.decision, self._reported = decision, {}
         self.state = _TRANSITIONS[step]
 
     def _apply_opened(self, record: PhaseOpened) -> None:
@@ -443,6 +526,15 @@ class Server:
         self._counts = np.pad(self._counts, new)
         self._sums = np.pad(self._sums, new)
         self._squares = np.pad(self._squares, new)
+        self._distorted = self._distorted.admitted(len(record.admitted))
+        self._uplink = np.pad(self._uplink, (0, len(record.admitted)))
+
+    def _distortion(self, sums: DistortionSums, counts: IntArray) -> Distortion:
+        """Return what protecting the means of clients leaves in them."""
+        if self.privacy is None:
+            return UNDISTORTED
+        quantize = self.privacy.quantize
+        return sums.over(counts, doubled=quantize is not None and quantize.widening == "paper")
 
     def _decide(self) -> Decision:
         counts, sums, squares = self._with_reports()
@@ -452,7 +544,13 @@ class Server:
             counts=counts, client_means=means, squares=squares, active=self._active
         )
         shares = self._shares()
-        weights = self.rule.weights_of(counts[pulled], components=components, shares=shares)
+        distortion = self._distortion(self._distorted_after(counts), counts)
+        weights = self.rule.weights_of(
+            counts[pulled],
+            components=components,
+            shares=shares,
+            distortion=distortion.of_arms(pulled),
+        )
         fresh = self._estimates.copy()
         fresh[pulled] = aggregate(means[pulled], weights=weights)
         verdict = self.rule.decide(
@@ -463,6 +561,7 @@ class Server:
             client_means=means if self.rule.radius.needs_clients else None,
             components=components,
             shares=shares,
+            distortion=distortion,
         )
         left = np.flatnonzero(verdict.active)
         best = int(self.rule.best(verdict.estimates, verdict.active))
@@ -471,7 +570,8 @@ class Server:
         if winner is not None:
             reason = Reason.ONE_ARM_LEFT if left.size == 1 else Reason.WITHIN_TOLERANCE
         elif self.rule.ends_after(self.phase):
-            reason = Reason.LAST_PHASE
+            spent = self.rule.spent_after(self.phase)
+            reason = Reason.BUDGET if spent else Reason.LAST_PHASE
         elif self.slots_played == self.rule.slots:
             reason = Reason.HORIZON
         widths = np.where(self._active, verdict.widths, self._widths)
@@ -493,7 +593,7 @@ class Server:
         counts, sums, squares = self._counts.copy(), self._sums.copy(), self._squares.copy()
         if columns:
             fresh = np.array([update.counts for update in updates], dtype=np.int64).T
-            means = np.array([update.means for update in updates], dtype=np.float64).T
+            means = np.array([self._means_of(update) for update in updates]).T
             scatter = [update.squares for update in updates if update.squares is not None]
             if scatter:
                 before = counts[:, columns], sums[:, columns], squares[:, columns]
@@ -503,10 +603,58 @@ class Server:
             sums[:, columns] += fresh * means
         return counts, sums, squares
 
+    def _mechanism(self) -> Mechanism | None:
+        return None if self.assignment is None else self.assignment.release.mechanism
+
+    def _means_of(self, update: Update) -> FloatArray:
+        """Return the means that an update reports, unpacked if they are packed."""
+        mechanism = self._mechanism()
+        if mechanism is None:
+            return np.array(update.means, dtype=np.float64)
+        pulled = np.array(update.counts) > 0
+        places = unpack(update.packed, mechanism.bits, int(pulled.sum()))
+        means = np.zeros(self.rule.n_arms)
+        means[pulled] = mechanism.values(np.array(places, dtype=np.int64))
+        return means
+
+    def _distorted_after(self, counts: IntArray) -> DistortionSums:
+        """Return what this phase's releases make of what protects the means."""
+        mechanism = self._mechanism()
+        if mechanism is None:
+            return self._distorted
+        return self._distorted.released(counts - self._counts, mechanism.error)
+
     def _apply_closed(self, decision: Decision) -> None:
-        self._counts, self._sums, self._squares = self._with_reports()
+        counts, sums, squares = self._with_reports()
+        self._distorted = self._distorted_after(counts)
+        self._uplink = self._uplink + self._sent()
+        self._counts, self._sums, self._squares = counts, sums, squares
         self._active = np.array(decision.active)
         self._estimates = np.array(decision.estimates)
         self._widths = np.array(decision.widths)
         self.decision = decision
         self._reported = {}
+
+    def _sent(self) -> IntArray:
+        """Return the bits of the means that clients have sent in this phase, in their order."""
+        sent = np.zeros_like(self._uplink)
+        for client, update in self._reported.items():
+            arms = sum(count > 0 for count in update.counts)
+            sent[self._columns[client]] = 8 * len(update.packed) or payload_bits(
+                arms, UNPROTECTED_BITS
+            )
+        return sent
+
+
+def _packed_as(mechanism: Mechanism | None, update: Update) -> bool:
+    """Return whether an update's means are packed as its assignment asks."""
+    if mechanism is None:
+        return not update.packed
+    arms = sum(count > 0 for count in update.counts)
+    if 8 * len(update.packed) != payload_bits(arms, mechanism.bits):
+        return False
+    if not isinstance(mechanism, Noised):
+        return True
+    means = mechanism.values(np.array(unpack(update.packed, mechanism.bits, arms), dtype=np.int64))
+    out = _SCALES_OUT * mechanism.scale
+    return bool(((mechanism.low - out <= means) & (means <= mechanism.high + out)).all())

@@ -18,6 +18,7 @@ from fedbandits.rules.statistics import aggregate
 from fedbandits.rules.variance_components import VarianceComponents, merged_squares
 from fedbandits.simulation.game import Game
 from fedbandits.simulation.phases import OutOfMemoryLimitError, Played
+from fedbandits.simulation.releases import PhaseReleases, Releases
 from fedbandits.simulation.streams import Purpose
 
 _BYTES_A_CLIENT_AND_ARM = 3 * 8
@@ -79,6 +80,7 @@ class ClientEvidence:
         self.counts: FloatArray = np.zeros(0)
         self._shares = self.problem.shares if isinstance(self.problem, Exact) else None
         self._kept: list[_Replication] = []
+        self._releases = Releases(game, replications.size)
 
     @property
     def sizes(self) -> FloatArray:
@@ -88,6 +90,7 @@ class ClientEvidence:
     def admit(self, phase: int, clients: int, active: BoolArray) -> None:
         """Let new clients in."""
         self.counts = np.append(self.counts, np.zeros(clients))
+        self._releases.admit(clients)
         self._check_memory(active)
         if not self._kept:
             self._kept = [
@@ -110,7 +113,9 @@ class ClientEvidence:
         room = np.empty(share.shape)
         estimated = self.rule.needs_components
         weighted = self.rule.weights == "given"
-        weights = None if estimated or weighted else self._weights(None, None)
+        releases = self._releases.play(phase, pulls, active, self.counts[np.newaxis], self.sizes)
+        by_row = weighted or self._releases.by_row
+        weights = None if estimated or by_row else self._weights(None, None, releases, 0)
         estimates = np.zeros((1, *active.shape))
         components = []
         apart = None
@@ -118,11 +123,19 @@ class ClientEvidence:
             apart = np.zeros((1, *active.shape, self.counts.size))
         for row, state in enumerate(self._kept):
             arms = np.flatnonzero(active[row]).tolist()
-            if weighted and not estimated:
-                weights = self._weights(state, None)
+            if by_row and not estimated:
+                weights = self._weights(state, None, releases, row)
             together = np.empty((len(arms), share.size)) if estimated else None
             for place, arm in enumerate(arms):
-                self._pull(state, phase, arm, pulls=pulls, before=before, room=room)
+                self._pull(
+                    state,
+                    phase,
+                    arm,
+                    pulls=pulls,
+                    before=before,
+                    room=room,
+                    release=(releases, row),
+                )
                 means = np.multiply(state.sums[arm], share, out=room)
                 if together is None:
                     estimates[0, row, arm] = aggregate(means, weights)
@@ -132,7 +145,9 @@ class ClientEvidence:
                     apart[0, row, arm] = means
             if together is not None:
                 found = self._estimated(state, arms, together)
-                estimates[0, row, arms] = aggregate(together, self._weights(state, found))
+                estimates[0, row, arms] = aggregate(
+                    together, self._weights(state, found, releases, row)
+                )
                 components.append(found)
         return Played(
             estimates,
@@ -142,6 +157,8 @@ class ClientEvidence:
             if estimated
             else None,
             np.array([[[self._shares_of(state)] for state in self._kept]]) if weighted else None,
+            distortion=releases.distortion,
+            bits=releases.bits,
         )
 
     def _shares_of(self, state: _Replication) -> FloatArray | None:
@@ -149,13 +166,22 @@ class ClientEvidence:
         return None if self._shares is None else self._shares[state.rows]
 
     def _weights(
-        self, state: _Replication | None, components: VarianceComponents | None
+        self,
+        state: _Replication | None,
+        components: VarianceComponents | None,
+        releases: PhaseReleases,
+        row: int,
     ) -> FloatArray | None:
         """Return how clients are averaged; None, which is faster, where all count the same."""
         if self.rule.weights == "equal":
             return None
         shares = None if state is None else self._shares_of(state)
-        return self.rule.weights_of(self.counts, components=components, shares=shares)
+        return self.rule.weights_of(
+            self.counts,
+            components=components,
+            shares=shares,
+            distortion=releases.distortion_of(row),
+        )
 
     def _pull(
         self,
@@ -166,8 +192,9 @@ class ClientEvidence:
         pulls: int,
         before: FloatArray,
         room: FloatArray,
+        release: tuple[PhaseReleases, int],
     ) -> None:
-        """Add a phase's pulls of an arm to those before."""
+        """Add what clients report of a phase's pulls of an arm to that before."""
         rng = self.streams.at(Purpose.PHASE_SUMS, replication=state.number, phase=phase, arm=arm)
         noise, means, cells = self.problem.noise, state.means[arm], state.cells[arm]
         sums = state.sums[arm]
@@ -176,8 +203,12 @@ class ClientEvidence:
             known = before, sums, state.squares[arm]
             state.squares[arm] = merged_squares(known, (pulls, fresh, scatter))
             sums += fresh
-        else:
-            sums += noise.phase_sums(rng, pulls, means, cells, room)
+            return
+        fresh = noise.phase_sums(rng, pulls, means, cells, room)
+        if self._releases.privacy is not None:
+            rng = self.streams.at(Purpose.RELEASES, replication=state.number, phase=phase, arm=arm)
+            fresh = pulls * self._releases.protect(fresh / pulls, *release, rng)
+        sums += fresh
 
     def _estimated(
         self, state: _Replication, arms: list[int], means: FloatArray
@@ -199,6 +230,7 @@ class ClientEvidence:
         self._kept = [
             state for state, stays in zip(self._kept, going.tolist(), strict=True) if stays
         ]
+        self._releases.keep(going)
 
     def _check_memory(self, active: BoolArray) -> None:
         """Refuse to hold more than the limit: in parts if that helps, else say so."""

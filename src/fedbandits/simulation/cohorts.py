@@ -3,7 +3,8 @@
 With Gaussian noise and spread the average over a cohort of g clients of their local means is normal
 with variance σ_c²/g, and the average of their sums over a phase of f pulls adds normal noise of
 variance σ² f/g. Nothing else of a cohort enters a plain average, so the cost does not depend on how
-many clients or pulls there are.
+many clients or pulls there are. Gaussian noise of standard deviation s on every released mean adds
+s² f²/g to that.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.statistics import aggregate
 from fedbandits.simulation.game import Game
 from fedbandits.simulation.phases import OutOfMemoryLimitError, Played
+from fedbandits.simulation.releases import Releases
 from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK, Purpose, blocks_of
 
 # Sums of so many (phase, replication, arm, cohort) at once; more or fewer take longer.
@@ -58,10 +60,13 @@ class CohortEvidence:
         self._local: FloatArray = np.zeros(shape)
         self._noise_sums: FloatArray = np.zeros(shape)
         self._blocks = blocks_of(replications)
+        self._releases = Releases(game, replications.size)
 
     @property
     def most_phases(self) -> int:
         """As many as fit into the memory limit and, roughly, into the cache."""
+        if self._releases.by_row:  # a dropped arm changes the noise of the next phase
+            return 1
         most = min(self.memory_limit // 32, _FASTEST_AT_ONCE) // max(self._local.size, 1)
         return max(1, min(64, most))
 
@@ -81,32 +86,39 @@ class CohortEvidence:
         self._noise_sums = np.pad(self._noise_sums, ((0, 0), (0, 0), (0, 1)))
         self.sizes = np.append(self.sizes, float(clients))
         self.counts = np.append(self.counts, 0.0)
+        self._releases.admit(1)
 
     def play(self, phase: int, pulls: int, active: BoolArray, n_phases: int) -> Played:
         """Pull the active arms in one or several phases."""
         self._forget_arms(active)
         scale = self.noise * math.sqrt(pulls) / np.sqrt(self.sizes)
         counts = self.counts + float(pulls) * np.arange(1.0, n_phases + 1).reshape(-1, 1, 1, 1)
-        weights = self.rule.weights_of(counts, self.sizes)
+        releases = self._releases.play(phase, pulls, active, counts[:, 0, 0], self.sizes)
+        if releases.scales.size:
+            deviations = np.hypot(self.noise * math.sqrt(pulls), pulls * releases.scales)
+            scale = deviations[:, np.newaxis, np.newaxis] / np.sqrt(self.sizes)
+        weights = self.rule.weights_of(counts, self.sizes, distortion=releases.distortion)
         estimates = np.zeros((n_phases, *active.shape))
         # Block by block, so that what is worked on stays in the cache.
         shape = (n_phases, self.sizes.size)
         for rows, drawn in self._draw(Purpose.COHORT_SUMS, phase, active, shape):
-            np.multiply(drawn, scale, out=drawn)
+            np.multiply(drawn, scale[rows] if self._releases.by_row else scale, out=drawn)
             drawn[0] += self._noise_sums[rows]
             sums = np.cumsum(drawn, axis=0) if n_phases > 1 else drawn
             self._noise_sums[rows] = sums[-1]
             sums /= counts
             sums += self._local[rows]
-            estimates[:, rows, self._arms] = aggregate(sums, weights=weights)
+            shares = weights[:, rows] if weights.shape[1] > 1 else weights
+            estimates[:, rows, self._arms] = aggregate(sums, weights=shares)
         self.counts = counts[-1].reshape(-1)
-        return Played(estimates, counts)
+        return Played(estimates, counts, distortion=releases.distortion, bits=releases.bits)
 
     def keep(self, going: BoolArray) -> None:
         """Forget the replications that are over."""
         self.replications = self.replications[going]
         self._local, self._noise_sums = self._local[going], self._noise_sums[going]
         self._blocks = blocks_of(self.replications)
+        self._releases.keep(going)
 
     def _forget_arms(self, active: BoolArray) -> None:
         """Forget the arms that are active in no replication any more."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from enum import Enum
 
 from fedbandits.errors import InputError
+from fedbandits.privacy.policy import Privacy
 from fedbandits.problems.approximate import Approximate
+from fedbandits.problems.clipping import clipping
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.laws import Gaussian
 from fedbandits.problems.problem import Problem
@@ -29,7 +31,12 @@ class Fidelity(Enum):
 DEFAULT_MAX_CLIENTS = {Fidelity.COHORTS: 10**9, Fidelity.CLIENTS: 10**6, Fidelity.PULLS: 10**6}
 
 
-def obstacle(fidelity: Fidelity, problem: Problem, rule: PhasedRule | SlotRule) -> str | None:
+def obstacle(
+    fidelity: Fidelity,
+    problem: Problem,
+    rule: PhasedRule | SlotRule,
+    privacy: Privacy | None = None,
+) -> str | None:
     """Return why a fidelity is not valid for a game, or None if it is.
 
     Parameters
@@ -40,6 +47,8 @@ def obstacle(fidelity: Fidelity, problem: Problem, rule: PhasedRule | SlotRule) 
         The game as its players see it.
     rule : PhasedRule or SlotRule
         What decides.
+    privacy : Privacy, optional
+        How clients protect their means.
     """
     if isinstance(rule, SlotRule) != (fidelity is Fidelity.SLOTS):
         return (
@@ -47,9 +56,16 @@ def obstacle(fidelity: Fidelity, problem: Problem, rule: PhasedRule | SlotRule) 
             if isinstance(rule, SlotRule)
             else "only algorithms that decide in every slot have it"
         )
+    if fidelity not in (Fidelity.COHORTS, Fidelity.CLIENTS):
+        return None
+    if privacy is not None and not clipping(problem, *privacy.range).negligible:
+        low, high = privacy.range
+        return f"observations are clipped to [{low:g}, {high:g}], one by one"
     if fidelity is Fidelity.COHORTS:
+        if privacy is not None and privacy.noise != "gaussian":
+            return "clients round their means, or add noise to them that is not gaussian"
         return _obstacle_to_cohorts(problem, rule)
-    if fidelity is Fidelity.CLIENTS and not problem.noise.sums_in_closed_form:
+    if not problem.noise.sums_in_closed_form:
         return f"a sum of {problem.noise.law} observations has no closed form"
     return None
 
@@ -84,7 +100,12 @@ def _needs_clients(rule: PhasedRule) -> str | None:
     return None
 
 
-def choose_fidelity(asked: str | None, problem: Problem, rule: PhasedRule | SlotRule) -> Fidelity:
+def choose_fidelity(
+    asked: str | None,
+    problem: Problem,
+    rule: PhasedRule | SlotRule,
+    privacy: Privacy | None = None,
+) -> Fidelity:
     """Return the fidelity asked for, or the fastest valid one.
 
     Examples
@@ -104,7 +125,9 @@ def choose_fidelity(asked: str | None, problem: Problem, rule: PhasedRule | Slot
     fedbandits.errors.InputError: fidelity: "cohorts" is not valid here: it needs gaussian noise,
     and this is bernoulli (valid: clients, pulls)
     """
-    valid = [fidelity for fidelity in Fidelity if obstacle(fidelity, problem, rule) is None]
+    valid = [
+        fidelity for fidelity in Fidelity if obstacle(fidelity, problem, rule, privacy) is None
+    ]
     if asked is None:
         return valid[0]
     names = ", ".join(fidelity.value for fidelity in valid)
@@ -112,6 +135,6 @@ def choose_fidelity(asked: str | None, problem: Problem, rule: PhasedRule | Slot
         raise InputError("fidelity", f'"{asked}" is not a fidelity (valid here: {names})')
     wanted = Fidelity(asked)
     if wanted not in valid:
-        reason = obstacle(wanted, problem, rule)
+        reason = obstacle(wanted, problem, rule, privacy)
         raise InputError("fidelity", f'"{asked}" is not valid here: {reason} (valid: {names})')
     return wanted

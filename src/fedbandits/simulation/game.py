@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from fedbandits.privacy.policy import Privacy
 from fedbandits.problems.problem import Problem, gaps
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.indices import SlotRule
@@ -37,6 +38,8 @@ class Game:
         Whether to keep the estimates of every phase.
     breakpoints : bool
         Whether to keep every point at which a regret curve bends or jumps.
+    privacy : Privacy, optional
+        How clients protect their means.
     """
 
     problem: Problem
@@ -47,6 +50,7 @@ class Game:
     memory_limit: int
     trace: bool = False
     breakpoints: bool = False
+    privacy: Privacy | None = None
 
     @property
     def played(self) -> Problem:
@@ -94,6 +98,12 @@ class Outcome:
         That arm; -1 if undecided.
     capped : array of bool
         Whether a cap on clients or phases was hit.
+    spent : array of bool
+        Whether the clients' privacy budget ended it undecided.
+    uplink_bits : array of float
+        Bits of all means that clients have sent; 64 for one that is sent as it is.
+    clipped : array of float
+        Observations that clients have clipped to a declared range.
     exploration_curves, communication_curves : array, shape (replications, grid)
         The regrets on the grid.
     trace : array, shape (phases, replications, arms), optional
@@ -109,6 +119,9 @@ class Outcome:
     decision_slot: IntArray
     winner: IntArray
     capped: BoolArray
+    spent: BoolArray
+    uplink_bits: FloatArray
+    clipped: FloatArray
     exploration_curves: FloatArray
     communication_curves: FloatArray
     trace: FloatArray | None = None

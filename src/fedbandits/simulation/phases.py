@@ -17,8 +17,11 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from fedbandits.privacy.mechanisms import UNPROTECTED_BITS
+from fedbandits.privacy.packing import payload_bits
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.rules.phased import PhasedRule, cut_to_fit
+from fedbandits.rules.distortion import UNDISTORTED, Distortion
+from fedbandits.rules.phased import Charge, PhasedRule, cut_to_fit
 from fedbandits.rules.variance_components import VarianceComponents
 from fedbandits.simulation.game import Game, Outcome
 
@@ -43,6 +46,10 @@ class Played:
         What is estimated of σ and σ_c, for rules that do not know them.
     shares : array, shape (phases, replications, 1, clients), optional
         The weight of every client, where they have weights of their own.
+    distortion : Distortion, shape (phases, replications or 1, 1, groups)
+        What protecting clients' means leaves in them.
+    bits : int
+        Of every mean that was sent.
     """
 
     estimates: FloatArray
@@ -50,6 +57,8 @@ class Played:
     client_means: FloatArray | None = None
     components: VarianceComponents | None = None
     shares: FloatArray | None = None
+    distortion: Distortion = UNDISTORTED
+    bits: int = UNPROTECTED_BITS
 
 
 class Evidence(Protocol):
@@ -118,6 +127,8 @@ class _Standings:
         self.decision_slot: IntArray = np.full(replications, -1, dtype=np.int64)
         self.winner: IntArray = np.full(replications, -1, dtype=np.int64)
         self.capped: BoolArray = np.zeros(replications, dtype=np.bool_)
+        self.spent: BoolArray = np.zeros(replications, dtype=np.bool_)
+        self.uplink_bits: FloatArray = np.zeros(replications)
         self.trace: list[FloatArray] | None = [] if game.trace else None
 
     def slots_left(self) -> IntArray:
@@ -137,6 +148,7 @@ class _Standings:
             self.trace += [np.full(self.active.shape, np.nan) for _ in steps]
         places = np.arange(self.rows.size)
         done = np.zeros_like(places)
+        bits_of = np.array([payload_bits(n, played.bits) for n in range(self.rule.n_arms + 1)])
         while places.size:
             rows = self.rows[places]
             active = self.active[rows]
@@ -155,6 +167,7 @@ class _Standings:
                 else played.client_means[:, places[:, np.newaxis], arms],
                 components=None if played.components is None else played.components.at(places),
                 shares=None if played.shares is None else played.shares[:, places],
+                distortion=played.distortion.of_rows(places),
             )
             turns = (verdict.active != playing).any(axis=-1) | verdict.settled
             turns &= steps[:, np.newaxis] >= done
@@ -163,6 +176,11 @@ class _Standings:
             everyone = np.ones(rows.size, dtype=np.bool_)
             planned = self.rule.plan(phase, active)
             self.ledger.play(rows, planned, clients=clients, complete=everyone, times=until - done)
+            if self.rule.charge is Charge.PHASE:
+                sent = bits_of[active.sum(axis=-1)]
+            else:  # every observation by itself, or nothing at all
+                sent = played.bits * planned.sum(axis=-1) * (self.rule.charge is Charge.SLOT)
+            self.uplink_bits[rows] += float(clients) * (until - done) * sent
             stays = np.zeros_like(active)
             last = (until - 1, np.arange(rows.size))
             stays[:, arms] = verdict.active[last]
@@ -192,6 +210,7 @@ class _Standings:
         over: BoolArray = self.winner[rows] >= 0
         if self.rule.ends_after(phase):
             self.capped[rows] |= ~over & (phase == self.rule.max_phases)
+            self.spent[rows] |= ~over & self.rule.spent_after(phase)
             over = np.ones_like(over)
         # A phase that ends with the last slot decides, and none follows.
         over |= self.ledger.slot[rows] == self.rule.slots
@@ -211,6 +230,9 @@ class _Standings:
             decision_slot=self.decision_slot,
             winner=self.winner,
             capped=self.capped,
+            spent=self.spent,
+            uplink_bits=self.uplink_bits,
+            clipped=np.zeros(self.capped.shape),
             exploration_curves=self.ledger.exploration_curves,
             communication_curves=self.ledger.communication_curves,
             trace=None

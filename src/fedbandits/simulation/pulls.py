@@ -9,11 +9,14 @@ import numpy as np
 
 from fedbandits.errors import InputError
 from fedbandits.loopback import play
+from fedbandits.privacy.mechanisms import UNPROTECTED_BITS
+from fedbandits.privacy.policy import Privacy
+from fedbandits.privacy.sampling import seeded_noise
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.problem import LocalModels, Problem
-from fedbandits.protocol import Client, PhaseClosed, PhaseOpened, Pull, Server
+from fedbandits.protocol import Client, PhaseClosed, PhaseOpened, Pull, Reason, Server
 from fedbandits.rules.arrays import FloatArray, IntArray
-from fedbandits.rules.phased import PhasedRule
+from fedbandits.rules.phased import Charge, PhasedRule
 from fedbandits.simulation.game import Game, Outcome
 from fedbandits.simulation.regret import RegretLedger
 from fedbandits.simulation.streams import Purpose, Streams
@@ -42,20 +45,29 @@ def _check_memory(game: Game) -> None:
 
 def play_logged(game: Game, rule: PhasedRule, replication: int) -> Server:
     """Play one replication and return its server, with the log of all messages."""
-    source = _ClientSource(game.played, game.streams(), replication)
-    server = Server(rule, run=f"replication {replication}", weights=source.weights)
+    return _play(game, rule, replication)[0]
+
+
+def _play(game: Game, rule: PhasedRule, replication: int) -> tuple[Server, _ClientSource]:
+    source = _ClientSource(game.played, game.streams(), replication, game.privacy)
+    server = Server(
+        rule, run=f"replication {replication}", weights=source.weights, privacy=game.privacy
+    )
     play(server, source.admit)
-    return server
+    return server, source
 
 
 class _ClientSource:
     """Makes the clients of a replication: each draws from a stream of its own."""
 
-    def __init__(self, problem: Problem, streams: Streams, replication: int) -> None:
+    def __init__(
+        self, problem: Problem, streams: Streams, replication: int, privacy: Privacy | None
+    ) -> None:
         self.problem = problem
         self.streams = streams
         self.replication = replication
-        self.admitted = 0
+        self.privacy = privacy
+        self.clients: list[Client] = []
         # The clients of a finite population depend on each other: they are drawn together.
         self.together = (
             None if problem.population is None else problem.sampler(streams.sources(replication))
@@ -69,8 +81,10 @@ class _ClientSource:
         )
 
     def admit(self, wanted: int) -> list[Client]:
-        first, self.admitted = self.admitted, self.admitted + wanted
-        return [self._client(number) for number in range(first, self.admitted)]
+        first = len(self.clients)
+        newcomers = [self._client(number) for number in range(first, first + wanted)]
+        self.clients.extend(newcomers)
+        return newcomers
 
     def _client(self, number: int) -> Client:
         rng = self.streams.open(Purpose.CLIENT, replication=self.replication, arm=number)
@@ -78,7 +92,16 @@ class _ClientSource:
         model = sampler.draw(1)
         named_by = model.rows if self.weights is not None else None
         name = str(number if named_by is None else int(named_by[0]))
-        return Client(name, _pull_of(self.problem, model, rng))
+        releases = self.streams.open(
+            Purpose.CLIENT_RELEASES, replication=self.replication, arm=number
+        )
+        return Client(
+            name,
+            _pull_of(self.problem, model, rng),
+            privacy=self.privacy,
+            noise=seeded_noise(releases),
+            rng=releases,
+        )
 
 
 def _pull_of(problem: Problem, model: LocalModels, rng: np.random.Generator) -> Pull:
@@ -95,7 +118,7 @@ def _pull_of(problem: Problem, model: LocalModels, rng: np.random.Generator) -> 
 
 
 def _play_one(game: Game, rule: PhasedRule, replication: int) -> Outcome:
-    server = play_logged(game, rule, replication)
+    server, source = _play(game, rule, replication)
     ledger = game.ledger(1)
     decision_slot = _account(server, ledger)
     decision = server.decision
@@ -113,6 +136,9 @@ def _play_one(game: Game, rule: PhasedRule, replication: int) -> Outcome:
                 or (not decided and decision is not None and decision.phase == rule.max_phases)
             ]
         ),
+        spent=np.array([decision is not None and decision.reason is Reason.BUDGET]),
+        uplink_bits=np.array([_uplink_bits(server)]),
+        clipped=np.array([float(sum(client.clipped for client in source.clients))]),
         exploration_curves=ledger.exploration_curves,
         communication_curves=ledger.communication_curves,
         trace=_trace(server) if game.trace else None,
@@ -138,6 +164,20 @@ def _account(server: Server, ledger: RegretLedger) -> int:
             if record.decision.final:
                 ledger.stay(row, np.array([record.decision.best]), clients=clients)
     return last
+
+
+def _uplink_bits(server: Server) -> float:
+    """Return the bits of all means that clients have sent, or of observations if they send them."""
+    if server.rule.charge is Charge.PHASE:
+        return float(sum(server.uplink_bits.values()))
+    if server.rule.charge is Charge.NOTHING:
+        return 0.0
+    clients, bits = 0, 0
+    for record in server.log:
+        if isinstance(record, PhaseOpened):
+            clients += len(record.admitted)
+            bits += clients * UNPROTECTED_BITS * sum(record.assignment.pulls) * record.complete
+    return float(bits)
 
 
 def _trace(server: Server) -> FloatArray:

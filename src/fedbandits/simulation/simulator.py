@@ -13,13 +13,15 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from fedbandits.errors import InputError, check_not_negative
+from fedbandits.privacy.policy import Privacy
+from fedbandits.privacy.protection import protected
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.problem import Problem
 from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import LONGEST_HORIZON, Beliefs, PhasedRule, Player
-from fedbandits.rules.variance_components import FEWEST_CLIENTS, check_min_clients
+from fedbandits.rules.variance_components import FEWEST_TO_ESTIMATE, check_min_clients
 from fedbandits.simulation.clients import ClientEvidence
 from fedbandits.simulation.cohorts import CohortEvidence
 from fedbandits.simulation.fidelities import DEFAULT_MAX_CLIENTS, Fidelity, choose_fidelity
@@ -145,6 +147,8 @@ class Variant:
         At so many clients admissions stop; 10⁹ by default in `cohorts`, 10⁶ otherwise.
     max_phases : int, optional
         After so many phases the best estimate is played on; unlimited by default.
+    privacy : Privacy, optional
+        How clients protect the means that they send; sent as they are by default.
     """
 
     label: str
@@ -155,6 +159,7 @@ class Variant:
     fidelity: str | None = None
     max_clients: int | None = None
     max_phases: int | None = None
+    privacy: Privacy | None = None
 
     def __post_init__(self) -> None:
         check_not_negative(self.communication_cost, "communication_cost")
@@ -229,7 +234,7 @@ def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | Slo
         spread=_told(assume.spread, problem.spread_proxy),
         population=problem.population,
         goal=problem.goal,
-        min_clients=FEWEST_CLIENTS if assume.min_clients is None else assume.min_clients,
+        min_clients=FEWEST_TO_ESTIMATE if assume.min_clients is None else assume.min_clients,
         weighted=isinstance(problem, Exact) and problem.weights is not None,
         # Of given clients nothing is known but the range of their means.
         bounded=isinstance(problem, Exact) and assume.spread != "estimate",
@@ -240,10 +245,16 @@ def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | Slo
         if most is None and horizon is None:
             most = DEFAULT_MAX_PHASES
         rule = replace(rule, max_clients=variant.max_clients, max_phases=most)
+        if assume.noise == assume.spread == ESTIMATE and not rule.needs_components:
+            raise InputError(
+                "assume.noise",
+                f'"estimate", and the radius "{rule.radius.rule}" does not use it; leave it out',
+            )
     else:
         _refuse_caps(variant)
+    rule = _protected(rule, variant.privacy)
     played = problem.at_server() if rule.player is Player.SERVER else problem
-    fidelity = choose_fidelity(variant.fidelity, played, rule)
+    fidelity = choose_fidelity(variant.fidelity, played, rule, variant.privacy)
     if isinstance(rule, SlotRule):
         return rule, fidelity
     if rule.max_clients is None:
@@ -261,8 +272,22 @@ def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | Slo
             f"{rule.max_clients:,} of {rule.population:,} clients, and they have weights: all of"
             " them must play; raise it",
         )
-    _check_first_phases(rule, variant.label)
+    _check_first_phases(rule, variant.label, variant.privacy)
     return rule, fidelity
+
+
+def _protected(rule: PhasedRule | SlotRule, privacy: Privacy | None) -> PhasedRule | SlotRule:
+    """Return a rule as its clients' privacy leaves it; refuse what has nothing to protect."""
+    if privacy is None:
+        return rule
+    if isinstance(rule, SlotRule):
+        raise InputError(
+            "privacy", "protects what clients send, and here nobody sends anything; leave it out"
+        )
+    try:
+        return protected(rule, privacy)
+    except InputError as error:
+        raise error.within("privacy") from None
 
 
 def _told(assumed: Told | None, true: float) -> float | None:
@@ -281,7 +306,7 @@ def _refuse_caps(variant: Variant) -> None:
 _CHECKED_PHASES = 64
 
 
-def _check_first_phases(rule: PhasedRule, label: str) -> None:
+def _check_first_phases(rule: PhasedRule, label: str, privacy: Privacy | None) -> None:
     """Refuse schedules that fail early on, and a horizon that is too short for one phase."""
     first = rule.pulls(1) * rule.n_arms
     if first > rule.slots:
@@ -293,6 +318,8 @@ def _check_first_phases(rule: PhasedRule, label: str) -> None:
     clients, capped, slots = 0, False, 0
     for phase in range(1, _CHECKED_PHASES + 1):
         # Two arms are the fewest that a phase plays.
+        if privacy is not None:
+            privacy.check_pulls(rule.pulls(phase), phase)
         slots += 2 * rule.pulls(phase)
         if slots > rule.slots or rule.ends_after(phase):
             break
@@ -385,6 +412,7 @@ def simulate_all(
             memory_limit=memory_limit // n_workers,
             trace=trace,
             breakpoints=breakpoints,
+            privacy=variant.privacy,
         )
         fidelities.append(fidelity)
         shared = max(math.ceil(replications / n_workers), _FEWEST_PER_TASK[fidelity])
@@ -447,6 +475,7 @@ def simulate(
     fidelity: str | None = None,
     max_clients: int | None = None,
     max_phases: int | None = None,
+    privacy: Privacy | None = None,
     **settings: Any,
 ) -> Simulation:
     """Simulate one algorithm on one problem; see `Variant` and `simulate_all`.
@@ -469,6 +498,7 @@ def simulate(
         fidelity=fidelity,
         max_clients=max_clients,
         max_phases=max_phases,
+        privacy=privacy,
     )
     return simulate_all([variant], horizon=horizon, **settings)[0]
 

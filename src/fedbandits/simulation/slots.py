@@ -79,6 +79,9 @@ def play_slots(game: Game, replications: IntArray) -> Outcome:
         decision_slot=undecided,
         winner=undecided,
         capped=np.zeros(n, dtype=np.bool_),
+        spent=np.zeros(n, dtype=np.bool_),
+        uplink_bits=np.zeros(n),
+        clipped=np.zeros(n),
         exploration_curves=curves,
         communication_curves=np.zeros_like(curves),
     )

@@ -56,6 +56,10 @@ class Purpose(IntEnum):
     """All that one client draws, by replication and client (`pulls`)."""
     SLOTS = 6
     """Observations slot by slot, by block and block of slots (`ucb1`, `local-ucb`)."""
+    RELEASES = 7
+    """What protects clients' means, by replication, phase and arm (`clients`)."""
+    CLIENT_RELEASES = 8
+    """What protects one client's means, by replication and client (`pulls`)."""
 
 
 class Streams:

@@ -1,0 +1,206 @@
+"""What a client has sent, kept by the client: its memory after a crash, and its audit.
+
+An entry is in the outbox before the update leaves. A phase that was played is answered from it,
+with the very same values: noise is never drawn twice for one release, since the average of two
+draws would be less noisy than either.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from fedbandits.errors import InputError
+from fedbandits.privacy.accounting import Spending
+from fedbandits.privacy.mechanisms import Mechanism, Noised, Rounded
+from fedbandits.protocol.messages import Header, Release, Update
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One update that left a client, or was about to.
+
+    Parameters
+    ----------
+    update : Update
+        All of what was sent.
+    release : Release
+        How it was protected.
+    means : tuple of float
+        The means as the server reads them.
+    clipped : int
+        Observations that were clipped to the range; known to the client even where not sent.
+    spent : Spending
+        Of the privacy budget, by this release.
+    total : Spending
+        By all releases so far, at the policy's level.
+    budget : str
+        Total and budget in words.
+    at : str
+        When, where the outbox has a clock.
+    """
+
+    update: Update
+    release: Release
+    means: tuple[float, ...]
+    clipped: int
+    spent: Spending
+    total: Spending
+    budget: str
+    at: str = ""
+
+
+class Outbox(Protocol):
+    """An append-only sequence of entries."""
+
+    def append(self, entry: Entry) -> None:
+        """Add an entry; when this returns it is as safe as the outbox can make it."""
+        ...
+
+    def __iter__(self) -> Iterator[Entry]: ...
+
+
+class AuditFile:
+    """An outbox in a file: a line of JSON an update, on disk before the update leaves.
+
+    A last line that a crash has cut short was never sent: it is dropped, and what follows is
+    written in its place.
+
+    Parameters
+    ----------
+    path : path
+        Of the file; made if it is not there, in a folder that is.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._entries = read_audit(self.path) if self.path.exists() else []
+        self._length = sum(len(_line(entry)) for entry in self._entries)
+
+    def append(self, entry: Entry) -> None:
+        """Add an entry and wait until it is on disk."""
+        entry = replace(entry, at=datetime.now(UTC).isoformat(timespec="seconds"))
+        line = _line(entry)
+        try:
+            with self.path.open("r+b" if self.path.exists() else "xb") as file:
+                file.truncate(self._length)
+                file.seek(self._length)
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise InputError(
+                str(self.path),
+                f"cannot be written: {error.strerror}; nothing was sent, since it could not be"
+                " recorded",
+            ) from None
+        self._length += len(line)
+        self._entries.append(entry)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
+
+
+def read_audit(path: str | Path) -> list[Entry]:
+    """Return the entries of an audit file; refuse one that is none, or was tampered with.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read; the message names the line.
+    """
+    path = Path(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
+    entries = []
+    lines = content.split(b"\n")
+    # What follows the last end of a line was cut short by a crash, and never sent.
+    for number, line in enumerate(lines[:-1], start=1):
+        try:
+            entries.append(_entry(json.loads(line)))
+        except (ValueError, KeyError, TypeError) as error:
+            reason = error.problem if isinstance(error, InputError) else type(error).__name__
+            raise InputError(
+                f"{path}, line {number}",
+                f"is not an entry of an audit file ({reason}); restore the file, since what was"
+                " released and spent is known from it alone",
+            ) from None
+    return entries
+
+
+def _line(entry: Entry) -> bytes:
+    update, mechanism = entry.update, entry.release.mechanism
+    said: dict[str, Any] = {
+        "format": FORMAT,
+        "at": entry.at,
+        **asdict(update.header),
+        "phase": update.phase,
+        "client": update.client,
+        "counts": update.counts,
+        "means": entry.means,
+        "sent_packed": update.packed.hex() if mechanism is not None else None,
+        "squares": update.squares,
+        "clipped": entry.clipped,
+        "clipped_sent": update.clipped,
+        "protection": None if mechanism is None else _described(mechanism),
+        "spent": asdict(entry.spent),
+        "spent_in_total": asdict(entry.total),
+        "budget": entry.budget,
+    }
+    return json.dumps(said, ensure_ascii=False).encode() + b"\n"
+
+
+def _described(mechanism: Mechanism) -> dict[str, Any]:
+    return {"kind": type(mechanism).__name__.lower(), **asdict(mechanism)}
+
+
+def _mechanism(said: dict[str, Any] | None) -> Mechanism | None:
+    if said is None:
+        return None
+    values = {name: value for name, value in said.items() if name != "kind"}
+    return Rounded(**values) if said["kind"] == "rounded" else Noised(**values)
+
+
+def _spending(said: dict[str, Any]) -> Spending:
+    return Spending(
+        gaussian_rho=said["gaussian_rho"],
+        laplaces=tuple((epsilon, times) for epsilon, times in said["laplaces"]),
+    )
+
+
+def _entry(said: dict[str, Any]) -> Entry:
+    if said["format"] != FORMAT:
+        raise InputError("format", f"format {said['format']}, and this version reads {FORMAT}")
+    mechanism = _mechanism(said["protection"])
+    squares = said["squares"]
+    update = Update(
+        header=Header(
+            run=said["run"], epoch=said["epoch"], arms=said["arms"], version=said["version"]
+        ),
+        phase=said["phase"],
+        client=said["client"],
+        counts=tuple(said["counts"]),
+        means=tuple(said["means"]) if mechanism is None else (),
+        packed=b"" if mechanism is None else bytes.fromhex(said["sent_packed"]),
+        squares=None if squares is None else tuple(squares),
+        clipped=said["clipped_sent"],
+    )
+    return Entry(
+        update=update,
+        release=Release(squares=squares is not None, mechanism=mechanism),
+        means=tuple(said["means"]),
+        clipped=said["clipped"],
+        spent=_spending(said["spent"]),
+        total=_spending(said["spent_in_total"]),
+        budget=said["budget"],
+        at=said["at"],
+    )
