@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fedbandits.experiments.results import Results
     from fedbandits.loopback import play
     from fedbandits.planning.plan import Plan, plan
+    from fedbandits.privacy.policy import Privacy, Quantize
     from fedbandits.problems import (
         Approximate,
         Bernoulli,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
         best_arm,
         gap,
     )
-    from fedbandits.protocol import Client, Server
+    from fedbandits.protocol import AuditFile, Client, Server
     from fedbandits.rules.algorithms import (
         ALGORITHMS,
         AuthorsBaseline,
@@ -69,6 +70,7 @@ _HOMES = {
     "fedbandits.experiments.results": ("Results",),
     "fedbandits.loopback": ("play",),
     "fedbandits.planning.plan": ("Plan", "plan"),
+    "fedbandits.privacy.policy": ("Privacy", "Quantize"),
     "fedbandits.problems": (
         "Approximate",
         "Bernoulli",
@@ -83,7 +85,7 @@ _HOMES = {
         "best_arm",
         "gap",
     ),
-    "fedbandits.protocol": ("Client", "Server"),
+    "fedbandits.protocol": ("AuditFile", "Client", "Server"),
     "fedbandits.rules.algorithms": (
         "ALGORITHMS",
         "AuthorsBaseline",
@@ -114,6 +116,7 @@ __all__ = [
     "ALGORITHMS",
     "Approximate",
     "Assume",
+    "AuditFile",
     "AuthorsBaseline",
     "Beliefs",
     "Bernoulli",
@@ -140,7 +143,9 @@ __all__ = [
     "PairwiseRadius",
     "PaperRadius",
     "Plan",
+    "Privacy",
     "ProtocolError",
+    "Quantize",
     "Results",
     "Schedule",
     "Server",

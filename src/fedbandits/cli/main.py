@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from fedbandits.cli.audit import audit
 from fedbandits.cli.data import app as data_app
 from fedbandits.cli.interrupt import RunInterruptedError, interruptible
 from fedbandits.cli.plan import plan
@@ -36,6 +37,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+app.command()(audit)
 app.command()(plan)
 app.command()(reproduce)
 app.add_typer(data_app)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, create_model
 
 from fedbandits.errors import InputError, nearest
+from fedbandits.privacy.policy import Quantize
 from fedbandits.rules.levels import Level, LevelLike, as_level
 from fedbandits.rules.radii import RADII, PaperRadius, Radius
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
@@ -106,6 +107,19 @@ def pair_from(value: object) -> tuple[float, float]:
     raise InputError("", f"{value!r} is not a list of two numbers such as [0, 1]")
 
 
+def quantize_from(table: object) -> Quantize:
+    """Return how means are rounded, from a table.
+
+    Examples
+    --------
+    >>> quantize_from({"bits": 4})
+    Quantize(bits=4, rounding='stochastic', widening='exact')
+    """
+    if not isinstance(table, Mapping):
+        raise InputError("", f"{table!r} is not a table such as {{ bits = 8 }}")
+    return construct(Quantize, table, "")
+
+
 _FROM_FILES: dict[Any, Callable[[Any], Any]] = {
     ScheduleLike: as_schedule,
     Radius: radius_from,
@@ -114,6 +128,7 @@ _FROM_FILES: dict[Any, Callable[[Any], Any]] = {
     LevelLike | None: level_from,
     Told | None: lambda value: as_told(value, ""),
     tuple[float, float]: pair_from,
+    Quantize | None: quantize_from,
 }
 """How a field of a type is read where it is not a plain number, word or list."""
 

@@ -7,6 +7,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from fedbandits.experiments.construct import parameters_of
+from fedbandits.privacy.policy import Privacy
 from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.cognitive_radio import CognitiveRadio
 from fedbandits.problems.exact import Exact
@@ -127,6 +128,24 @@ def _describe_variant(variant: Variant, problem: str | None) -> dict[str, Any]:
         value = getattr(variant, name)
         if value is not None:
             table[name] = value
+    if variant.privacy is not None:
+        table["privacy"] = describe_privacy(variant.privacy)
+    return table
+
+
+def describe_privacy(privacy: Privacy) -> dict[str, Any]:
+    """Return the table of a privacy policy.
+
+    Examples
+    --------
+    >>> describe_privacy(Privacy(range=(0, 1), noise="laplace", epsilon=1.0))
+    {'range': [0.0, 1.0], 'noise': 'laplace', 'epsilon': 1.0, 'level': 'event', 'min_pulls': 10}
+    """
+    table = {name: value for name, value in parameters_of(privacy).items() if value is not None}
+    table["range"] = list(privacy.range)
+    if privacy.quantize is not None:
+        table["quantize"] = parameters_of(privacy.quantize)
+        del table["level"]  # rounding alone protects at none
     return table
 
 

@@ -8,8 +8,10 @@ from fedbandits.errors import InputError
 from fedbandits.experiments.guarantees import guarantee
 from fedbandits.experiments.results import Results
 from fedbandits.problems.problem import Problem
+from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.simulation.assumptions import doubts
+from fedbandits.simulation.private_games import privacy_doubts
 from fedbandits.simulation.simulator import (
     DEFAULT_MEMORY_LIMIT,
     Progress,
@@ -89,16 +91,21 @@ class Experiment:
         """Return the fidelity of every variant, or say what is wrong, without simulating."""
         return [fidelity.value for _, fidelity in build_rules(self.variants, self.horizon)]
 
+    def rules(self) -> list[PhasedRule | SlotRule]:
+        """Return what decides in every variant."""
+        return [rule for rule, _ in build_rules(self.variants, self.horizon)]
+
     def guarantees(self) -> list[str]:
         """Return what the rule of every variant promises, in words."""
-        return [guarantee(rule) for rule, _ in build_rules(self.variants, self.horizon)]
+        return [guarantee(rule) for rule in self.rules()]
 
     def doubts(self) -> list[list[str]]:
         """Return for every variant which assumptions of its guarantee the problem does not keep."""
-        rules = build_rules(self.variants, self.horizon)
         return [
-            doubts(variant.problem, rule) if isinstance(rule, PhasedRule) else []
-            for variant, (rule, _) in zip(self.variants, rules, strict=True)
+            doubts(variant.problem, rule) + _privacy_doubts(variant)
+            if isinstance(rule, PhasedRule)
+            else []
+            for variant, rule in zip(self.variants, self.rules(), strict=True)
         ]
 
     def run(
@@ -120,3 +127,7 @@ class Experiment:
             progress=progress,
         )
         return Results(experiment=self, simulations=tuple(simulations))
+
+
+def _privacy_doubts(variant: Variant) -> list[str]:
+    return [] if variant.privacy is None else privacy_doubts(variant.problem, variant.privacy)

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from fedbandits.errors import InputError, check_not_negative, nearest
 from fedbandits.experiments.construct import StrictTable, construct, input_error, keys_of
 from fedbandits.experiments.experiment import Experiment
+from fedbandits.privacy.policy import Privacy
 from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.cognitive_radio import Channel, CognitiveRadio, Listener, Transmitter
 from fedbandits.problems.exact import Exact
@@ -63,6 +64,7 @@ class _Variant(StrictTable):
     fidelity: str | None = None
     max_clients: int | None = None
     max_phases: int | None = None
+    privacy: dict[str, Any] | None = None
 
 
 class _ApproximateTable(StrictTable):
@@ -195,6 +197,7 @@ def _variant(table: Mapping[str, Any], problems: dict[str, Problem], cost: float
         fidelity=common.fidelity,
         max_clients=common.max_clients,
         max_phases=common.max_phases,
+        privacy=None if common.privacy is None else construct(Privacy, common.privacy, "privacy"),
     )
 
 

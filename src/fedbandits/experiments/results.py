@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedbandits.experiments.describe import describe_experiment, versions
+from fedbandits.experiments.protection import protection_of, uplink_of
 from fedbandits.experiments.tables import (
     Table,
     curves_table,
@@ -42,9 +43,16 @@ class Results:
             "versions": versions(),
             "spec": describe_experiment(self.experiment),
             "variants": [
-                {**summarise(simulation), "guarantee": promised, "doubts": doubts}
-                for simulation, promised, doubts in zip(
+                {
+                    **summarise(simulation),
+                    "uplink_bits": uplink_of(simulation),
+                    "privacy": protection_of(simulation, rule),
+                    "guarantee": promised,
+                    "doubts": doubts,
+                }
+                for simulation, rule, promised, doubts in zip(
                     self.simulations,
+                    self.experiment.rules(),
                     self.experiment.guarantees(),
                     self.experiment.doubts(),
                     strict=True,

@@ -20,6 +20,7 @@ from fedbandits.experiments.report.glossary import WORDS
 from fedbandits.experiments.report.markup import definitions
 from fedbandits.experiments.report.opening import opening
 from fedbandits.experiments.report.problem_sections import problem_sections
+from fedbandits.experiments.report.protection_section import protection_section
 from fedbandits.experiments.report.results_table import results_table
 from fedbandits.experiments.report.shell import html_page, live_figure
 from fedbandits.experiments.results import Results
@@ -77,6 +78,7 @@ versions give the same numbers.</p>
             ("Regret over time", regret),
             ("Results", results_table(variants, colour_of)),
             ("What each variant promises", promises(variants)),
+            ("What leaves a client", protection_section(variants)),
             ("How to read this", definitions(WORDS)),
             (
                 "The problem" if len(games) == 1 else "The problems",

@@ -1,0 +1,103 @@
+"""The command ``audit``: what a client has sent, and what it has spent."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from fedbandits.protocol import Entry
+
+MOST_ARMS_SHOWN = 6
+"""So many means of an update fit into a line of the table."""
+
+
+def audit(
+    file: Annotated[Path, typer.Argument(help="A client's audit file.", metavar="FILE")],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the entries as JSON, and nothing else.")
+    ] = False,
+) -> None:
+    """Show everything that a client has sent, and the privacy budget it has spent."""
+    from rich.console import Console  # noqa: PLC0415 - after --help
+
+    from fedbandits.protocol import read_audit  # noqa: PLC0415 - after --help
+
+    entries = read_audit(file)
+    if as_json:
+        typer.echo(json.dumps([_plain(entry) for entry in entries], indent=2, allow_nan=False))
+        return
+    if not entries:
+        typer.echo(f"{file}: nothing was sent")
+        return
+    console = Console()
+    if not console.is_terminal:
+        console.width = 140
+    console.print(audit_table(entries))
+    for line in audit_words(entries):
+        typer.echo(line)
+
+
+def audit_table(entries: list[Entry]) -> Any:
+    """Return a row for every update that left the client."""
+    from rich.table import Table  # noqa: PLC0415 - after --help
+    from rich.text import Text  # noqa: PLC0415 - after --help
+
+    table = Table(title=Text(f"client {entries[-1].update.client}"), title_justify="left")
+    for heading in ("sent at", "run", "phase"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("pulls", "clipped", "bits"):
+        table.add_column(heading, justify="right")
+    table.add_column("means, as they were sent", overflow="fold")
+    for entry in entries:
+        update = entry.update
+        pulled = [mean for mean, n in zip(entry.means, update.counts, strict=True) if n]
+        shown = ", ".join(f"{mean:.4g}" for mean in pulled[:MOST_ARMS_SHOWN])
+        more = len(pulled) - MOST_ARMS_SHOWN
+        table.add_row(
+            entry.at,
+            Text(update.header.run),
+            str(update.phase),
+            f"{sum(update.counts):,}",
+            f"{entry.clipped:,}",
+            f"{_bits(entry):,}",
+            shown + (f" and {more} more" if more > 0 else ""),
+        )
+    return table
+
+
+def audit_words(entries: list[Entry]) -> list[str]:
+    """Return what all entries come to, in sentences."""
+    pulls = sum(sum(entry.update.counts) for entry in entries)
+    clipped = sum(entry.clipped for entry in entries)
+    bits = sum(_bits(entry) for entry in entries)
+    last = entries[-1]
+    lines = [
+        f"{len(entries):,} updates about {pulls:,} observations, {bits:,} bits of means; no"
+        " observation left the client."
+    ]
+    if clipped:
+        lines.append(
+            f"{clipped:,} observations lay outside the declared range and were clipped to it."
+        )
+    lines.append(
+        f"Privacy: {last.budget}."
+        if last.budget
+        else "Privacy: the client has no policy; means were sent as the server asked."
+    )
+    return lines
+
+
+def _bits(entry: Entry) -> int:
+    sent = sum(count > 0 for count in entry.update.counts)
+    return 8 * len(entry.update.packed) or 64 * sent
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    said = asdict(entry)
+    said["update"]["packed"] = entry.update.packed.hex()
+    return said

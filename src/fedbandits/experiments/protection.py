@@ -1,0 +1,82 @@
+"""What left the clients of a variant: how it was protected, what it spent, how much it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedbandits.experiments.tables import quantity
+from fedbandits.privacy.policy import Privacy
+from fedbandits.problems.clipping import clipping
+from fedbandits.rules.indices import SlotRule
+from fedbandits.rules.phased import PhasedRule
+from fedbandits.simulation.private_games import spent_at_most
+from fedbandits.simulation.simulator import Simulation
+
+
+def uplink_of(simulation: Simulation) -> dict[str, dict[str, float | None]]:
+    """Return the bits of means that clients have sent: in total, and divided by the clients."""
+    outcome = simulation.outcome
+    return {
+        "total": quantity(outcome.uplink_bits),
+        "per_client": quantity(outcome.uplink_bits / np.maximum(outcome.clients, 1)),
+    }
+
+
+def protection_of(simulation: Simulation, rule: PhasedRule | SlotRule) -> dict[str, Any] | None:
+    """Return what summary.json says of a variant's privacy; None where nothing is protected.
+
+    Parameters
+    ----------
+    simulation : Simulation
+        What came out.
+    rule : PhasedRule or SlotRule
+        What decided.
+    """
+    privacy, outcome = simulation.variant.privacy, simulation.outcome
+    if privacy is None or isinstance(rule, SlotRule):
+        return None
+    spent = spent_at_most(rule, privacy, int(outcome.phases.max()))
+    epsilon = spent.epsilon(privacy.delta)
+    return {
+        "words": protection_words(privacy),
+        "level": None if privacy.noise is None else privacy.level,
+        "rho": None if privacy.noise is None else spent.rho,
+        "epsilon": epsilon if privacy.noise is not None and np.isfinite(epsilon) else None,
+        "delta": privacy.delta,
+        "spent": privacy.in_words(spent),
+        "budget_spent_rate": float(outcome.spent.mean()),
+        "clipped": quantity(outcome.clipped),
+        "clipped_share": float(clipping(simulation.variant.problem, *privacy.range).shares.max()),
+    }
+
+
+def protection_words(privacy: Privacy) -> str:
+    """Return a policy in a few words.
+
+    Examples
+    --------
+    >>> protection_words(Privacy(range=(0, 1), noise="laplace", epsilon=1.0))
+    'laplace noise for epsilon = 1, event level, means in [0, 1]'
+    """
+    low, high = privacy.range
+    within = f"means in [{low:g}, {high:g}]"
+    quantize = privacy.quantize
+    if quantize is not None:
+        bits = "bits by the radius" if quantize.bits == "radius" else f"{quantize.bits} bits"
+        widened = ", widened as in the paper" if quantize.widening == "paper" else ""
+        return f"{quantize.rounding} rounding to {bits}{widened}, {within}"
+    parts = [
+        f"{name} = {value:g}"
+        for name, value in (
+            ("scale", privacy.scale),
+            ("epsilon", privacy.epsilon),
+            ("delta", privacy.delta),
+            ("rho", privacy.rho),
+            ("observations", privacy.observations),
+            ("releases", privacy.releases),
+        )
+        if value is not None
+    ]
+    return f"{privacy.noise} noise for {', '.join(parts)}, {privacy.level} level, {within}"
