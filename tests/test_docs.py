@@ -10,6 +10,7 @@ import re
 import tomllib
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,14 @@ def test_the_reference_has_every_key_and_its_default(heading: str, table: Any) -
             assert default.startswith("required")
         elif isinstance(field.default, int | float):
             assert float(default) == field.default
+
+
+def test_the_page_on_privacy_has_every_key_and_its_default() -> None:
+    described = rows(section(text_of("privacy.md"), "The keys"))
+    known = {field.name: field for cls in (fb.Privacy, fb.Quantize) for field in fields(cls)}
+    assert set(described) == set(known)
+    for name in ("level", "min_pulls", "bits", "rounding", "widening"):
+        assert described[name][-1].strip('`"') == str(known[name].default)
 
 
 def test_the_reference_has_every_algorithm_with_its_keys() -> None:

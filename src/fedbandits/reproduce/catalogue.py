@@ -107,6 +107,7 @@ MOVIELENS = "movielens"
 THEORY = "theory"
 SCALING = "scaling"
 RULES = "rules"
+PRIVACY = "privacy"
 CLAIMS = "claims"
 PARTS = (
     *("fig3", "fig4", "fig5", "fig6"),
@@ -116,6 +117,7 @@ PARTS = (
     THEORY,
     SCALING,
     RULES,
+    PRIVACY,
     CLAIMS,
 )
 """Everything that is reproduced, in the order of the paper; what takes longest comes last."""

@@ -18,6 +18,7 @@ from fedbandits.reproduce.catalogue import (
     MISRANKING,
     MOVIELENS,
     PARTS,
+    PRIVACY,
     RULES,
     SCALING,
     THEORY,
@@ -28,6 +29,8 @@ from fedbandits.reproduce.drawn import Drawn
 from fedbandits.reproduce.evidence import ABOUT_EQUAL, FEWEST_GAMES
 from fedbandits.reproduce.misranking import CAPTION as MISRANKING_CAPTION
 from fedbandits.reproduce.misranking import misranking_page_figure
+from fedbandits.reproduce.privacy_costs import CAPTION as PRIVACY_CAPTION
+from fedbandits.reproduce.privacy_costs import privacy_costs_html
 from fedbandits.reproduce.real_data import real_data_section
 from fedbandits.reproduce.rule_costs import CAPTION as RULES_CAPTION
 from fedbandits.reproduce.rule_costs import rule_costs_html
@@ -59,6 +62,7 @@ def reproduction_page(
     theory: Mapping[str, Rows] | None,
     scaling: Drawn | None,
     rules: Drawn | None,
+    privacy: Drawn | None,
     claims: Mapping[str, Any] | None,
 ) -> str:
     """Return the page.
@@ -79,6 +83,8 @@ def reproduction_page(
         Regret against the horizon.
     rules : Drawn, optional
         What each rule costs.
+    privacy : Drawn, optional
+        What protecting the clients' means costs.
     claims : mapping, optional
         What the paper says and the verdicts, from `fedbandits.reproduce.claims.judge`.
     """
@@ -107,13 +113,15 @@ def reproduction_page(
         sections[SCALING] = ("Tables 2 and 3: how regret grows with the horizon", shown)
     if rules is not None:
         alt = "Bars of total regret for every rule, on four games."
-        shown = (
-            f'<figure>\n<img src="{data_uri(rules.image)}" alt="{alt}">\n'
-            f"<figcaption>{escape(RULES_CAPTION)}</figcaption>\n</figure>"
-        )
         sections[RULES] = (
             "Sharper than the paper: what each rule costs",
-            f"{rule_costs_html(rules.table)}\n{shown}",
+            f"{rule_costs_html(rules.table)}\n{_still_figure(rules, alt, RULES_CAPTION)}",
+        )
+    if privacy is not None:
+        alt = "Total regret against epsilon, against bits of a mean, and over log T against T."
+        sections[PRIVACY] = (
+            "Better privacy protection: what it costs",
+            f"{_still_figure(privacy, alt, PRIVACY_CAPTION)}\n{privacy_costs_html(privacy.table)}",
         )
     if claims is not None:
         heading = "What the paper says, and what was measured"
@@ -129,6 +137,14 @@ def reproduction_page(
         ],
         figures=live,
         contents=True,
+    )
+
+
+def _still_figure(drawn: Drawn, alt: str, caption: str) -> str:
+    """Return a figure that is an image alone."""
+    return (
+        f'<figure>\n<img src="{data_uri(drawn.image)}" alt="{alt}">\n'
+        f"<figcaption>{with_subscripts(caption)}</figcaption>\n</figure>"
     )
 
 

@@ -19,6 +19,7 @@ from fedbandits.reproduce.catalogue import (
     MISRANKING,
     MOVIELENS,
     PARTS,
+    PRIVACY,
     RULES,
     SCALING,
     THEORY,
@@ -37,6 +38,12 @@ from fedbandits.reproduce.misranking import (
     misranking_table,
 )
 from fedbandits.reproduce.page import reproduction_page
+from fedbandits.reproduce.privacy_costs import (
+    privacy_costs_figure,
+    privacy_costs_fingerprint,
+    privacy_costs_replications,
+    privacy_costs_table,
+)
 from fedbandits.reproduce.real_data import (
     can_be_drawn,
     order_figure,
@@ -89,8 +96,8 @@ def reproduce_paper(
     Parameters
     ----------
     keys : list of str
-        "fig3" to "fig8", "movielens", "theory", "scaling", "rules" and "claims"; all of them
-        when empty.
+        "fig3" to "fig8", "movielens", "theory", "scaling", "rules", "privacy" and "claims"; all
+        of them when empty.
     directory : Path
         Where the page and a folder for every experiment go.
     replications : int, optional
@@ -157,6 +164,7 @@ def reproduce_paper(
         theory=found.get(THEORY),
         scaling=drawn.get(SCALING),
         rules=drawn.get(RULES),
+        privacy=drawn.get(PRIVACY),
         claims=found.get(CLAIMS),
     )
     with open_output(directory) as staging:
@@ -243,6 +251,13 @@ def _ways(workers: int | None) -> dict[str, _Way]:
                 games=games, workers=workers, progress=progress
             ),
             replications=rule_costs_replications,
+        ),
+        PRIVACY: _Way(
+            made_from=privacy_costs_fingerprint,
+            make=lambda games, progress: privacy_costs_table(
+                games=games, workers=workers, progress=progress
+            ),
+            replications=privacy_costs_replications,
         ),
         CLAIMS: _Way(
             made_from=claims_fingerprint,
@@ -350,6 +365,7 @@ _DRAWN: dict[str, tuple[Callable[[Table], Figure], str]] = {
     MISRANKING: (misranking_figure, "misranking"),
     SCALING: (scaling_figure, "scaling"),
     RULES: (rule_costs_figure, "rules"),
+    PRIVACY: (privacy_costs_figure, "privacy"),
 }
 """How the tables are drawn that are figures, and what the files are called."""
 
