@@ -9,15 +9,7 @@ from typing import Any
 from fedbandits.experiments.report.markup import scrolling
 from fedbandits.experiments.wording import mean_and_error, share
 
-_HEADINGS = (
-    "variant",
-    "protection",
-    "spent at most",
-    "bits a client",
-    "bits in total",
-    "budget ended it",
-    "clipped",
-)
+_HEADINGS = ("bits a client", "bits in total", "budget ended it", "clipped")
 
 
 def protection_section(variants: Sequence[Mapping[str, Any]]) -> str:
@@ -30,10 +22,11 @@ def protection_section(variants: Sequence[Mapping[str, Any]]) -> str:
     """
     headings = "".join(f'<th scope="col">{heading}</th>' for heading in _HEADINGS)
     rows = "\n".join(_row(variant) for variant in variants)
-    table = f"""<table>
+    table = f"""<table class="plain">
 <caption>Uplink: the bits of all means that clients send, without what carries them. A mean that is
 sent as it is, or with noise, takes 64.</caption>
-<thead><tr>{headings}</tr></thead>
+<thead><tr><th scope="col">variant <small>protection</small></th>{headings}
+<th scope="col" class="words">spent at most</th></tr></thead>
 <tbody>
 {rows}
 </tbody>
@@ -49,16 +42,13 @@ that a client has</em> at user level.</p>
 def _row(variant: Mapping[str, Any]) -> str:
     uplink, privacy = variant["uplink_bits"], variant["privacy"]
     bits = [mean_and_error(uplink[key])[0] for key in ("per_client", "total")]
-    if privacy is None:
-        said = ["none", "–", *bits, "–", "–"]
-    else:
+    protection, rest, spent = "none", ["–", "–"], "–"
+    if privacy is not None:
         clipped = mean_and_error(privacy["clipped"])[0] if privacy["clipped_share"] > 0 else "none"
-        said = [
-            privacy["words"],
-            privacy["spent"],
-            *bits,
-            share(privacy["budget_spent_rate"]),
-            clipped,
-        ]
-    cells = "".join(f"<td>{escape(cell)}</td>" for cell in said)
-    return f'<tr><th scope="row">{escape(variant["label"])}</th>{cells}</tr>'
+        protection, spent = privacy["words"], privacy["spent"]
+        rest = [share(privacy["budget_spent_rate"]), clipped]
+    cells = "".join(f"<td>{escape(cell)}</td>" for cell in (*bits, *rest))
+    return (
+        f'<tr><th scope="row">{escape(variant["label"])} <small>{escape(protection)}</small></th>'
+        f'{cells}<td class="words">{escape(spent)}</td></tr>'
+    )
