@@ -92,7 +92,7 @@ class Quantize:
         if self.bits == "radius":
             return
         if isinstance(self.bits, str):
-            raise InputError("bits", f'{self.bits!r} is not a number of bits or "radius"')
+            raise InputError("bits", f'{self.bits!r} is not a number such as 8, or "radius"')
         check_number(self.bits, "bits", whole=True)
         check_bits(self.bits)
         if self.widening == "paper":
@@ -160,7 +160,7 @@ class Privacy:
         check_word(self.level, PrivacyLevel, "level")
         check_number(self.min_pulls, "min_pulls", whole=True)
         if self.min_pulls < 1:
-            raise InputError("min_pulls", f"{self.min_pulls} is below 1; a mean is of some pulls")
+            raise InputError("min_pulls", f"{self.min_pulls} is below 1; give one such as 10")
         if (self.quantize is None) == (self.noise is None):
             raise InputError(
                 "noise",
@@ -179,14 +179,22 @@ class Privacy:
             if getattr(self, name) is not None:
                 raise InputError(
                     name,
-                    "goes with noise; rounding alone is no differential privacy and has no budget",
+                    "goes with noise; rounding alone is no differential privacy and has no budget:"
+                    " leave it out, or give noise in place of quantize",
                 )
         if self.level != "event":
-            raise InputError("level", "goes with noise; rounding alone protects at no level")
+            raise InputError(
+                "level", "goes with noise; rounding alone protects at none: leave it out"
+            )
 
     def _check_level(self) -> None:
         for name, level, what in (
-            ("observations", "person", "so say how many observations a person has at most"),
+            (
+                "observations",
+                "person",
+                "all observations of a person are protected together, so say how many there are at"
+                " most",
+            ),
             (
                 "releases",
                 "user",
@@ -197,13 +205,15 @@ class Privacy:
             value = getattr(self, name)
             if self.level != level:
                 if value is not None:
-                    raise InputError(name, f'goes with level = "{level}", and it is "{self.level}"')
+                    raise InputError(
+                        name, f'goes with level = "{level}", and it is "{self.level}"; leave it out'
+                    )
                 continue
             if value is None:
                 raise InputError(name, f'is missing; at level "{level}" {what}')
             check_number(value, name, whole=True)
             if value < 1:
-                raise InputError(name, f"{value} is below 1")
+                raise InputError(name, f"{value} is below 1; give how many at most")
 
     def _check_budget(self) -> None:
         if self.epsilon is not None:
@@ -217,7 +227,7 @@ class Privacy:
             if value is not None:
                 check_number(value, name)
                 if not 0 < value < math.inf:
-                    raise InputError(name, f"{value!r} is not a positive number")
+                    raise InputError(name, f"{value!r} is not a positive number such as 0.1")
         if self.epsilon is not None and self.rho is not None:
             raise InputError("rho", "and epsilon are two budgets; give one of them")
         if self.epsilon is None and self.rho is None and self.scale is None:
