@@ -241,7 +241,7 @@ class Client:
         fewest = min(pulls, default=0)
         if fewest < policy.min_pulls:
             raise refused(Refused.FEW_PULLS, f"{fewest} pulls, and min_pulls is {policy.min_pulls}")
-        if not _protects(policy, assignment.release, fewest, len(pulls)):
+        if not _protects(policy, assignment.release, fewest, len(assignment.pulls)):
             raise refused(Refused.POLICY, f"{assignment.release}, and the policy is {policy}")
         if not isinstance(mechanism, Noised):
             return Spending()

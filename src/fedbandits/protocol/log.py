@@ -25,6 +25,7 @@ class Rejection(Enum):
     COUNTS = "counts that were not assigned"
     NOT_FINITE = "a mean that is no finite number of reasonable size, or a square that is none"
     PACKED = "means that are not packed as assigned"
+    RANGE = "a mean outside the range that the rule takes all outcomes to lie in"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
