@@ -16,7 +16,7 @@ from fedbandits.experiments.files import read_experiment
 from fedbandits.loopback import play
 from fedbandits.planning.question import Question, with_means
 from fedbandits.protocol import Client, Server, answer_of
-from fedbandits.rules.levels import as_level
+from fedbandits.rules.levels import SMALLEST_LEVEL, as_level
 from fedbandits.rules.phased import Beliefs
 
 # Wrong types -------------------------------------------------------------------------------------
@@ -64,6 +64,8 @@ WRONG: list[tuple[Callable[[], object], str, str]] = [
     (lambda: fed2(radius=fb.PaperRadius), "radius", "is not a radius such as"),
     (lambda: fed2(weights=["equal"]), "weights", "is not known"),
     (lambda: fed1(epsilon="x"), "epsilon", "'x' is not a number"),
+    (lambda: fed1(weights="some"), "weights", "is not known"),
+    (lambda: fed1(target="all"), "target", "is not known"),
     (lambda: fed1(radius=5), "radius", "5 is not a radius"),
     (lambda: fed1(clients="x"), "clients", "'x' is not a whole number"),
     (lambda: fed1(clients=2.5), "clients", "2.5 is not a whole number"),
@@ -169,6 +171,46 @@ def test_a_level_names_the_key_that_it_stands_under() -> None:
 def test_a_level_that_is_none_for_the_horizon_says_which() -> None:
     with pytest.raises(InputError, match=r'^radius\.delta: "9/T" for T = 5 is no error'):
         fed2(radius=fb.CertifiedRadius(delta="9/T")).rule(beliefs(horizon=5))
+
+
+def test_a_level_names_its_key_where_the_horizon_divides_by_zero() -> None:
+    tables = file_with(
+        algorithm="fed2-ucb", admissions=2, delta="1/(T-1000)", radius={"rule": "certified"}
+    )
+    with pytest.raises(InputError, match="divides by zero") as raised:
+        read_experiment(tables).check()
+    assert raised.value.where == "variants[0].delta"
+    del tables["variants"][0]["delta"]
+    tables["variants"][0]["radius"]["delta"] = "1/(T-1000)"
+    with pytest.raises(InputError, match="divides by zero") as raised:
+        read_experiment(tables).check()
+    assert raised.value.where == "variants[0].radius.delta"
+
+
+@pytest.mark.parametrize("delta", [1e-320, 1e-201, "T^-100"])
+@pytest.mark.parametrize(
+    "radius", [fb.CertifiedRadius, fb.PairedTRadius, fb.BernsteinRadius, fb.ChernoffRadius]
+)
+def test_a_level_that_leaves_floating_point_is_refused(radius: Any, delta: Any) -> None:
+    with pytest.raises(InputError, match=r"^(radius\.)?delta: .* 1e-200 is the smallest"):
+        fed2(radius=radius(delta=delta)).rule(beliefs())
+
+
+@pytest.mark.parametrize(
+    "radius", [fb.CertifiedRadius, fb.PairedTRadius, fb.BernsteinRadius, fb.ChernoffRadius]
+)
+def test_the_smallest_level_has_finite_widths_in_the_last_of_many_phases(radius: Any) -> None:
+    few = {"min_clients": 2} if radius is fb.PairedTRadius else {}
+    rule = fed2(radius=radius(delta=SMALLEST_LEVEL, **few)).rule(beliefs(n_arms=1000))
+    verdict = rule.decide(
+        phase=10**6,
+        active=np.ones(1000, dtype=np.bool_),
+        estimates=np.linspace(0.0, 1.0, 1000),
+        counts=np.full((1000, 2), 10.0),
+        client_means=np.linspace(0.0, 1.0, 1000)[:, np.newaxis] * [0.9, 1.1],
+    )
+    assert np.isfinite(verdict.widths).all()
+    assert (verdict.widths >= 0).all()
 
 
 def file_with(horizon: int | None = 1000, **keys: Any) -> dict[str, Any]:
@@ -311,5 +353,96 @@ def test_what_uses_variances_is_still_to_be_told_them() -> None:
 
 
 def test_a_width_that_nothing_is_known_of_is_infinite() -> None:
-    rule = fed1(radius=fb.PairedTRadius(delta=0.05)).rule(told_nothing())
+    rule = fed1(radius=fb.PairedTRadius(delta=0.05, min_clients=3)).rule(told_nothing())
     assert np.isinf(rule.interval_widths(0.05, phase=1, counts=np.full((3, 3), 10))).all()
+
+
+# What can never decide ---------------------------------------------------------------------------
+
+FEW_RATES = fb.Exact(local_means=[[0.2, 0.8], [0.3, 0.6], [0.4, 0.7]], noise=fb.Bernoulli())
+MANY = fb.Approximate(means=[0.2, 0.8], noise=fb.Gaussian(0.5), spread=fb.Gaussian(0.1))
+
+
+@pytest.mark.parametrize("make", [fed1, fed2])
+def test_paired_t_is_refused_with_fewer_clients_than_it_decides_with(
+    make: Callable[..., Any],
+) -> None:
+    algorithm = make(radius=fb.PairedTRadius(delta=0.05))
+    with pytest.raises(InputError, match='30 clients are the fewest that "paired-t"') as raised:
+        fb.simulate(FEW_RATES, algorithm, horizon=None, replications=1)
+    assert raised.value.where == "variants[0].radius.min_clients"
+    with pytest.raises(InputError, match="use another radius") as raised:
+        Server(algorithm.rule(beliefs(population=3)))
+    assert raised.value.where == "radius.min_clients"
+    enough = make(radius=fb.PairedTRadius(delta=0.05, min_clients=3))
+    assert enough.rule(beliefs(population=3)).fewest_clients == 3
+
+
+@pytest.mark.parametrize(
+    ("radius", "assume", "fewest"),
+    [
+        (fb.PairedTRadius(delta=0.05), fb.Assume(), 30),
+        (fb.CertifiedRadius(delta=0.05), fb.Assume(spread="estimate"), 10),
+    ],
+)
+def test_a_cap_below_what_it_takes_to_decide_is_refused(
+    radius: Any, assume: fb.Assume, fewest: int
+) -> None:
+    with pytest.raises(InputError, match=f"with fewer than {fewest};") as raised:
+        fb.simulate(
+            MANY,
+            fed2(radius=radius),
+            assume=assume,
+            horizon=None,
+            replications=1,
+            max_clients=fewest - 1,
+        )
+    assert raised.value.where == "variants[0].max_clients"
+
+
+# Keys that fed1-ucb shares with fed2-ucb ---------------------------------------------------------
+
+
+def test_fed1_ucb_takes_equal_weights_and_says_why_no_others() -> None:
+    assert fed1(weights="equal") == fed1()
+    with pytest.raises(
+        InputError, match=r"pull alike, so that equal weights are the best"
+    ) as raised:
+        fed1(weights="inverse-variance")
+    assert raised.value.where == "weights"
+
+
+def test_fed1_ucb_may_take_its_clients_for_a_sample() -> None:
+    told = beliefs(noise=0.5, spread=0.1)
+    counts = [20.0]
+    sample = fed1(target="population").rule(told)
+    # As Fed2-UCB does that admits them at once, of a population without end.
+    admitted = fed2(admissions=3).rule(told)
+    assert sample.width(phase=2, counts=counts, sizes=[3]) == admitted.width(
+        phase=2, counts=counts, sizes=[3]
+    )
+    known = sample._known(1, np.ones(2, bool), np.zeros(2), counts, [3.0])
+    assert float(known.client_variance) == pytest.approx(0.1**2 / 3)
+    assert known.independent_clients
+    assert fed1(target="clients").rule(told) == fed1().rule(told)
+    assert sample.admit(2, 3, False) == (0, False)
+
+
+def test_weights_of_clients_are_for_an_answer_about_these_clients() -> None:
+    for algorithm in (fed1(target="population"), fed2(admissions=3, target="population")):
+        rule = algorithm.rule(beliefs(population=3))
+        with pytest.raises(InputError, match='target is "population"'):
+            rule.with_given_weights()
+    with pytest.raises(InputError, match='target is "population"'):
+        fed1(target="population").rule(beliefs(population=3, weighted=True))
+
+
+def test_an_answer_refuses_a_level_that_is_none() -> None:
+    rule = fed1(clients=1).rule(beliefs(noise=0.01))
+    live = Server(rule)
+    play(live, lambda _: [Client("a", lambda arm, n: [0.9 * arm] * n)])
+    for level, words in ((None, "not a number"), ("0.05", "not a number"), (1e-300, "smallest")):
+        wrong: Any = level
+        with pytest.raises(InputError, match=words) as raised:
+            answer_of(live, level=wrong)
+        assert raised.value.where == "level"

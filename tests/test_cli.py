@@ -84,7 +84,7 @@ def test_the_summary_has_the_documented_shape(file: Path, tmp_path: Path) -> Non
     assert set(first) == {
         "label", "algorithm", "fidelity", "seconds", "regret", "clients", "phases",
         "decision_slot", "best_arm_rate", "wrong_arm_rate", "undecided_rate", "capped_rate",
-        "guarantee", "doubts",
+        "uplink_bits", "privacy", "guarantee", "doubts",
     }  # fmt: skip
     assert set(first["regret"]) == {"total", "exploration", "communication"}
     for measured in (*first["regret"].values(), first["clients"], first["phases"]):

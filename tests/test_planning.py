@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedbandits as fb
+from fedbandits.experiments.files import read_experiment
 from fedbandits.planning.candidates import Candidate, Shape, foresee
 from fedbandits.planning.detection import Detector, feasibility, gap_table
 from fedbandits.planning.figures import gap_curves, regret_map
-from fedbandits.planning.outlook import look_ahead
+from fedbandits.planning.outlook import Outlook, look_ahead
 from fedbandits.planning.pilot import read_pilot
 from fedbandits.planning.question import least_favourable, with_means
 from fedbandits.planning.search import _Effort, map_table
-from fedbandits.planning.text import ASSUMPTIONS, cells
+from fedbandits.planning.text import ASSUMPTIONS, assumptions, cells, columns
+from fedbandits.planning.variant import variant_toml
+from fedbandits.planning.wording import rounded
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.variance_components import variance_components
 
@@ -114,6 +118,7 @@ def test_movielens_is_out_of_reach_but_for_its_own_clients() -> None:
     plan = movielens()
     found = plan.feasibility
     assert not found.within_reach
+    assert found.clients_unlimited is not None
     assert found.clients_unlimited > 30 * 2113
     assert found.clients_finite is not None
     assert 0.95 * 2113 < found.clients_finite < 2113
@@ -130,6 +135,48 @@ def test_movielens_is_out_of_reach_but_for_its_own_clients() -> None:
     told = plan.as_dict()["feasibility"]
     assert told["unlimited_population"]["within_reach"] is False
     assert told["finite_population"]["nearly_all"] is True
+
+
+def test_the_block_for_a_file_gives_what_was_foreseen(quick: None) -> None:
+    """Whatever is asked, what is printed runs, and with another seed comes to the same."""
+    asked: dict[str, Any] = {"noise": 0.5, "spread": 0.05}
+    means = [0.5, 0.55, 0.6, 0.7]
+    for own in (
+        {"means": means},
+        {"means": means, "clients": 30},
+        {"means": means, "clients": 400},
+        {"means": means, "horizon": 10**5, "communication_cost": 3.0},
+        {"means": means, "privacy": fb.Privacy(range=(-9, 9), noise="gaussian", rho=50.0)},
+    ):
+        plan = fb.plan(**asked, **own, seed=1)
+        assert plan.suggested is not None
+        for which in (plan.suggested, *plan.others):
+            _check_block(plan, which)
+        assert plan.as_dict()["toml"] == plan.toml()
+        assert tomllib.loads(plan.toml())["variants"] == [plan.variant()]
+        said = " ".join(plan.answer())
+        assert f'weights = "{plan.suggested.weights}"' in said
+        assert ("delta = 0.05" if plan.question.horizon is None else 'delta = "1/T"') in said
+
+
+def _check_block(plan: fb.Plan, outlook: Outlook) -> None:
+    question = plan.question
+    problem: dict[str, Any] = {
+        "model": "approximate",
+        "means": list(question.means),
+        "noise": {"law": "gaussian", "sigma": question.noise},
+        "spread": {"law": "gaussian", "sigma": question.spread},
+    }
+    if question.population is not None:
+        problem["population"] = question.population
+    horizon = {} if question.horizon is None else {"horizon": question.horizon}
+    variants = tomllib.loads(variant_toml(question, outlook))
+    experiment = read_experiment(
+        {"title": "t", "problem": problem, "seed": 77, "replications": 400, **horizon, **variants}
+    )
+    (run,) = experiment.run(workers=1).simulations
+    assert run.outcome.total.mean() == pytest.approx(outlook.regret.mean, rel=0.15)
+    assert run.outcome.clients.mean() == pytest.approx(outlook.clients.mean, rel=0.15)
 
 
 # Detection ----------------------------------------------------------------------------------------
@@ -226,9 +273,98 @@ def test_a_detectable_gap_is_found_with_the_stated_power(population: int | None)
     assert 0.9 - 4 * math.sqrt(0.09 / 2000) < found < 0.95
 
 
+def test_arms_that_are_far_behind_cost_no_power() -> None:
+    """One look at the smallest detectable gap, the other arms two to five times as far behind."""
+    ratios = (1.0, 2.0, 2.0, 5.0)
+    detector = Detector(n_arms=5, noise=0.5, spread=0.1, delta=0.05, ratios=ratios)
+    hardest = Detector(n_arms=5, noise=0.5, spread=0.1, delta=0.05)
+    gap = float(detector.smallest_gap(40, 10))
+    assert gap < float(hardest.smallest_gap(40, 10))
+    assert detector.chance(gap, 40, 10) == pytest.approx(0.9, abs=1e-6)
+    game = fb.Approximate(
+        means=[0.0, *(-gap * ratio for ratio in ratios)],
+        noise=fb.Gaussian(0.5),
+        spread=fb.Gaussian(0.1),
+    )
+    look = fb.Fed2Ucb(pulls=10, admissions=40, radius=fb.CertifiedRadius(delta=0.05))
+    run = fb.simulate(game, look, horizon=None, max_phases=1, replications=2000, seed=3)
+    assert abs((run.outcome.winner == 0).mean() - 0.9) < 5 * math.sqrt(0.09 / 2000)
+
+
+def test_what_is_said_of_one_look_is_the_chance_of_one_look() -> None:
+    """All 50 clients, for an unlimited population, within 150 slots."""
+    question = least_favourable(
+        n_arms=3, gap=0.15, noise=0.5, spread=0.1, population=50, horizon=150, delta=0.05
+    )
+    found = feasibility(question)
+    assert found.pulls == 50
+    assert found.chance_unlimited is not None
+    game = fb.Approximate(
+        means=question.means, noise=fb.Gaussian(0.5), spread=fb.Gaussian(0.1), population=None
+    )
+    look = fb.Fed2Ucb(pulls=50, admissions=50, radius=fb.CertifiedRadius(delta=0.05))
+    run = fb.simulate(game, look, horizon=None, max_phases=1, replications=4000, seed=3)
+    happened = (run.outcome.winner == 0).mean()
+    # The union bound over two rivals is nearly sharp.
+    assert -0.02 < happened - found.chance_unlimited < 0.04
+
+
+@pytest.mark.parametrize("privacy", ["rounded", "event", "user"])
+def test_a_detectable_gap_is_found_with_protected_means(privacy: str) -> None:
+    policy = {
+        "rounded": fb.Privacy(range=(0, 1), quantize=fb.Quantize(bits=4)),
+        "event": fb.Privacy(range=(0, 1), noise="gaussian", epsilon=1.0, delta=1e-6),
+        "user": fb.Privacy(range=(0, 1), noise="gaussian", rho=2.0, level="user", releases=4),
+    }[privacy]
+    detector = Detector(n_arms=3, noise=0.5, spread=0.1, delta=0.05, privacy=policy)
+    gap = float(detector.smallest_gap(400, 40))
+    bare = Detector(n_arms=3, noise=0.5, spread=0.1, delta=0.05)
+    assert gap > float(bare.smallest_gap(400, 40))
+    question = least_favourable(n_arms=3, gap=gap, noise=0.5, spread=0.1, privacy=policy)
+    found = 0.0
+    for phases in (1, 2, 4):
+        look = fb.Fed1Ucb(pulls=40 // phases, radius=fb.CertifiedRadius(delta=0.05))
+        # These are all clients there are, so that what others would leave open is put into noise.
+        noise = math.sqrt(0.5**2 + 40 * 0.1**2)
+        game = fb.Approximate(
+            means=question.means,
+            noise=fb.Gaussian(noise),
+            spread=fb.Gaussian(0.0),
+            population=400,
+        )
+        run = fb.simulate(
+            game, look, horizon=None, max_phases=phases, replications=2000, seed=3,
+            privacy=question.simulated_privacy,
+        )  # fmt: skip
+        found = max(found, (run.outcome.winner == 0).mean())
+    # Earlier looks may find it as well; rounding scatters less than its proxy.
+    assert 0.9 - 5 * math.sqrt(0.09 / 2000) < found < 0.99
+
+
+def test_a_short_horizon_is_counted_in_what_is_within_reach(quick: None) -> None:
+    asked: dict[str, Any] = {"n_arms": 3, "gap": 0.1, "noise": 0.5, "spread": 0.1}
+    late = fb.plan(**asked, clients=50, horizon=50)
+    assert not late.feasibility.within_reach
+    said = "\n".join(late.answer())
+    assert "out of reach" in said
+    assert "16 times, which is what 50 slots allow" in said
+    assert "leave the number of clients out" not in said.lower()
+    assert "even all 50 clients together need about" in said
+    long = fb.plan(**asked, clients=50)
+    assert long.feasibility.within_reach
+    assert f"with {96.5:g} %" in "\n".join(long.answer())
+
+
 def test_feasibility_without_a_population_and_with_a_horizon() -> None:
     asked: dict[str, Any] = {"n_arms": 4, "gap": 0.1, "noise": 0.5, "spread": 0.05}
     assert feasibility(least_favourable(**asked)).within_reach
+    # Of means that are known the actual gaps count.
+    known = with_means([0.5, 0.4, 0.3, 0.2], noise=0.5, spread=0.05)
+    hardest = feasibility(least_favourable(**asked)).clients_unlimited
+    easier = feasibility(known).clients_unlimited
+    assert hardest is not None
+    assert easier is not None
+    assert easier < hardest
     assert not feasibility(least_favourable(horizon=3, **asked)).fits
     tight = feasibility(least_favourable(population=20, horizon=40, **asked))
     assert tight.pulls_of_all is not None
@@ -350,8 +486,11 @@ def test_a_plan_says_what_it_rests_on_and_draws_it(tmp_path: Path) -> None:
     written = {path.name for path in (tmp_path / "plan").iterdir()}
     assert written == {"plan.json", "report.html", "regret-map.png", "smallest-gap.png"}
     page = (tmp_path / "plan" / "report.html").read_text(encoding="utf-8")
-    for assumption in ASSUMPTIONS:
+    assert set(ASSUMPTIONS) < set(assumptions(plan.question))
+    for assumption in assumptions(plan.question):
         assert assumption in page
+    assert "half the range of their means" in page
+    assert "[[variants]]" in page
     assert page.count("data-figure=") == 2
     assert {curve.finite for curve in gap_curves(plan)} == {True, False}
     assert [row[0] for row in cells(plan)][:3] == ["algorithm", "pulls f(p)", "new clients g(p)"]
@@ -451,6 +590,44 @@ def test_a_plan_takes_the_upper_ends_of_a_pilot(quick: None, tmp_path: Path) -> 
     assert fb.plan(pilot=path, gap=0.3, spread=0.1).question.spread == 0.1
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_clients_that_look_alike_in_a_pilot_are_not_called_alike(
+    quick: None, tmp_path: Path, same: bool
+) -> None:
+    path = tmp_path / "pilot.csv"
+    means = [0.5] * 6 if same else [0.49, 0.5, 0.51, 0.5, 0.49, 0.51]
+    rows = [f"{client},a,20,{mean},0.5" for client, mean in enumerate(means)]
+    path.write_text("\n".join(["client,arm,count,mean,sd", *rows]), encoding="utf-8")
+    pilot = read_pilot(path)
+    assert pilot.spread.estimate == 0.0
+    # By six clients with a standard error of 0.11 no spread much below that can be ruled out.
+    assert 0.05 < pilot.spread.high < 0.3
+    plan = fb.plan(pilot=path, n_arms=2, gap=0.3)
+    said = "\n".join(plan.answer())
+    assert "No spread is visible, which is no proof that there is none" in said
+    assert "alike" not in said
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.02, 0.1])
+def test_the_upper_end_of_a_spread_holds_also_where_little_is_seen(
+    tmp_path: Path, spread: float
+) -> None:
+    rng = np.random.default_rng(12)
+    path = tmp_path / "pilot.csv"
+    covered = 0
+    for _ in range(200):
+        local = rng.normal(0, spread, 5)
+        rows = [
+            f"{client},a,{x.size},{x.mean():.9g},{x.std(ddof=1):.9g}"
+            for client, x in enumerate(rng.normal(mean, 0.5, 8) for mean in local)
+        ]
+        path.write_text("\n".join(["client,arm,count,mean,sd", *rows]), encoding="utf-8")
+        found = read_pilot(path).spread.high
+        assert found > 0
+        covered += found >= spread
+    assert covered / 200 > 0.975 - 5 * math.sqrt(0.975 * 0.025 / 200)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -489,7 +666,7 @@ def test_a_malformed_pilot_file_is_refused_where_it_is_wrong(
         ({"noise": 0.5}, "spread: is missing"),
         ({"noise": 0.5, "spread": 0.1}, "arms: is missing"),
         ({"noise": 0.5, "spread": 0.1, "n_arms": 3}, "gap: is missing"),
-        ({"noise": 0.5, "spread": 0.1, "n_arms": 1, "gap": 1}, "arms: 1 arms"),
+        ({"noise": 0.5, "spread": 0.1, "n_arms": 1, "gap": 1}, "arms: 1; a comparison"),
         ({"noise": 0.5, "spread": 0.1, "n_arms": 3, "gap": -1}, "gap: -1 is not"),
         ({"noise": 0.5, "spread": 0.1, "n_arms": 3, "gap": math.nan}, "gap: nan is not"),
         ({"noise": 0.0, "spread": 0.1, "n_arms": 3, "gap": 1}, "noise: 0 is too small"),
@@ -503,7 +680,7 @@ def test_a_malformed_pilot_file_is_refused_where_it_is_wrong(
             "delta: is 1/T",
         ),
         ({"noise": 0.5, "spread": 0.1, "means": [1, 2], "horizon": 0}, "horizon: 0 slots"),
-        ({"noise": 0.5, "spread": 0.1, "means": [1, 2], "clients": 0}, "clients: 0 clients"),
+        ({"noise": 0.5, "spread": 0.1, "means": [1, 2], "clients": 0}, "clients: 0; there"),
         ({"noise": 0.5, "spread": 0.1, "means": [1, 2], "communication_cost": -1}, "cost: -1"),
         ({"noise": 0.5, "spread": 0.1, "means": [1, 2], "pulls": 3}, "admissions: is missing"),
         (
@@ -513,6 +690,22 @@ def test_a_malformed_pilot_file_is_refused_where_it_is_wrong(
         ({"noise": 0.5, "spread": 0.1, "means": [1, 2], "seed": -1}, "seed: -1"),
         ({"noise": 0.5, "spread": 0.1, "means": [1, 2], "replications": 1}, "replications: 1"),
         ({"pilot": "/nowhere/pilot.csv"}, "cannot be read"),
+        ({"pilot": 3}, "pilot: 3 is not the path"),
+        *(
+            ({"noise": 0.5, "spread": 0.1, "n_arms": 2, "gap": 0.3, **wrong}, problem)
+            for wrong, problem in (
+                ({"delta": "0.05"}, "delta: '0.05' is not a number"),
+                ({"replications": 2.5}, "replications: 2.5 is not a whole number"),
+                ({"seed": 1.5}, "seed: 1.5 is not a whole number"),
+                ({"clients": 2.5}, "clients: 2.5 is not a whole number"),
+                ({"horizon": 10.5}, "horizon: 10.5 is not a whole number"),
+                ({"workers": 1.5}, "workers: 1.5 is not a whole number"),
+                ({"privacy": "much"}, "privacy: 'much' is not a policy"),
+            )
+        ),
+        ({"noise": 0.5, "spread": 0.1, "means": [[0.1, 0.2]]}, "means[0]: [0.1, 0.2] is not"),
+        ({"noise": 0.5, "spread": 0.1, "means": "0.1,0.2"}, "means: '0.1,0.2' is not a list"),
+        ({"noise": 0.5, "spread": 0.1, "means": np.zeros((2, 2))}, "means[0]: array"),
     ],
 )
 def test_what_is_wrong_is_named(asked: dict[str, Any], problem: str) -> None:
@@ -521,9 +714,33 @@ def test_what_is_wrong_is_named(asked: dict[str, Any], problem: str) -> None:
     assert problem in str(refused.value)
 
 
-def test_a_schedule_that_decides_nothing_is_refused() -> None:
-    with pytest.raises(fb.InputError, match=r"decides \d+ of 1,000 games"):
-        fb.plan(n_arms=2, gap=0.001, noise=0.5, spread=0.5, pulls=1, admissions="1")
+def test_a_schedule_that_decides_only_in_part_is_told_with_a_caveat(quick: None) -> None:
+    asked: dict[str, Any] = {"n_arms": 2, "noise": 0.5, "spread": 0.1, "pulls": 1}
+    some = fb.plan(**asked, gap=0.09, admissions="1")
+    assert some.yours is not None
+    assert 0 < some.yours.decided < 1000
+    assert some.yours.cut
+    said = some.answer()[-1]
+    assert f"The numbers are of the {some.yours.decided:,} that were decided within 200" in said
+    asked["spread"] = 3.0
+    none = fb.plan(**asked, gap=0.3, admissions="1", delta=1e-6)
+    assert none.feasible
+    assert none.yours is not None
+    assert none.yours.decided == 0
+    assert none.yours.phases.mean == 200
+    assert "None was decided within 200 phases" in none.answer()[-1]
+    assert "undecided after 200 phases" in [row[0] for row in cells(none)]
+    suggested = none.suggested
+    assert suggested is not None
+    assert not suggested.cut
+
+
+def test_one_client_is_one_client(quick: None) -> None:
+    asked: dict[str, Any] = {"n_arms": 2, "gap": 0.3, "noise": 0.5, "spread": 0.1, "clients": 1}
+    for horizon in (None, 20, 1000):
+        said = "\n".join(fb.plan(**asked, horizon=horizon).answer())
+        for wrong in ("1 clients", "All 1", "all 1 ", "these 1 ", "1 phases", "1 pulls"):
+            assert f" {wrong}" not in f" {said}".replace("\n", " ")
 
 
 @pytest.mark.parametrize(
@@ -579,3 +796,215 @@ def test_the_page_shows_what_is_said_of_movielens() -> None:
     _, beyond, these, *_ = movielens().answer()
     assert beyond in flat
     assert these in flat
+
+
+# Privacy ------------------------------------------------------------------------------------------
+
+ROUNDED = fb.Privacy(range=(0, 1), quantize=fb.Quantize(bits=4))
+LAPLACE = fb.Privacy(range=(0, 1), noise="laplace", epsilon=1.0)
+
+
+@pytest.mark.parametrize(("pulls", "admissions"), [("100", "2^p"), ("29", "60")])
+@pytest.mark.parametrize("privacy", [ROUNDED, LAPLACE], ids=["rounded", "laplace"])
+def test_rounding_and_laplace_noise_are_foreseen_by_normal_errors(
+    privacy: fb.Privacy, pulls: str, admissions: str
+) -> None:
+    """The planner's normal game, against clients with Bernoulli outcomes and the true errors."""
+    game = fb.Approximate(means=MEANS, noise=fb.Bernoulli(), spread=fb.Beta(0.02))
+    question = with_means(MEANS, noise=0.5, spread=game.spread_proxy, privacy=privacy)
+    foreseen = look_ahead(question, pulls, admissions, replications=1000, seed=1)
+    algorithm = fb.Fed2Ucb(
+        pulls=pulls, admissions=admissions, radius=question.radius, weights="inverse-variance"
+    )
+    run = fb.simulate(
+        game, algorithm, horizon=None, fidelity="clients", privacy=privacy, replications=150,
+        seed=2, workers=1,
+    )  # fmt: skip
+    outcome = run.outcome
+    assert foreseen.regret.mean == pytest.approx(outcome.total.mean(), rel=0.15)
+    assert foreseen.clients.mean == pytest.approx(outcome.clients.mean(), rel=0.15)
+    bits = (outcome.uplink_bits / outcome.clients).mean()
+    assert foreseen.uplink_bits.mean == pytest.approx(bits, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        ROUNDED,
+        LAPLACE,
+        fb.Privacy(range=(0, 1), quantize=fb.Quantize(bits=6, rounding="nearest")),
+        fb.Privacy(range=(0, 1), noise="gaussian", epsilon=1.0, delta=1e-6),
+        fb.Privacy(range=(0, 1), noise="laplace", epsilon=9.0, level="user", releases=30),
+    ],
+    ids=["stochastic", "laplace", "nearest", "gaussian", "user"],
+)
+def test_what_is_foreseen_with_protection_is_what_the_rule_does_without_scatter(
+    privacy: fb.Privacy,
+) -> None:
+    """The forecast's widths, against those of a game whose random numbers are all small."""
+    question = least_favourable(n_arms=3, gap=0.1, noise=0.5, spread=0.1, privacy=privacy)
+    candidate = Candidate(pulls=20, admissions=300, admissions_shape=Shape.GROWING)
+    found = foresee(question, [candidate])
+    look = look_ahead(question, candidate.f, candidate.g, replications=400, seed=2)
+    assert found.phases[0] == pytest.approx(look.phases.mean, rel=0.25)
+    assert found.regret[0] == pytest.approx(look.regret.mean, rel=0.4)
+
+
+def test_a_plan_shows_what_privacy_costs(quick: None) -> None:
+    asked: dict[str, Any] = {"n_arms": 3, "gap": 0.1, "noise": 0.5, "spread": 0.05, "seed": 3}
+    own: dict[str, Any] = {"pulls": 30, "admissions": "4*2^p"}
+    policy = fb.Privacy(range=(0, 1), noise="gaussian", epsilon=1.0, delta=1e-6)
+    plan, bare = fb.plan(**asked, **own, privacy=policy), fb.plan(**asked, **own)
+    assert plan.unprotected is not None
+    assert plan.unprotected.suggested == bare.suggested
+    assert plan.unprotected.yours == bare.yours
+    names = ["suggested", "without privacy", "yours", "yours without privacy"]
+    assert [name for name, _ in columns(plan)] == names
+    rows = [row[0] for row in cells(plan)]
+    for row in ("clients", "phases", "total regret", "uplink bits per client"):
+        assert row in rows
+    suggested, free = plan.suggested, plan.unprotected.suggested
+    assert suggested is not None
+    assert free is not None
+    assert suggested.regret.mean > 1.1 * free.regret.mean
+    assert plan.yours is not None
+    assert bare.yours is not None
+    assert plan.yours.regret.mean > 1.1 * bare.yours.regret.mean
+    said = "\n".join(plan.answer())
+    assert "What it costs" in said
+    assert "nothing is clipped" in said
+    told = plan.as_dict()
+    assert told["without_privacy"]["suggested"]["regret"]["mean"] == free.regret.mean
+    assert told["question"]["privacy"]["epsilon"] == 1.0
+    assert json.dumps(told, allow_nan=False)
+
+
+def test_less_privacy_costs_less_and_fewer_bits_send_less(quick: None) -> None:
+    asked: dict[str, Any] = {"n_arms": 3, "gap": 0.1, "noise": 0.5, "spread": 0.05, "seed": 3}
+    regrets = []
+    for epsilon in (0.5, 2.0, 8.0):
+        plan = fb.plan(**asked, privacy=fb.Privacy(range=(0, 1), noise="laplace", epsilon=epsilon))
+        assert plan.suggested is not None
+        regrets.append(plan.suggested.regret.mean)
+    assert regrets == sorted(regrets, reverse=True)
+    plan = fb.plan(**asked, privacy=ROUNDED)
+    assert plan.suggested is not None
+    assert plan.unprotected is not None
+    assert plan.unprotected.suggested is not None
+    assert plan.suggested.uplink_bits.mean < 0.2 * plan.unprotected.suggested.uplink_bits.mean
+    assert "which is an approximation" in "\n".join(plan.answer())
+
+
+def test_rounding_coarser_than_the_gap_is_refused_with_numbers(quick: None) -> None:
+    asked: dict[str, Any] = {"n_arms": 3, "gap": 0.02, "noise": 0.5, "spread": 0.02}
+    nearest = fb.Quantize(bits=5, rounding="nearest")
+    plan = fb.plan(**asked, privacy=fb.Privacy(range=(0, 1), quantize=nearest))
+    assert not plan.feasible
+    assert plan.feasibility.clients_unlimited is None
+    said = plan.answer()[-1]
+    assert "steps of 0.0323, and the gap is 0.02" in said
+    assert "at least 6 bits" in said
+    assert 'rounding = "stochastic"' in said
+    enough = fb.Quantize(bits=6, rounding="nearest")
+    assert fb.plan(**asked, privacy=fb.Privacy(range=(0, 1), quantize=enough)).feasible
+    coarse = fb.Privacy(range=(0, 1), quantize=fb.Quantize(bits=2))
+    assert fb.plan(**asked, privacy=coarse).feasible
+
+
+def test_hiding_all_of_a_few_clients_is_refused_with_numbers(quick: None, tmp_path: Path) -> None:
+    policy = fb.Privacy(range=(0, 1), noise="laplace", epsilon=2.0, level="user", releases=3)
+    asked: dict[str, Any] = {"n_arms": 3, "gap": 0.1, "noise": 0.5, "spread": 0.05}
+    plan = fb.plan(**asked, clients=200, privacy=policy, pulls=50, admissions=50)
+    found = plan.feasibility
+    assert not plan.feasible
+    assert found.all_needed is not None
+    assert found.gap_finite is not None
+    said = "\n".join(plan.answer())
+    assert f"About {rounded(found.all_needed)} clients would do" in said
+    assert f"a gap of {found.gap_finite:.3g} is the smallest" in said
+    assert "Your schedule decides none of 1,000 games with it" in said
+    assert "privacy budget spent" in [row[0] for row in cells(plan)]
+    plan.write(tmp_path / "plan")
+    # So many can, and so large a gap is found.
+    more = 2 * found.all_needed
+    assert fb.plan(**asked, clients=more, privacy=policy).feasible
+    asked["gap"] = 0.9
+    assert fb.plan(**asked, clients=2000, privacy=policy).feasible
+
+
+def test_a_budget_that_ends_before_the_decision_is_told(quick: None) -> None:
+    policy = fb.Privacy(range=(0, 1), noise="gaussian", rho=1.0, level="user", releases=1)
+    asked: dict[str, Any] = {"n_arms": 3, "gap": 0.1, "noise": 0.5, "spread": 0.05}
+    found = feasibility(least_favourable(**asked, population=200, privacy=policy))
+    assert found.all_needed is not None
+    # Enough for nine of ten games, and a plan asks for more.
+    plan = fb.plan(**asked, clients=found.all_needed, privacy=policy)
+    assert not plan.feasible
+    assert "budget ends after 1 release," in plan.answer()[-1]
+
+
+@pytest.mark.parametrize(
+    ("policy", "asked", "problem"),
+    [
+        ({"noise": "laplace", "epsilon": 1.0}, {"means": [0.5, 1.5]}, "privacy.range: [0, 1], and"),
+        ({"noise": "laplace", "epsilon": 1.0}, {"n_arms": 2, "gap": 2.0}, "privacy.range: [0, 1]"),
+        (
+            {"noise": "gaussian", "rho": 1e-3, "scale": 0.1, "level": "user", "releases": 2},
+            {"n_arms": 2, "gap": 0.1},
+            "privacy.scale: 0.1 spends more than the budget",
+        ),
+        (
+            {"noise": "laplace", "epsilon": 1.0},
+            {"n_arms": 2, "gap": 0.1, "pulls": 5, "admissions": 5},
+            "privacy.min_pulls is 10",
+        ),
+    ],
+)
+def test_policies_that_do_not_fit_are_refused(
+    policy: dict[str, Any], asked: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(fb.InputError) as refused:
+        fb.plan(noise=0.5, spread=0.1, privacy=fb.Privacy(range=(0, 1), **policy), **asked)
+    assert problem in str(refused.value)
+
+
+def test_a_scale_with_a_budget_is_planned_with_the_pulls_that_it_allows(quick: None) -> None:
+    policy = fb.Privacy(range=(0, 1), noise="gaussian", scale=0.05, epsilon=1.0, delta=1e-6)
+    plan = fb.plan(n_arms=2, gap=0.2, noise=0.5, spread=0.1, privacy=policy)
+    assert plan.question.fewest_pulls == 91
+    assert plan.suggested is not None
+    assert all(one.candidate.pulls >= 91 for one in plan.searched.tried)
+
+
+def test_the_command_takes_a_policy_as_an_inline_table(tmp_path: Path) -> None:
+    words = ("--arms", "2", "--gap", "0.3", "--noise", "0.5", "--spread", "0.1")
+    table = '{ noise = "gaussian", epsilon = 2.0, delta = 1e-6, level = "event", range = [0, 1] }'
+    done = command(*words, "--privacy", table, "--out", tmp_path / "plan")
+    assert done.returncode == 0, done.stderr
+    assert "What it costs" in done.stdout
+    assert 'privacy = { range = [0.0, 1.0], noise = "gaussian"' in done.stdout
+    written = json.loads((tmp_path / "plan" / "plan.json").read_text(encoding="utf-8"))
+    assert written["without_privacy"]["suggested"]["uplink_bits"]["mean"] > 0
+    for wrong, problem in (
+        ("{ noise = ", "privacy: is not a table of TOML"),
+        ("7", "privacy: 7 is not a table"),
+        ('{ noise = "gauss", epsilon = 1, range = [0, 1] }', "privacy.noise"),
+        ("{ quantize = { bit = 4 }, range = [0, 1] }", "privacy.quantize.bit: is not a key"),
+    ):
+        refused = command(*words, "--privacy", wrong)
+        assert refused.returncode == 2
+        assert problem in refused.stderr
+        assert "Traceback" not in refused.stderr
+
+
+def test_the_page_shows_what_is_said_of_privacy() -> None:
+    text = (Path(__file__).parent.parent / "docs/planning.md").read_text(encoding="utf-8")
+    flat = " ".join(text.split())
+    table = '{ noise = "gaussian", epsilon = 2.0, delta = 1e-6, level = "event", range = [0, 1] }'
+    assert f"--privacy '{table}'" in flat
+    policy = fb.Privacy(range=(0, 1), noise="gaussian", epsilon=2.0, delta=1e-6)
+    plan = fb.plan(n_arms=10, gap=0.02, noise=0.5, spread=0.02, privacy=policy)
+    said = [line for line in plan.answer() if line.startswith(("Privacy", "What it", "In the"))]
+    assert len(said) == 3
+    for line in said:
+        assert line in flat

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+import warnings
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fedbandits as fb
+from fedbandits.errors import AssumptionWarning
+from fedbandits.experiments.tables import chose_best
+from fedbandits.rules.guarantees import LIKE_DRAWS, interval_assumptions, promise_of
 
 GAME = fb.Approximate(means=[0.4, 0.6], noise=fb.Gaussian(0.5), spread=fb.Gaussian(0.1))
 RATES = fb.Approximate(means=[0.4, 0.6], noise=fb.Bernoulli(), spread=fb.Beta(0.1))
@@ -38,21 +44,151 @@ def fed2(radius: Any, **settings: Any) -> fb.Fed2Ucb:
         (fb.PaperRadius(arm=6, client=1), "none: its constants are below the 6"),
         (fb.JointRadius(), "the paper's regret bounds"),
         (fb.PairwiseRadius(), "1/T³, if what a client sees of one option"),
-        (fb.PairwiseRadius(dependence="any"), "1/T³$"),
+        (fb.PairwiseRadius(dependence="any"), "1/T³;"),
         (fb.CertifiedRadius(), r"at most 0.001 \(1/T\), if what a client sees of one"),
-        (fb.CertifiedRadius(delta=0.05, dependence="any"), "at most 0.05$"),
-        (fb.ChernoffRadius(delta=0.1), "at most 0.1, if all outcomes lie between 0 and 1$"),
+        (fb.CertifiedRadius(delta=0.05, dependence="any"), "at most 0.05;"),
+        (fb.ChernoffRadius(delta=0.1), "at most 0.1, if all outcomes lie between 0 and 1;"),
         (
             fb.BernsteinRadius(delta=0.1, range=(-1, 2)),
             "at most 0.1, if all outcomes lie between -1 and 2, and what a client sees of one",
         ),
-        (fb.BernsteinRadius(delta=0.1, dependence="any"), "between 0 and 1$"),
+        (fb.BernsteinRadius(delta=0.1, dependence="any"), "between 0 and 1;"),
         (fb.PairedTRadius(delta=0.1), "nothing in general"),
     ],
 )
 def test_every_radius_says_what_it_promises(radius: Any, words: str) -> None:
     (found,) = experiment(GAME, fed2(radius)).guarantees()
     assert re.search(words, found), found
+
+
+# Whom it is for ----------------------------------------------------------------------------------
+
+WEIGHTED = fb.Exact(
+    local_means=[[0.1, 0.9], [0.5, 0.4]], noise=fb.Gaussian(0.5), weights=[1.0, 2.0]
+)
+
+
+@pytest.mark.parametrize(
+    ("problem", "algorithm", "words"),
+    [
+        (GAME, fed2(fb.CertifiedRadius()), "for future clients like these"),
+        (FINITE, fed2(fb.CertifiedRadius()), "for these 20 clients"),
+        (FINITE, ALL_OF_THEM, "for future clients like these"),
+        (GIVEN, fb.Fed1Ucb(pulls=10), "for these 4 clients"),
+        (GIVEN, fb.Fed1Ucb(pulls=10, target="population"), "for future clients like these"),
+        (WEIGHTED, fb.Fed1Ucb(pulls=10), "for these 2 clients, weighted"),
+        (GAME, fb.Fed1Ucb(pulls=10, clients=1), "for this one client"),
+        (GAME, fb.ImprovedUcb(), "for the clients that one player observes as a whole"),
+    ],
+)
+def test_a_promise_says_whom_it_is_for(problem: Any, algorithm: Any, words: str) -> None:
+    (found,) = experiment(problem, algorithm).guarantees()
+    assert found.endswith(f"; the answer is {words}")
+
+
+@pytest.mark.parametrize(
+    ("told", "algorithm", "assumed"),
+    [
+        ({"population": 50}, fed2(fb.CertifiedRadius()), True),
+        ({"population": 50}, fed2(fb.PaperRadius()), True),
+        ({"population": 50}, fed2(fb.ChernoffRadius()), True),
+        ({"population": 50, "bounded": True}, fed2(fb.CertifiedRadius()), False),
+        ({"population": 50}, fed2(fb.CertifiedRadius(), target="population"), False),
+        ({"population": 50}, fed2(fb.PairedTRadius()), False),
+        ({"population": 2}, fed2(fb.CertifiedRadius()), False),
+        ({"population": 50}, fb.Fed1Ucb(pulls=10), False),
+        ({}, fed2(fb.CertifiedRadius()), False),
+    ],
+)
+def test_a_part_of_a_finite_population_rests_on_how_its_clients_scatter(
+    told: dict[str, Any], algorithm: Any, assumed: bool
+) -> None:
+    rule = algorithm.rule(fb.Beliefs(n_arms=2, horizon=1000, noise=0.5, spread=0.1, **told))
+    assert (LIKE_DRAWS in promise_of(rule).conditions) == assumed
+    assert (LIKE_DRAWS in interval_assumptions(rule)) == assumed
+
+
+# Tolerance ---------------------------------------------------------------------------------------
+
+
+def test_a_tolerance_is_part_of_the_promise() -> None:
+    radius = fb.CertifiedRadius(delta=0.1, dependence="any")
+    (found,) = experiment(GAME, fed2(radius, epsilon=0.05)).guarantees()
+    assert found.startswith(
+        "drops the best option, or settles on one worse by more than 0.05, with a probability of at"
+        " most 0.1;"
+    )
+    # What is lost by an option that is a little worse grows with the horizon.
+    for paper in (fb.PaperRadius(), fb.JointRadius()):
+        (found,) = experiment(GAME, fed2(paper, epsilon=0.05)).guarantees()
+        assert found.startswith("none: ")
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "best"), [(0.0, [True, False]), (0.05, [True, True]), (0.04, [True, False])]
+)
+def test_an_arm_within_the_tolerance_is_what_was_asked_for(
+    epsilon: float, best: list[bool]
+) -> None:
+    # 0.79 - 0.74 is a little more than 0.05 in a computer.
+    close = fb.Approximate(means=[0.79, 0.74], noise=fb.Gaussian(0.5), spread=fb.Gaussian(0.01))
+    run = experiment(close, fed2(fb.CertifiedRadius(), epsilon=epsilon)).run(workers=1)
+    (played,) = run.simulations
+    simulation = replace(played, outcome=replace(played.outcome, winner=np.array([0, 1])))
+    assert chose_best(simulation).tolist() == best
+    run = replace(run, simulations=(simulation,))
+    (variant,) = run.summary()["variants"]
+    assert variant["wrong_arm_rate"] == 1 - np.mean(best)
+    assert ("up to the variant's epsilon" in run.table()) == (epsilon > 0)
+
+
+# Warnings ----------------------------------------------------------------------------------------
+
+
+def test_python_users_are_warned_once_a_variant_where_an_assumption_does_not_hold() -> None:
+    careless = fb.Assume(noise=0.1, spread=0.01)
+    variants = [
+        fb.Variant(label=label, problem=GAME, algorithm=fed2(fb.CertifiedRadius()), assume=assume)
+        for label, assume in (("careless", careless), ("right", fb.Assume()), ("too", careless))
+    ]
+    with pytest.warns(AssumptionWarning) as caught:
+        fb.simulate_all(variants, horizon=1000, replications=2)
+    said = [str(warning.message) for warning in caught]
+    assert [words.split(":")[0] for words in said] == ["careless", "too"]
+    assert "told noise 0.1" in said[0]
+    assert "told spread 0.01" in said[0]
+    assert {warning.filename for warning in caught} == {__file__}
+    with pytest.warns(AssumptionWarning, match="^fed2-ucb: it is told noise") as caught:
+        fb.simulate(GAME, fed2(fb.CertifiedRadius()), assume=careless, horizon=100, replications=1)
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_an_experiment_says_its_doubts_itself() -> None:
+    careless = experiment(GAME, fed2(fb.CertifiedRadius()), assume=fb.Assume(noise=0.1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert careless.run(workers=1).summary()["variants"][0]["doubts"]
+
+
+@pytest.mark.parametrize(
+    ("means", "horizon", "epsilon", "doubted"),
+    [
+        ([0.4, 0.6, 0.6], None, 0.0, True),
+        ([0.4, 0.6, 0.6], None, 0.1, False),
+        ([0.4, 0.6, 0.6], 1000, 0.0, False),
+        ([0.4, 0.4, 0.6], None, 0.0, False),
+    ],
+)
+def test_a_tie_that_nothing_ends_is_doubted(
+    means: list[float], horizon: int | None, epsilon: float, doubted: bool
+) -> None:
+    tied = fb.Approximate(means=means, noise=fb.Gaussian(0.5), spread=fb.Gaussian(0.1))
+    algorithm = fed2(fb.CertifiedRadius(delta=0.05), epsilon=epsilon)
+    variant = fb.Variant(label="it", problem=tied, algorithm=algorithm)
+    (found,) = fb.Experiment(title="demo", variants=[variant], horizon=horizon).doubts()
+    assert [("2 arms are equally good" in doubt, "epsilon" in doubt) for doubt in found] == (
+        [(True, True)] if doubted else []
+    )
 
 
 def test_the_theorems_are_about_plain_averages() -> None:
@@ -97,6 +233,9 @@ def test_an_assumption_that_does_not_hold_is_named(
         (RATES, fed2(fb.ChernoffRadius())),
         (GIVEN, fb.Fed1Ucb(pulls=10, radius=fb.CertifiedRadius())),
         (GIVEN, fed2(fb.CertifiedRadius(dependence="any"))),
+        # Without replacement clients depend on each other, and the arms of a client still do not.
+        (FINITE, fed2(fb.CertifiedRadius())),
+        (GAME, fb.Fed1Ucb(pulls=10, clients=7, target="population")),
         (GAME, fb.ImprovedUcb()),
         (GAME, fb.Ucb1()),
     ],

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 
 from fedbandits.errors import InputError, ProtocolError
 from fedbandits.loopback import play
+from fedbandits.privacy.policy import Privacy, Quantize
+from fedbandits.privacy.sampling import seeded_noise
 from fedbandits.protocol import (
     Assignment,
     Client,
@@ -43,7 +45,7 @@ from fedbandits.protocol import (
 from fedbandits.protocol.client import MOST_AT_ONCE
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb, ImprovedUcb
 from fedbandits.rules.phased import Beliefs, PhasedRule
-from fedbandits.rules.radii import PaperRadius
+from fedbandits.rules.radii import BernsteinRadius, ChernoffRadius, PaperRadius
 
 modest = settings(deadline=None, derandomize=True, max_examples=60)
 seeds = st.integers(0, 2**32 - 1)
@@ -627,6 +629,55 @@ def test_squares_that_were_asked_for_are_needed_and_must_be_finite() -> None:
     assert server.receive(update(squares=(0.5, 0.5, math.inf))) is Rejection.NOT_FINITE
     assert server.receive(update(squares=(0.5, 0.5, -0.1))) is Rejection.NOT_FINITE
     assert server.receive(update(squares=(0.5, 0.5, 0.6))) is None
+
+
+@pytest.mark.parametrize("radius", [ChernoffRadius, BernsteinRadius])
+@pytest.mark.parametrize("goal", ["max", "min"])
+def test_a_mean_that_disproves_the_range_of_a_rule_is_rejected(radius: Any, goal: Any) -> None:
+    told = Beliefs(n_arms=3, horizon=1000, noise=0.1, spread=0.0, goal=goal)
+    limits = (0.1, 0.3)
+    rule = Fed1Ucb(pulls=10, clients=2, radius=radius(range=limits)).rule(told)
+    server = Server(rule)
+    server.open(["a", "b"])
+    for wrong in (37.0, 0.31, 0.09, -0.2):
+        assert server.receive(update(means=(0.2, wrong, 0.3))) is Rejection.RANGE
+    # Ten times 0.3 over ten is more than 0.3 in the last digit.
+    assert sum([0.1] * 3) > limits[1]
+    assert server.receive(update(means=(0.1, 0.2, sum([0.1] * 3)))) is None
+
+
+def test_an_arm_that_is_not_pulled_has_no_mean_to_be_in_the_range() -> None:
+    told = Beliefs(n_arms=3, horizon=10**6, noise=0.1, spread=0.0)
+    rule = Fed1Ucb(pulls=100, clients=1, radius=ChernoffRadius(range=(1, 2))).rule(told)
+    server = Server(rule)
+    client = Client("a", steady(1.1, 1.5, 1.6))
+    assert server.receive(client.play(server.open(["a"]))) is None
+    while server.close().active != (False, True, True):
+        assert server.receive(client.play(server.open([]))) is None
+    later = client.play(server.open([]))
+    assert later.means[0] == 0.0
+    assert server.receive(later) is None
+
+
+@pytest.mark.parametrize(
+    "protection",
+    [{"quantize": Quantize(bits=2)}, {"noise": "gaussian", "rho": 0.1}],
+    ids=["rounded", "noised"],
+)
+def test_protection_that_moves_means_out_of_the_range_is_no_lie(
+    protection: dict[str, Any],
+) -> None:
+    told = Beliefs(n_arms=2, horizon=10**6, noise=0.1, spread=0.0)
+    rule = Fed1Ucb(pulls=100, clients=20, radius=ChernoffRadius(range=(0, 1))).rule(told)
+    server = Server(rule, privacy=Privacy(range=(-0.4, 1.4), **protection))
+    rng = np.random.default_rng(8)
+    clients = [
+        Client(f"c{m}", steady(0.0, 1.0), noise=seeded_noise(rng), rng=rng) for m in range(20)
+    ]
+    assignment = server.open([client.name for client in clients])
+    assert [server.receive(client.play(assignment)) for client in clients] == [None] * 20
+    means = np.array([server._means_of(report) for report in server._reported.values()])
+    assert ((means < 0) | (means > 1)).any()
 
 
 # The client --------------------------------------------------------------------------------------

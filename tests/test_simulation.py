@@ -20,6 +20,9 @@ from fedbandits.simulation.regret import make_grid
 from fedbandits.simulation.streams import Purpose, Streams
 from games import APPROXIMATE, exact_game
 
+# Rules are played here on what they are not made for, too.
+pytestmark = pytest.mark.filterwarnings("ignore::fedbandits.errors.AssumptionWarning")
+
 TUNED = fb.PaperRadius(arm=0.5, client=0.5)
 GAME = fb.Approximate(means=[0.2, 0.5, 0.6], noise=fb.Gaussian(0.5), spread=fb.Gaussian(0.1))
 COINS = fb.Approximate(means=[0.2, 0.5, 0.6], noise=fb.Bernoulli(), spread=fb.Beta(0.1))
@@ -403,6 +406,14 @@ def test_a_cap_below_the_given_clients_is_simulated_client_by_client() -> None:
     assert run.outcome.trace[0, :, 0].var() == pytest.approx(expected, rel=0.25)
     with pytest.raises(fb.InputError, match="needs all given clients"):
         fb.simulate(split, fb.Fed1Ucb(pulls=50), horizon=1_000, max_clients=2, fidelity="cohorts")
+
+
+def test_a_range_that_outcomes_leave_ends_a_game_of_real_messages_with_its_key() -> None:
+    rule = fb.Fed2Ucb(pulls=2, admissions=3, radius=fb.ChernoffRadius(range=(0.4, 0.5)))
+    with pytest.raises(fb.InputError, match=r'outside the .* fidelity = "clients"') as raised:
+        fb.simulate(GAME, rule, horizon=1000, replications=1, fidelity="pulls")
+    assert raised.value.where == "variants[0].radius.range"
+    fb.simulate(GAME, rule, horizon=1000, replications=1, fidelity="clients")
 
 
 def test_slot_rules_keep_to_the_memory_limit() -> None:

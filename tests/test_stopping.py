@@ -12,13 +12,19 @@ from scipy import stats
 import fedbandits as fb
 from fedbandits.errors import InputError, ProtocolError
 from fedbandits.experiments.files import read_experiment
+from fedbandits.loopback import play
+from fedbandits.privacy.sampling import seeded_noise
 from fedbandits.problems.problem import as_goal, best_arm, gap, gaps
-from fedbandits.protocol import Answer, PhaseClosed, Server, Update, answer_of
+from fedbandits.protocol import Answer, Client, PhaseClosed, Server, Update, answer_of
 from fedbandits.protocol.messages import Reason
+from fedbandits.rules.guarantees import LIKE_DRAWS
 from fedbandits.rules.phased import LONGEST_HORIZON, Beliefs, PhasedRule
 from fedbandits.simulation.game import Game
 from fedbandits.simulation.pulls import play_logged
 from fedbandits.simulation.regret import make_grid
+
+# Rules are played here on what they are not made for, too.
+pytestmark = pytest.mark.filterwarnings("ignore::fedbandits.errors.AssumptionWarning")
 
 MEANS = [0.2, 0.5, 0.5, 0.9]
 
@@ -206,6 +212,9 @@ def test_an_answer_says_who_is_left_and_why_in_words() -> None:
     assert "differ by no more than the tolerance of 0.1." in words
     assert "with a probability of 90 %" in words
     assert "lost on the way with a probability of at most 0.05, if moreover" in words
+    assert "Else the answer is worse than it by at most 0.1." in words
+    assert found.whom == "future clients like these"
+    assert "The answer is for future clients like these." in words
     log = np.log(2 * 2 * np.pi**2 / (6 * 0.1))
     width = np.sqrt(2 * log * (0.01**2 / 40 + 0.001**2 / 2))
     low, high = found.intervals["new"]
@@ -258,6 +267,36 @@ def test_an_answer_after_the_horizon_says_that_it_is_over() -> None:
     found = answer_of(server)
     assert found.reason is Reason.HORIZON
     assert found.clients == 2
+
+
+def test_an_answer_whose_budget_is_spent_says_so_and_that_outcomes_are_clipped() -> None:
+    policy = fb.Privacy(range=(0, 2), noise="gaussian", rho=1.0, level="user", releases=1)
+    rule = certified(epsilon=0.0).rule(Beliefs(n_arms=2, horizon=None, noise=0.5, spread=0.1))
+    server = Server(rule, arms=["old", "new"], privacy=policy)
+    rng = np.random.default_rng(5)
+    clients = [
+        Client(name, lambda arm, n: [0.5 + 0.01 * arm] * n, noise=seeded_noise(rng))
+        for name in ("a", "b")
+    ]
+    play(server, lambda wanted: clients[:wanted])
+    found = answer_of(server)
+    assert found.reason is Reason.BUDGET
+    words = found.words()
+    assert "it is over: the clients' privacy budget is spent, and several options are left" in words
+    assert "what lies outside [0, 2] is clipped: the answer is about clipped outcomes" in words
+
+
+def test_an_answer_for_some_of_real_clients_says_what_they_must_be_like() -> None:
+    for bounded in (False, True):
+        told = Beliefs(
+            n_arms=2, horizon=None, noise=0.5, spread=0.1, population=10, bounded=bounded
+        )
+        server = Server(certified().rule(told), arms=["old", "new"])
+        server.open(["a", "b"])
+        found = answer_of_two(server, phase=1)
+        assert found.whom == "these 10 clients"
+        assert (LIKE_DRAWS in found.assumptions) == (not bounded)
+        assert (LIKE_DRAWS in str(found.error)) == (not bounded)
 
 
 def answer_of_two(server: Server, phase: int) -> Answer:

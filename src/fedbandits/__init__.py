@@ -18,7 +18,12 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedbandits.errors import FedbanditsError, InputError, ProtocolError
+    from fedbandits.errors import (
+        AssumptionWarning,
+        FedbanditsError,
+        InputError,
+        ProtocolError,
+    )
     from fedbandits.experiments.experiment import Experiment
     from fedbandits.experiments.files import load_experiment, read_experiment
     from fedbandits.experiments.results import Results
@@ -64,7 +69,12 @@ if TYPE_CHECKING:
     from fedbandits.simulation import Assume, Simulation, Variant, simulate, simulate_all
 
 _HOMES = {
-    "fedbandits.errors": ("FedbanditsError", "InputError", "ProtocolError"),
+    "fedbandits.errors": (
+        "AssumptionWarning",
+        "FedbanditsError",
+        "InputError",
+        "ProtocolError",
+    ),
     "fedbandits.experiments.experiment": ("Experiment",),
     "fedbandits.experiments.files": ("load_experiment", "read_experiment"),
     "fedbandits.experiments.results": ("Results",),
@@ -116,6 +126,7 @@ __all__ = [
     "ALGORITHMS",
     "Approximate",
     "Assume",
+    "AssumptionWarning",
     "AuditFile",
     "AuthorsBaseline",
     "Beliefs",

@@ -54,6 +54,10 @@ class ProtocolError(FedbanditsError):
     """A message or a call that the protocol does not allow in this state."""
 
 
+class AssumptionWarning(UserWarning):
+    """A rule assumes what its problem does not keep: it runs, since the user may know better."""
+
+
 LARGEST = 1e100
 """Larger numbers are refused: their squares and sums leave floating point."""
 

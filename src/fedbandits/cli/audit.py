@@ -76,10 +76,16 @@ def audit_words(entries: list[Entry]) -> list[str]:
     clipped = sum(entry.clipped for entry in entries)
     bits = sum(_bits(entry) for entry in entries)
     last = entries[-1]
-    lines = [
-        f"{len(entries):,} updates about {pulls:,} observations, {bits:,} bits of means; no"
-        " observation left the client."
-    ]
+    lines = [f"{len(entries):,} updates about {pulls:,} observations, {bits:,} bits of means."]
+    single = sum(
+        entry.update.counts.count(1) for entry in entries if entry.release.mechanism is None
+    )
+    lines.append(
+        f"{single:,} of the means {'is' if single == 1 else 'are'} of a single pull, and so an"
+        " observation."
+        if single
+        else "They are means, and no observation left the client."
+    )
     if clipped:
         lines.append(
             f"{clipped:,} observations lay outside the declared range and were clipped to it."

@@ -18,6 +18,9 @@ from fedbandits.errors import InputError
 if TYPE_CHECKING:
     from fedbandits.planning.plan import Plan
     from fedbandits.planning.search import Progress
+    from fedbandits.privacy.policy import Privacy
+
+_EXAMPLE = "{ quantize = { bits = 8 }, range = [0, 1] }"
 
 
 def plan(  # noqa: PLR0917 - options of a command, all of them named
@@ -69,6 +72,15 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
     admissions: Annotated[
         str | None, typer.Option(help="g(p) of your own, to be compared with the best.")
     ] = None,
+    privacy: Annotated[
+        str | None,
+        typer.Option(
+            help="How clients protect their means, as an inline table with the keys of an"
+            ' experiment file: { noise = "gaussian", epsilon = 2.0, delta = 1e-6, range = [0, 1] }.'
+            " Shows what that costs.",
+            show_default="sent as they are",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Write plan.json, pictures and report.html here."),
@@ -104,6 +116,7 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
                 pilot=pilot,
                 pulls=pulls,
                 admissions=admissions,
+                privacy=None if privacy is None else _policy(privacy),
                 seed=seed,
                 workers=workers,
                 progress=progress,
@@ -136,6 +149,22 @@ def _numbers(text: str) -> list[float]:
     return found
 
 
+def _policy(text: str) -> Privacy:
+    """Return the policy of an inline table."""
+    import tomllib  # noqa: PLC0415 - after --help
+
+    from fedbandits.experiments.construct import construct  # noqa: PLC0415 - likewise
+    from fedbandits.privacy.policy import Privacy  # noqa: PLC0415 - likewise
+
+    try:
+        table = tomllib.loads(f"privacy = {text}")["privacy"]
+    except tomllib.TOMLDecodeError as error:
+        raise InputError("privacy", f"is not a table of TOML such as {_EXAMPLE}: {error}") from None
+    if not isinstance(table, dict):
+        raise InputError("privacy", f"{table!r} is not a table such as {_EXAMPLE}")
+    return construct(Privacy, table, "privacy")
+
+
 def _print(made: Plan) -> None:
     from rich.console import Console  # noqa: PLC0415 - after --help
 
@@ -146,10 +175,12 @@ def _print(made: Plan) -> None:
     for line in made.answer():
         typer.echo(fill(line, width, break_on_hyphens=False) + "\n")
     if made.feasible:
+        typer.echo(f"To run it, put this into an experiment file:\n\n{made.toml()}\n")
+    if made.feasible or made.yours is not None or made.unprotected is not None:
         # A pipe has no width of its own, and 80 columns would break the numbers.
         console.width = console.width if console.is_terminal else 140
         console.print(plan_table(made), "")
-    typer.echo(fill(conditions(), width, break_on_hyphens=False))
+    typer.echo(fill(conditions(made.question), width, break_on_hyphens=False))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, create_model
 
 from fedbandits.errors import InputError, nearest
-from fedbandits.privacy.policy import Quantize
+from fedbandits.privacy.policy import Bits, Quantize
 from fedbandits.rules.levels import Level, LevelLike, as_level
 from fedbandits.rules.radii import RADII, PaperRadius, Radius
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
@@ -120,6 +120,21 @@ def quantize_from(table: object) -> Quantize:
     return construct(Quantize, table, "")
 
 
+def bits_from(value: object) -> Bits:
+    """Return a number of bits; an error leaves it to the table to say where.
+
+    Examples
+    --------
+    >>> bits_from("radius")
+    'radius'
+    """
+    if value == "radius":
+        return "radius"
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError("", f'{value!r} is not a whole number such as 8, or "radius"')
+    return value
+
+
 _FROM_FILES: dict[Any, Callable[[Any], Any]] = {
     ScheduleLike: as_schedule,
     Radius: radius_from,
@@ -129,6 +144,7 @@ _FROM_FILES: dict[Any, Callable[[Any], Any]] = {
     Told | None: lambda value: as_told(value, ""),
     tuple[float, float]: pair_from,
     Quantize | None: quantize_from,
+    Bits: bits_from,
 }
 """How a field of a type is read where it is not a plain number, word or list."""
 

@@ -10,12 +10,11 @@ from fedbandits.experiments.results import Results
 from fedbandits.problems.problem import Problem
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import PhasedRule
-from fedbandits.simulation.assumptions import doubts
-from fedbandits.simulation.private_games import privacy_doubts
 from fedbandits.simulation.simulator import (
     DEFAULT_MEMORY_LIMIT,
     Progress,
     Variant,
+    all_doubts,
     build_rules,
     simulate_all,
 )
@@ -102,9 +101,7 @@ class Experiment:
     def doubts(self) -> list[list[str]]:
         """Return for every variant which assumptions of its guarantee the problem does not keep."""
         return [
-            doubts(variant.problem, rule) + _privacy_doubts(variant)
-            if isinstance(rule, PhasedRule)
-            else []
+            all_doubts(variant, rule)
             for variant, rule in zip(self.variants, self.rules(), strict=True)
         ]
 
@@ -125,9 +122,6 @@ class Experiment:
             workers=workers,
             memory_limit=memory_limit,
             progress=progress,
+            warn=False,
         )
         return Results(experiment=self, simulations=tuple(simulations))
-
-
-def _privacy_doubts(variant: Variant) -> list[str]:
-    return [] if variant.privacy is None else privacy_doubts(variant.problem, variant.privacy)

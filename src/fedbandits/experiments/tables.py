@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from fedbandits.experiments.wording import ROUNDING
 from fedbandits.problems.problem import gaps
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.simulation.simulator import Simulation
@@ -40,13 +41,20 @@ def quantity(values: FloatArray) -> dict[str, float | None]:
 
 
 def chose_best(simulation: Simulation) -> BoolArray:
-    """Return which replications ended on an arm whose true mean is the best."""
+    """Return which replications ended on an arm whose true mean is the best.
+
+    With a tolerance one that is worse by no more is what was asked for, and counts as the best.
+    """
     winner = simulation.outcome.winner
-    return np.asarray((winner >= 0) & (gaps(simulation.variant.problem)[winner] == 0))
+    tolerance = getattr(simulation.variant.algorithm, "epsilon", 0.0) * (1 + ROUNDING)
+    return np.asarray((winner >= 0) & (gaps(simulation.variant.problem)[winner] <= tolerance))
 
 
 def summarise(simulation: Simulation) -> dict[str, Any]:
-    """Return what summary.json says of a variant."""
+    """Return what summary.json says of a variant.
+
+    The best and the wrong arm are told apart as in `chose_best`: up to the variant's tolerance.
+    """
     outcome = simulation.outcome
     decided = outcome.winner >= 0
     best = chose_best(simulation)
@@ -92,6 +100,9 @@ def replications_table(simulations: Sequence[Simulation]) -> Table:
             "winner": [arm if arm >= 0 else None for arm in outcome.winner.tolist()],
             "best": chose_best(simulation).tolist(),
             "capped": outcome.capped.tolist(),
+            "budget_spent": outcome.spent.tolist(),
+            "uplink_bits": outcome.uplink_bits.tolist(),
+            "clipped": outcome.clipped.tolist(),
         }
         for name, column in columns.items():
             table.setdefault(name, []).extend(column)

@@ -17,12 +17,15 @@ from fedbandits.experiments.wording import in_words, share
 def summary_table(summary: dict[str, Any]) -> Table:
     """Return the summary as a Rich table: a row a variant, means ± standard errors."""
     alone = all(variant["regret"]["total"]["stderr"] is None for variant in summary["variants"])
+    notes = [] if alone else ["± one standard error"]
+    if any(variant.get("epsilon") for variant in summary["spec"]["variants"]):
+        notes.append("best arm found: up to the variant's epsilon")
     # Text, because titles and labels are the user's: what looks like markup in them is not.
     table = Table(
         title=Text(summary["title"]),
         title_justify="left",
         title_style="bold",
-        caption=None if alone else "± one standard error",
+        caption="; ".join(notes) or None,
         caption_justify="left",
     )
     table.add_column("variant", overflow="fold")

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fedbandits.errors import ProtocolError
-from fedbandits.protocol import Assignment, Client, Decision, RefusalError, Server
+from fedbandits.protocol import (
+    Assignment,
+    Client,
+    Decision,
+    RefusalError,
+    Rejection,
+    Server,
+)
 
 
 def play(server: Server, admit: Callable[[int], Sequence[Client]]) -> Decision | None:
@@ -55,9 +62,17 @@ def play(server: Server, admit: Callable[[int], Sequence[Client]]) -> Decision |
     return server.decision
 
 
+class RejectionError(ProtocolError):
+    """A server does not count what one of its own clients has sent; ``rejection`` says why."""
+
+    def __init__(self, client: str, rejection: Rejection) -> None:
+        super().__init__(f"update of client {client} rejected: {rejection.value}")
+        self.rejection = rejection
+
+
 def _report(server: Server, clients: Sequence[Client], assignment: Assignment) -> None:
     """Let every client play and hand in its update."""
     for client in clients:
         rejection = server.receive(client.play(assignment))
         if rejection is not None:
-            raise ProtocolError(f"update of client {client.name} rejected: {rejection.value}")
+            raise RejectionError(client.name, rejection)

@@ -8,9 +8,11 @@ from enum import Enum
 
 import numpy as np
 
+from fedbandits.planning.protection import doubles, release_error
 from fedbandits.planning.question import Question
 from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import FloatArray, IntArray
+from fedbandits.rules.distortion import UNDISTORTED, Distortion
 from fedbandits.rules.phased import Beliefs
 
 MOST_PHASES = 40
@@ -142,7 +144,9 @@ def foresee(question: Question, candidates: Sequence[Candidate]) -> Foreseen:
     if question.population is not None:
         clients = np.minimum(clients, question.population)
         newcomers = np.diff(clients, axis=1, prepend=0.0)
-    width = _widths(question, np.cumsum(pulls, axis=1), newcomers, phases)
+    width = _widths(question, pulls, newcomers, phases)
+    if question.most_releases is not None:
+        width[:, question.most_releases :] = np.inf
     # Up to which phase every rival plays: (candidates, rivals), counted from 0.
     gaps = np.sort(question.gaps)[1:]
     kinds, copies = np.unique(gaps, return_counts=True)
@@ -168,12 +172,10 @@ def _column(values: Sequence[int]) -> FloatArray:
 
 
 def _widths(
-    question: Question, pulls_so_far: FloatArray, newcomers: FloatArray, phases: IntArray
+    question: Question, pulls: FloatArray, newcomers: FloatArray, phases: IntArray
 ) -> FloatArray:
     """Return the width between two arms after every phase, shape (candidates, phases)."""
-    before = np.pad(pulls_so_far, ((0, 0), (1, 0)))[:, :-1]
-    # (candidates, phase now, phase of admission); cohorts to come have pulled nothing.
-    counts = np.maximum(pulls_so_far[:, :, np.newaxis] - before[:, np.newaxis, :], 0.0)
+    counts = _since(np.cumsum(pulls, axis=1))
     # Widths do not depend on the schedules, only on what was pulled: any will do.
     rule = Fed2Ucb(pulls=1, admissions=1, radius=question.radius, weights=question.weights).rule(
         Beliefs(
@@ -184,4 +186,38 @@ def _widths(
             population=question.population,
         )
     )
-    return 2.0 * rule.width(phase=phases, counts=counts, sizes=newcomers[:, np.newaxis, :])
+    width = 2.0 * rule.width(
+        phase=phases,
+        counts=counts,
+        sizes=newcomers[:, np.newaxis, :],
+        distortion=_distortion(question, pulls, counts),
+    )
+    return np.asarray(2.0 * width if doubles(question.privacy) else width)
+
+
+def _since(sums: FloatArray) -> FloatArray:
+    """Return running sums counted from each admission on: (candidates, phase now, of admission).
+
+    Cohorts to come have nothing.
+    """
+    before = np.pad(sums, ((0, 0), (1, 0)))[:, :-1]
+    return np.maximum(sums[:, :, np.newaxis] - before[:, np.newaxis, :], 0.0)
+
+
+def _distortion(question: Question, pulls: FloatArray, counts: FloatArray) -> Distortion:
+    """Return what protecting the means leaves in those of every cohort, all arms being in play."""
+    if question.privacy is None:
+        return UNDISTORTED
+    each, places = np.unique(pulls, return_inverse=True)
+    errors = [release_error(question.privacy, n, question.n_arms) for n in each.tolist()]
+    variance, scale, bias = (
+        np.array([getattr(error, name) for error in errors])[places].reshape(pulls.shape)
+        for name in ("variance", "scale", "bias")
+    )
+    n = np.maximum(counts, 1.0)
+    # Pulls never fall from phase to phase, so that the last release has the largest scale.
+    return Distortion(
+        variance=_since(np.cumsum(pulls**2 * variance, axis=1)) / n**2,
+        scale=(pulls * scale)[:, :, np.newaxis] * (counts > 0) / n,
+        bias=_since(np.cumsum(pulls * bias, axis=1)) / n,
+    )

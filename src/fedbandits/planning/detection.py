@@ -6,15 +6,18 @@ With M clients who have pulled each arm n times an estimate has the variance
 
 N the population, :math:`1/N = 0` if it is unlimited. The certified rule drops an arm that is behind
 by :math:`w = \sqrt{4 v L}`, :math:`L = \ln((K-1) \pi^2 p^2 / (6 \delta))`. An arm that is worse by
-Δ is behind by Δ on average, with the variance 2 v; all K − 1 are dropped with probability at least
-``power`` once :math:`\Delta \ge w + z \sqrt{2 v}`, z the normal quantile of 1 − (1 − power)/(K −
-1). Everything here is that inequality, solved for one of its terms.
+:math:`\Delta_k` is behind by that on average, with the variance 2 v, so that all are dropped with a
+probability of at least ``power`` once :math:`\sum_k P(Z > (\Delta_k - w) / \sqrt{2 v})` is no more
+than 1 − power, Z standard normal. Where all K − 1 are worse by the same Δ that is :math:`\Delta \ge
+w + z \sqrt{2 v}`, z the quantile of 1 − (1 − power)/(K − 1). Everything here is that inequality,
+solved for one of its terms. What protects the means of clients adds to w and to v.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -24,9 +27,12 @@ from scipy import stats
 
 from fedbandits.errors import InputError
 from fedbandits.experiments.tables import Table
+from fedbandits.planning.protection import doubles, release_error
 from fedbandits.planning.question import Question
+from fedbandits.privacy.policy import Privacy
 from fedbandits.rules.algorithms import Fed2Ucb
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.distortion import UNDISTORTED, Distortion
 from fedbandits.rules.phased import Beliefs
 from fedbandits.rules.radii import CertifiedRadius
 from fedbandits.rules.statistics import client_factor
@@ -36,6 +42,14 @@ POWER = 0.9
 
 NEARLY_ALL = 0.9
 """The part of a population from which on it is nearly all of it."""
+
+# More clients or pulls than that are none.
+_MOST = 10**15
+# Of releases whose errors average out; later ones cost more than they bring.
+_MOST_LOOKS = 32
+_HALVINGS = 50
+# Clients to show where no number of them is enough.
+_SHOWN = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +70,12 @@ class Detector:
         How likely all other arms are to be dropped.
     phase : int
         In which phase the look is: δ is shared out over all of them, so later ones are wider.
+    ratios : tuple of float
+        How many times the smallest gap every other arm is behind the best one; all of them once,
+        which is the hardest case, by default.
+    privacy : Privacy, optional
+        How means are protected. The look is then after as many releases as are best: several of
+        them average errors out that do not depend on how many pulls are behind a mean.
 
     Examples
     --------
@@ -73,6 +93,8 @@ class Detector:
     population: int | None = None
     power: float = POWER
     phase: int = 1
+    ratios: tuple[float, ...] = ()
+    privacy: Privacy | None = None
 
     def __post_init__(self) -> None:
         if not 0.5 <= self.power < 1.0:
@@ -81,66 +103,170 @@ class Detector:
     @classmethod
     def of(cls, question: Question, *, population: int | None) -> Detector:
         """Return the detector for a question, about a population of this size."""
+        gaps = np.sort(question.gaps)[1:]
         return cls(
             n_arms=question.n_arms,
             noise=question.noise,
             spread=question.spread,
             delta=question.delta,
             population=population,
+            ratios=tuple((gaps / question.gap).tolist()),
+            privacy=question.privacy,
         )
 
-    @property
-    def multiplier(self) -> float:
-        """How many √v a gap must be."""
-        # The width that the rule itself has where v = 1.
-        beliefs = Beliefs(n_arms=self.n_arms, horizon=1, noise=1.0, spread=0.0)
-        certified = CertifiedRadius(delta=self.delta)
-        rule = Fed2Ucb(pulls=1, admissions=1, radius=certified).rule(beliefs)
-        width = 2.0 * float(rule.width(phase=self.phase, counts=[1.0]))
-        missed = (1.0 - self.power) / (self.n_arms - 1)
-        return width + math.sqrt(2.0) * float(stats.norm.isf(missed))
-
-    def variance(self, clients: npt.ArrayLike, pulls: npt.ArrayLike = math.inf) -> FloatArray:
+    def variance(self, clients: npt.ArrayLike, pulls: float = math.inf) -> FloatArray:
         """Return v; infinitely many pulls leave the client term alone."""
         clients = np.asarray(clients, dtype=np.float64)
         sampled = self.spread**2 * client_factor(clients, self.population)
-        return np.asarray(sampled + self.noise**2 / (np.asarray(pulls, dtype=np.float64) * clients))
+        return np.asarray(sampled + self.noise**2 / (pulls * clients))
 
-    def smallest_gap(self, clients: npt.ArrayLike, pulls: npt.ArrayLike = math.inf) -> FloatArray:
-        """Return the smallest gap that so many clients with so many pulls of each arm detect."""
-        return np.asarray(self.multiplier * np.sqrt(self.variance(clients, pulls)))
+    def smallest_gap(self, clients: npt.ArrayLike, pulls: float = math.inf) -> FloatArray:
+        """Return the smallest gap that so many clients with so many pulls of each arm detect.
+
+        The other gaps are in proportion to it, as the ratios say.
+        """
+        clients = np.asarray(clients, dtype=np.float64)
+        looks = [
+            self._detected(*self._look(phase, clients, pulls)) for phase in self._phases(pulls)
+        ]
+        return np.asarray(np.min(looks, axis=0))
+
+    def chance(self, gap: float, clients: int, pulls: float = math.inf) -> float:
+        """Return with which probability, at least, one look of so many clients finds a gap.
+
+        Examples
+        --------
+        >>> detector = Detector(n_arms=10, noise=0.5, spread=0.02, delta=0.05)
+        >>> round(detector.chance(0.02, 65), 2), round(detector.chance(0.02, 50), 2)
+        (0.91, 0.53)
+        """
+        looks = [
+            float(self._missed(np.asarray(gap), *self._look(phase, np.asarray(clients), pulls)))
+            for phase in self._phases(pulls)
+        ]
+        return max(0.0, 1.0 - min(looks))
 
     def fewest_clients(self, gap: float, pulls: float = math.inf) -> int | None:
         """Return how many clients with so many pulls of each arm detect a gap; None if too few.
 
-        The answer is None only in a finite population, where pulls are what is missing.
+        Of an unlimited population the answer is None only if means are rounded too coarsely;
+        otherwise pulls are what is missing.
         """
-        variance = (gap / self.multiplier) ** 2
-        of_one = self.spread**2 + self.noise**2 / pulls
-        rest = 0.0 if self.population is None else self.spread**2 / self.population
-        # Equal on paper is enough.
-        found = max(1, math.ceil(of_one / (variance + rest) * (1.0 - 1e-12)))
-        return None if self.population is not None and found > self.population else found
+        most = _MOST if self.population is None else self.population
+        return _first(lambda clients: self._finds(gap, clients, pulls), most)
 
     def fewest_pulls(self, gap: float, clients: int) -> int | None:
         """Return how many pulls of each arm so many clients need; None if none are enough."""
-        left = (gap / self.multiplier) ** 2 - float(self.variance(clients))
-        if left <= 0:
+        return _first(lambda pulls: self._finds(gap, clients, pulls), _MOST)
+
+    def fewest_if_all(self, gap: float, pulls: float = math.inf) -> int | None:
+        """Return how many clients there have to be, if all of them play, to detect a gap."""
+        return _first(
+            lambda clients: replace(self, population=clients)._finds(gap, clients, pulls), _MOST
+        )
+
+    def _finds(self, gap: float, clients: int, pulls: float) -> bool:
+        # Equal on paper is enough.
+        return float(self.smallest_gap(clients, pulls)) <= gap * (1.0 + 1e-12)
+
+    def _phases(self, pulls: float) -> list[int]:
+        """Return in which phases a look may be best."""
+        if self.privacy is None:
+            return [self.phase]
+        last = min(self.privacy.releases or _MOST_LOOKS, _MOST_LOOKS)
+        found = [self.phase * 2**i for i in range(last.bit_length()) if self.phase * 2**i <= last]
+        allowed = [phase for phase in found if pulls / phase >= self.privacy.min_pulls]
+        return allowed or [self.phase]
+
+    def _look(self, phase: int, clients: FloatArray, pulls: float) -> tuple[FloatArray, FloatArray]:
+        """Return the width between two arms in a phase, and how their difference scatters."""
+        beliefs = Beliefs(
+            n_arms=self.n_arms,
+            horizon=1,
+            noise=self.noise,
+            spread=self.spread,
+            population=self.population,
+        )
+        certified = CertifiedRadius(delta=self.delta)
+        rule = Fed2Ucb(pulls=1, admissions=1, radius=certified).rule(beliefs)
+        # Every phase so far has released a mean of as many pulls.
+        error = release_error(self.privacy, pulls / phase, self.n_arms)
+        left = Distortion(
+            variance=np.atleast_1d(error.variance) / phase,
+            scale=np.atleast_1d(error.scale) / phase,
+            bias=np.atleast_1d(error.bias),
+        )
+        width = 2.0 * rule.width(
+            phase=phase,
+            counts=[pulls],
+            sizes=clients[..., np.newaxis],
+            distortion=UNDISTORTED if self.privacy is None else left,
+        )
+        width = 2.0 * width if doubles(self.privacy) else width
+        variance = self.variance(clients, pulls) + left.variance[0] / clients
+        return np.asarray(width), np.sqrt(2.0 * variance)
+
+    def _detected(self, width: FloatArray, scatter: FloatArray) -> FloatArray:
+        """Return the smallest gap of which no more than a share is missed."""
+        missed = 1.0 - self.power
+        quantile = stats.norm.isf(missed / (self.n_arms - 1))
+        high = np.asarray(width + quantile * scatter)
+        if len(set(self.ratios)) <= 1:
+            return high
+        # Arms that are farther behind are missed less often: the nearest alone is the other end.
+        low = np.asarray(width + stats.norm.isf(missed) * scatter)
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2.0
+            enough = self._missed(middle, width, scatter) <= missed
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return high
+
+    def _missed(self, gap: FloatArray, width: FloatArray, scatter: FloatArray) -> FloatArray:
+        """Return how likely one of the other arms is to stay, at most."""
+        ratios, copies = np.unique(self.ratios or (1.0,) * (self.n_arms - 1), return_counts=True)
+        ahead = gap[..., np.newaxis] * ratios - width[..., np.newaxis]
+        deviations = ahead / np.maximum(scatter, 1e-300)[..., np.newaxis]
+        return np.asarray((copies * stats.norm.sf(deviations)).sum(axis=-1))
+
+
+def _first(enough: Callable[[int], bool], most: int) -> int | None:
+    """Return the first whole number that is enough, if all after it are; None if there is none.
+
+    Examples
+    --------
+    >>> _first(lambda n: n * n >= 50, 100), _first(lambda n: n * n >= 50, 7)
+    (8, None)
+    """
+    high = 1
+    while not enough(high):
+        if high == most:
             return None
-        return max(1, math.ceil(self.noise**2 / (clients * left) * (1.0 - 1e-12)))
+        high = min(2 * high, most)
+    low = high // 2 + 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle + 1, high)
+    return high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feasibility:
     """Whether a gap can be found, for everyone and for the clients that there are.
 
+    Always in one look with a probability of `POWER`, every client pulling every arm as often as
+    the horizon allows, or very often without one.
+
     Parameters
     ----------
-    clients_unlimited : int
-        The fewest clients, however much each pulls, for an answer that holds for an unlimited
-        population.
+    pulls : int, optional
+        How often that is; None is as often as one likes.
+    clients_unlimited : int, optional
+        The fewest clients for an answer that holds for an unlimited population; None if no number
+        of them is enough.
     within_reach : bool
         Whether there are so many.
+    chance_unlimited : float, optional
+        With which probability all N clients find the gap for an unlimited population.
     clients_finite : int, optional
         The fewest of the N clients for an answer that holds for these N.
     pulls_of_all : int, optional
@@ -148,17 +274,22 @@ class Feasibility:
     gap_unlimited : float, optional
         The smallest gap that all N clients detect for an unlimited population.
     gap_finite : float, optional
-        The smallest gap that they detect for themselves within the horizon; 0 without one.
+        The smallest gap that they detect for themselves.
+    all_needed : int, optional
+        How many clients there would have to be if all of them play, where N are too few.
     fits : bool
         Whether the horizon leaves room for the pulls that it takes.
     """
 
-    clients_unlimited: int
+    pulls: int | None
+    clients_unlimited: int | None
     within_reach: bool
+    chance_unlimited: float | None
     clients_finite: int | None
     pulls_of_all: int | None
     gap_unlimited: float | None
     gap_finite: float | None
+    all_needed: int | None
     fits: bool
 
     def needs_nearly_all(self, population: int | None) -> bool:
@@ -171,7 +302,9 @@ class Feasibility:
         """Return it ready for JSON."""
         unlimited = {
             "fewest_clients": self.clients_unlimited,
+            "pulls_of_each_arm": self.pulls,
             "within_reach": self.within_reach,
+            "chance": self.chance_unlimited,
             "smallest_gap": self.gap_unlimited,
         }
         if population is None:
@@ -185,6 +318,7 @@ class Feasibility:
                 "nearly_all": self.needs_nearly_all(population),
                 "pulls_of_each_arm_by_all": self.pulls_of_all,
                 "smallest_gap": self.gap_finite,
+                "clients_needed_if_all_play": self.all_needed,
                 "within_horizon": self.fits,
             },
         }
@@ -202,29 +336,39 @@ def feasibility(question: Question) -> Feasibility:
     >>> found.clients_unlimited, found.within_reach, found.clients_finite
     (12324, False, 481)
     """
-    everyone = Detector.of(question, population=None)
-    unlimited = everyone.fewest_clients(question.gap) or 1
-    n = question.population
+    everyone, n, gap = Detector.of(question, population=None), question.population, question.gap
+    most = None if question.horizon is None else question.horizon // question.n_arms
+    room = math.inf if most is None else most
+    fits = room >= question.fewest_pulls
+    unlimited = everyone.fewest_clients(gap, room) if fits else None
     if n is None:
         return Feasibility(
+            pulls=most,
             clients_unlimited=unlimited,
-            within_reach=True,
+            within_reach=unlimited is not None,
+            chance_unlimited=None,
             clients_finite=None,
             pulls_of_all=None,
             gap_unlimited=None,
             gap_finite=None,
-            fits=question.horizon is None or question.horizon >= question.n_arms,
+            all_needed=None,
+            fits=fits,
         )
     these = Detector.of(question, population=n)
-    pulls = these.fewest_pulls(question.gap, n)
-    room = math.inf if question.horizon is None else question.horizon // question.n_arms
+    pulls = these.fewest_pulls(gap, n)
+    if pulls is not None:
+        pulls = max(pulls, question.fewest_pulls)
+    few = these.fewest_clients(gap, room) if fits else None
     return Feasibility(
+        pulls=most,
         clients_unlimited=unlimited,
-        within_reach=unlimited <= n,
-        clients_finite=these.fewest_clients(question.gap),
+        within_reach=unlimited is not None and unlimited <= n,
+        chance_unlimited=everyone.chance(gap, n, room) if fits else 0.0,
+        clients_finite=few,
         pulls_of_all=pulls,
-        gap_unlimited=float(everyone.smallest_gap(n)),
-        gap_finite=float(these.smallest_gap(n, room)) if room >= 1 else None,
+        gap_unlimited=float(everyone.smallest_gap(n, room)) if fits else None,
+        gap_finite=float(these.smallest_gap(n, room)) if fits else None,
+        all_needed=these.fewest_if_all(gap, room) if fits and few is None else None,
         fits=pulls is not None and pulls <= room,
     )
 
@@ -249,7 +393,7 @@ def gap_table(question: Question, pulls: float) -> Table:
     """
     n = question.population
     everyone = Detector.of(question, population=None)
-    enough = everyone.fewest_clients(question.gap, pulls) or 1
+    enough = everyone.fewest_clients(question.gap, pulls) or _SHOWN
     most = 10.0 ** math.ceil(math.log10(4.0 * max(enough, n or 1, 10)))
     unlimited = np.geomspace(1.0, most, 200)
     table: Table = {key: [] for key in ("population", "pulls", "clients", "gap")}

@@ -28,7 +28,7 @@ from fedbandits.planning.candidates import Shape
 from fedbandits.planning.detection import Detector, gap_table
 from fedbandits.planning.plan import Plan
 from fedbandits.planning.search import map_table
-from fedbandits.planning.text import rounded
+from fedbandits.planning.wording import counted, rounded
 from fedbandits.rules.arrays import FloatArray
 
 _MOST_TIMES = 4.0
@@ -239,19 +239,20 @@ def gap_figure(plan: Plan) -> Figure:
             textcoords="offset points",
             size=8.5,
         )
-        enough = _enough(plan)
-        axes.plot([enough], [question.gap], color=PALETTE[0], marker="o", markersize=6)
-        axes.annotate(
-            f"{rounded(enough)} clients",
-            (enough, question.gap),
-            xytext=(6, 6),
-            textcoords="offset points",
-            size=8.5,
-        )
+        enough = enough_clients(plan)
+        if enough is not None:
+            axes.plot([enough], [question.gap], color=PALETTE[0], marker="o", markersize=6)
+            axes.annotate(
+                counted(enough, "client"),
+                (enough, question.gap),
+                xytext=(6, 6),
+                textcoords="offset points",
+                size=8.5,
+            )
         if question.population is not None:
             axes.axvline(question.population, color=FAINT, linewidth=0.9, linestyle=":")
             axes.annotate(
-                f"{question.population:,} clients",
+                counted(question.population, "client"),
                 (question.population, high),
                 xytext=(4, -4),
                 textcoords="offset points",
@@ -275,10 +276,10 @@ def gap_figure(plan: Plan) -> Figure:
     return figure
 
 
-def _enough(plan: Plan) -> int:
+def enough_clients(plan: Plan) -> int | None:
     """Return how many clients of an unlimited population detect the gap with the planned pulls."""
     detector = Detector.of(plan.question, population=None)
-    return detector.fewest_clients(plan.question.gap, planned_pulls(plan)) or 1
+    return detector.fewest_clients(plan.question.gap, planned_pulls(plan))
 
 
 def _colour(curve: GapCurve) -> str:
@@ -385,26 +386,25 @@ def gap_page_figure(plan: Plan) -> dict[str, Any]:
     layout = house_layout(460 + 20 * len(curves))
     layout["margin"] = {"l": 60, "r": 45, "t": 20, "b": 60}
     lines = [_line(y=question.gap, colour=INK, dash="solid")]
-    level, enough = math.log10(question.gap), _enough(plan)
-    data.append(
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": [enough],
-            "y": [question.gap],
-            "marker": {"color": PALETTE[0], "size": 9},
-            "hoverinfo": "skip",
-            "showlegend": False,
-        }
-    )
-    notes = [
-        _note(0.0, level, f" wanted: {question.gap:.4g}"),
-        _note(math.log10(enough), level, f" {rounded(enough)} clients"),
-    ]
+    level, enough = math.log10(question.gap), enough_clients(plan)
+    notes = [_note(0.0, level, f" wanted: {question.gap:.4g}")]
+    if enough is not None:
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "x": [enough],
+                "y": [question.gap],
+                "marker": {"color": PALETTE[0], "size": 9},
+                "hoverinfo": "skip",
+                "showlegend": False,
+            }
+        )
+        notes.append(_note(math.log10(enough), level, f" {counted(enough, 'client')}"))
     if question.population is not None:
         lines.append(_line(x=question.population, colour=FAINT, dash="dot"))
         at = math.log10(question.population)
-        words = f"{question.population:,} clients"
+        words = counted(question.population, "client")
         notes.append(_note(at, math.log10(high), f" {words}") | {"yanchor": "top"})
     return {
         "data": data,
@@ -461,6 +461,7 @@ def _note(x: float, y: float, text: str) -> dict[str, Any]:
 __all__ = [
     "GapCurve",
     "RegretMap",
+    "enough_clients",
     "gap_curves",
     "gap_figure",
     "gap_page_figure",

@@ -68,8 +68,10 @@ class Outlook:
         f and g; no g is all clients from the start.
     algorithm : str
         By its name in experiment files.
+    weights : str
+        How clients are averaged.
     regret, exploration, communication : Expected
-        Up to the horizon; without one, up to the decision, over the games that get there.
+        Up to the horizon; without one, up to the decision.
     clients, phases : Expected
         Admitted and played.
     slots : Expected, optional
@@ -81,16 +83,27 @@ class Outlook:
         By all clients together, of all arms, until the decision.
     reports : Expected
         Messages from clients to the server: one a client and phase.
+    uplink_bits : Expected
+        Of all means that a client sends, on average over those admitted.
     wrong_rate, undecided_rate : float
         Games that lose the best arm, and that end with several. Where all other arms are equal, a
         game that has lost the best one may never end.
+    spent_rate : float
+        Undecided games that the clients' privacy budget has ended.
     replications : int
         How many games were simulated.
+    decided : int
+        Games with a decision. Without a horizon the expected numbers are theirs alone, or, if there
+        are none, of all games up to where they were given up: after `LAST_PHASE` phases, or when
+        the privacy budget was spent.
+    cut : bool
+        Whether games that were not decided are left out of the numbers, or cut off.
     """
 
     pulls: str
     admissions: str | None
     algorithm: str
+    weights: str
     regret: Expected
     exploration: Expected
     communication: Expected
@@ -100,9 +113,13 @@ class Outlook:
     pulls_of_arm: Expected
     pulls_in_all: Expected
     reports: Expected
+    uplink_bits: Expected
     wrong_rate: float
     undecided_rate: float
+    spent_rate: float
     replications: int
+    decided: int
+    cut: bool
 
     def as_dict(self) -> dict[str, Any]:
         """Return it ready for JSON."""
@@ -146,6 +163,7 @@ def look_ahead(
         algorithm=algorithm,
         communication_cost=question.communication_cost,
         max_phases=LAST_PHASE,
+        privacy=question.simulated_privacy,
     )
     try:
         (run,) = simulate_all(
@@ -156,18 +174,16 @@ def look_ahead(
             grid_points=1,
             workers=workers,
             trace=True,
+            warn=False,
         )
     except InputError as error:
         # There is one variant, and nobody who plans has numbered it.
         raise InputError(error.where.removeprefix("variants[0]."), error.problem) from None
     outcome = run.outcome
     over = ended(question, outcome)
-    if over.mean() < 0.5:
-        raise InputError(
-            "pulls",
-            f"f = {pulls} with g = {admissions} decides {over.sum():,} of {replications:,} games "
-            f"within {LAST_PHASE} phases; pull more, or admit more clients",
-        )
+    cut = not over.all()
+    if not over.any():
+        over = ~over
     each, members = _phases(variant, question.horizon, int(outcome.phases.max()))
     if outcome.trace is None:
         raise TypeError("a trace was asked for")
@@ -185,6 +201,7 @@ def look_ahead(
         pulls=pulls,
         admissions=admissions,
         algorithm=algorithm.name,
+        weights="equal" if admissions is None else question.weights,
         regret=_over(outcome.total[over]),
         exploration=_over(outcome.exploration[over]),
         communication=_over(outcome.communication[over]),
@@ -194,9 +211,13 @@ def look_ahead(
         pulls_of_arm=_over(np.cumsum(each)[outcome.phases[over]]),
         pulls_in_all=_over(in_all[over]),
         reports=_over(np.cumsum(members)[outcome.phases[over]]),
+        uplink_bits=_over((outcome.uplink_bits / np.maximum(outcome.clients, 1))[over]),
         wrong_rate=float(lost.mean()),
         undecided_rate=float((~decided & ~lost).mean()),
+        spent_rate=float(outcome.spent.mean()),
         replications=replications,
+        decided=int(decided.sum()),
+        cut=cut,
     )
 
 

@@ -13,6 +13,7 @@ from fedbandits.experiments.report.markup import definitions
 from fedbandits.experiments.report.shell import html_page, live_figure
 from fedbandits.planning.detection import POWER
 from fedbandits.planning.figures import (
+    enough_clients,
     gap_figure,
     gap_page_figure,
     map_figure,
@@ -21,7 +22,8 @@ from fedbandits.planning.figures import (
     regret_map,
 )
 from fedbandits.planning.plan import Plan
-from fedbandits.planning.text import ASSUMPTIONS, cells, columns
+from fedbandits.planning.privacy_text import policy_in_words
+from fedbandits.planning.text import assumptions, cells, columns
 
 _MAP_CAPTION = """Expected regret for first values of f and g around the best (the star), every
 cell simulated with the same random draws; the brighter, the less. Grey: not decided, or too many
@@ -57,6 +59,8 @@ def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
     first, *rest = plan.answer()
     said = "\n".join(f"<p>{escape(line)}</p>" for line in (first, *rest))
     sections = [("In short", said)]
+    if plan.suggested is not None:
+        sections.append(("To run it", _to_run(plan)))
     if columns(plan):
         sections.append(("What to expect", _table(plan)))
     found = regret_map(plan)
@@ -79,7 +83,7 @@ def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
         (
             "What this rests on",
             f"<p>The error probability δ = {question.delta:.3g} holds if</p>\n<ul>"
-            + "".join(f"<li>{escape(assumption)}</li>" for assumption in ASSUMPTIONS)
+            + "".join(f"<li>{escape(said)}</li>" for said in assumptions(question))
             + "</ul>\n<p>The numbers of this page come from simulated games with normal noise and "
             f"spread; the suggested schedule was simulated anew after it was chosen among "
             f"{len(plan.searched.tried):,}. Seed {plan.seed}.</p>",
@@ -95,11 +99,19 @@ def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
     )
 
 
+def _to_run(plan: Plan) -> str:
+    return f"""<p>In an experiment file this is the variant that the numbers below are of.</p>
+<pre><code>{escape(plan.toml())}</code></pre>"""
+
+
 def _table(plan: Plan) -> str:
-    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name, _ in columns(plan))
+    shown = columns(plan)
+    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name, _ in shown)
+    # So many columns fit beside each other only if what is in brackets stands below.
+    gap = "<br>(" if len(shown) > 3 else " ("
     rows = "\n".join(
         f'<tr><th scope="row">{escape(name.strip())}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in others)
+        + "".join(f"<td>{escape(cell).replace(' (', gap)}</td>" for cell in others)
         + "</tr>"
         for name, *others in cells(plan)
     )
@@ -115,22 +127,29 @@ def _table(plan: Plan) -> str:
 
 
 def _gap_caption(plan: Plan) -> str:
+    meets = (
+        "No curve meets the wanted gap."
+        if enough_clients(plan) is None
+        else "The dot is where the solid curve for an unlimited population meets the wanted gap."
+    )
     return (
         f"The smallest gap that is found with a probability of {100 * POWER:.0f}&nbsp;% in one"
         " look, against the number of clients. Solid: each client pulls each arm"
-        f" {planned_pulls(plan):,.0f} times. Dotted: as often as one likes. The dot is where the"
-        " solid curve for an unlimited population meets the wanted gap. For an unlimited population"
-        " only more clients help in the end; of a finite one nobody is left to be wrong about when"
-        " all are in."
+        f" {planned_pulls(plan):,.0f} times. Dotted: as often as one likes."
+        f" {meets} For an unlimited population only more clients help in the end; of a finite one"
+        " nobody is left to be wrong about when all are in."
+        + ("" if plan.question.least_favourable else " The other gaps are in proportion to it.")
     )
 
 
 def _gap_alt(plan: Plan) -> str:
     found, n = plan.feasibility, plan.question.population
-    said = (
-        f"Curves of the smallest detectable gap against clients; a gap of {plan.question.gap:.4g} "
-        f"takes at least {found.clients_unlimited:,} clients of an unlimited population"
-    )
+    said = "Curves of the smallest detectable gap against clients"
+    if found.clients_unlimited is not None:
+        said += (
+            f"; a gap of {plan.question.gap:.4g} takes about {found.clients_unlimited:,} clients of"
+            " an unlimited population"
+        )
     if n is None or found.clients_finite is None:
         return f"{said}."
     return f"{said}, or {found.clients_finite:,} of {n:,}."
@@ -161,6 +180,8 @@ def _asked(plan: Plan) -> list[tuple[str, str]]:
     ]
     if not question.least_favourable:
         facts.insert(1, ("means", ", ".join(f"{mean:g}" for mean in question.means)))
+    if question.privacy is not None:
+        facts.append(("privacy", escape(policy_in_words(question.privacy))))
     if pilot is not None:
         ends = [
             f"{name} {found.estimate:.4g} (95&nbsp;% interval {found.low:.4g} to {found.high:.4g})"

@@ -4,9 +4,15 @@ The noise is pooled within all (client, arm) cells: :math:`\hat\sigma^2 = \sum (
 s_{km}^2 / \sum (n_{km} - 1)`, with a chi-square interval. The spread is, for every arm, the
 between-clients variance of a one-way random-effects model after DerSimonian and Laird (1986),
 averaged over arms. Its interval is the Q-profile (Viechtbauer, 2007) over all arms together: the
-σ_c for which :math:`\sum_k \sum_m (y_{km} - \bar y_k)^2 / (\sigma_c^2 + \sigma^2 / n_{km})`, with
-its weighted means, is where chi-square says it should be. Both are for normal observations, and
-the second for arms that are independent and have one spread.
+σ_c for which :math:`Q = \sum_k \sum_m (y_{km} - \bar y_k)^2 / (\sigma_c^2 + \sigma^2 / n_{km})`,
+with its weighted means, is where chi-square says it should be. Both are for normal observations,
+and the second for arms that are independent and have one spread.
+
+Clients that look alike are no proof that they are. The upper end of the spread is therefore never
+0: it is where so small a Q has become 40 times less likely than it is for clients that are alike,
+:math:`F(Q(\sigma_c)) / F(Q(0)) = 0.025`, as physicists set limits on what they have not seen (Read,
+2002). That is above the Q-profile's, and nearly the same where a spread is visible. σ, which is
+estimated itself, is taken at the end of its interval that makes the interval of σ_c wider.
 """
 
 from __future__ import annotations
@@ -31,6 +37,7 @@ LEVEL = 0.95
 _VALUES = ("client", "arm", "value")
 _SUMMARIES = ("client", "arm", "count", "mean", "sd")
 _MOST = 1e100
+_ROUNDED = 1e-18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +56,7 @@ class Pilot:
     Parameters
     ----------
     noise, spread : Interval
-        σ and σ_c; a plan takes the upper ends.
+        σ and σ_c; a plan takes the upper ends, which are never 0.
     clients, arms, observations : int
         How much there was.
     """
@@ -196,10 +203,10 @@ def _estimate(
         raise InputError(
             name, "all pulls of a client gave the same value: there is no noise to be seen"
         )
-    variance = squares / freedom
+    noise = _noise(found)
     return Pilot(
-        noise=_noise(found),
-        spread=_spread(found, variance),
+        noise=noise,
+        spread=_spread(found, noise),
         clients=clients,
         arms=len(arms),
         observations=int(sum(float(n.sum()) for n in counts)),
@@ -218,25 +225,23 @@ def _noise(cells: _Cells) -> Interval:
     )
 
 
-def _spread(cells: _Cells, variance: float) -> Interval:
-    """Return σ_c after DerSimonian and Laird, averaged over arms, with its Q-profile interval."""
+def _spread(cells: _Cells, noise: Interval) -> Interval:
+    """Return σ_c after DerSimonian and Laird, averaged over arms, with its interval."""
     many = [(n, y) for n, y in zip(cells.counts, cells.means, strict=True) if n.size > 1]
-    between = [float(dersimonian_laird(n, y, variance)) for n, y in many]
+    between = [float(dersimonian_laird(n, y, noise.estimate**2)) for n, y in many]
     freedom = float(sum(n.size - 1 for n, _ in many))
-
-    def distance(square: float) -> float:
-        total = 0.0
-        for n, y in many:
-            weights = 1.0 / (square + variance / n)
-            total += float((weights * (y - np.average(y, weights=weights)) ** 2).sum())
-        return total
-
-    low, high = (
-        _solve(distance, float(stats.chi2.ppf(level, freedom)))
-        for level in ((1 + LEVEL) / 2, (1 - LEVEL) / 2)
-    )
     # Cut off at 0 after averaging: before, it would be too large on average.
     estimate = max(0.0, float(np.mean(between)))
+    tail = (1 - LEVEL) / 2
+    low = _solve(
+        lambda square: _distance(many, square, noise.high**2), float(stats.chi2.isf(tail, freedom))
+    )
+
+    def log_chance(square: float) -> float:
+        """Return how likely so small a distance is, as a logarithm."""
+        return float(stats.chi2.logcdf(_distance(many, square, noise.low**2), freedom))
+
+    high = _solve(log_chance, log_chance(0.0) + math.log(tail))
     return Interval(
         estimate=math.sqrt(estimate),
         low=math.sqrt(min(low, estimate)),
@@ -244,11 +249,24 @@ def _spread(cells: _Cells, variance: float) -> Interval:
     )
 
 
-def _solve(distance: Callable[[float], float], wanted: float) -> float:
+def _distance(
+    many: Sequence[tuple[FloatArray, FloatArray]], square: float, variance: float
+) -> float:
+    """Return Q for a spread and noise of these squares."""
+    total = 0.0
+    for n, y in many:
+        weights = 1.0 / (square + variance / n)
+        # Means that agree to the last digit were rounded.
+        scatter = (y - np.average(y, weights=weights)) ** 2 + _ROUNDED * variance
+        total += float((weights * scatter).sum())
+    return total
+
+
+def _solve(falling: Callable[[float], float], wanted: float) -> float:
     """Return where a falling function is so much; 0 if it is less from the start."""
-    if distance(0.0) <= wanted:
+    if falling(0.0) <= wanted:
         return 0.0
     high = 1e-12
-    while distance(high) > wanted:
+    while falling(high) > wanted:
         high *= 4.0
-    return float(optimize.brentq(lambda square: distance(square) - wanted, 0.0, high, xtol=1e-15))
+    return float(optimize.brentq(lambda square: falling(square) - wanted, 0.0, high, xtol=1e-15))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from fedbandits.planning.outlook import Outlook, look_ahead
 from fedbandits.planning.pilot import Pilot, read_pilot
 from fedbandits.planning.question import Question, as_means, least_favourable, with_means
 from fedbandits.planning.search import Progress, Searched, map_table, search
+from fedbandits.planning.variant import variant_table, variant_toml
+from fedbandits.privacy.policy import Privacy
 from fedbandits.problems.approximate import Approximate
 from fedbandits.rules.algorithms import Algorithm
 
@@ -42,6 +44,8 @@ class Plan:
         The schedule that was given, if one was.
     pilot : Pilot, optional
         What noise and spread were estimated from.
+    unprotected : Plan, optional
+        The same without the privacy policy, if there is one: what it costs is the difference.
     seed : int
         Of the simulations.
     """
@@ -53,6 +57,7 @@ class Plan:
     others: tuple[Outlook, ...] = ()
     yours: Outlook | None = None
     pilot: Pilot | None = None
+    unprotected: Plan | None = None
     seed: int = 0
 
     @property
@@ -66,9 +71,21 @@ class Plan:
 
     def algorithm(self) -> Algorithm:
         """Return the algorithm with the schedules that are suggested."""
+        outlook = self._suggestion()
+        return scheduled(self.question, outlook.pulls, outlook.admissions)
+
+    def variant(self) -> dict[str, Any]:
+        """Return what is suggested as the table of a variant in an experiment file."""
+        return variant_table(self.question, self._suggestion())
+
+    def toml(self) -> str:
+        """Return what is suggested, ready to be put into an experiment file."""
+        return variant_toml(self.question, self._suggestion())
+
+    def _suggestion(self) -> Outlook:
         if self.suggested is None:
             raise InputError("plan", "nothing is suggested: no schedule finds this gap")
-        return scheduled(self.question, self.suggested.pulls, self.suggested.admissions)
+        return self.suggested
 
     def answer(self) -> list[str]:
         """Return the plan in plain words, a sentence or two a line."""
@@ -84,21 +101,32 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON."""
-        from fedbandits.planning.text import ASSUMPTIONS, answer  # noqa: PLC0415 - likewise
+        from fedbandits.planning.text import answer, assumptions  # noqa: PLC0415 - likewise
 
         suggested = self.suggested
         pulls = 1.0 if suggested is None else max(1.0, suggested.pulls_of_arm.mean)
         return {
             "answer": answer(self),
-            "assumptions": list(ASSUMPTIONS),
+            "assumptions": list(assumptions(self.question)),
             "question": self.question.as_dict(),
             "pilot": None if self.pilot is None else self.pilot.as_dict(),
             "feasible": self.feasible,
             "power": POWER,
             "feasibility": self.feasibility.as_dict(self.question.population),
             "suggested": None if suggested is None else suggested.as_dict(),
+            "variant": None if suggested is None else self.variant(),
+            "toml": None if suggested is None else self.toml(),
             "others": [other.as_dict() for other in self.others],
             "yours": None if self.yours is None else self.yours.as_dict(),
+            "without_privacy": None
+            if self.unprotected is None
+            else {
+                name: None if outlook is None else outlook.as_dict()
+                for name, outlook in (
+                    ("suggested", self.unprotected.suggested),
+                    ("yours", self.unprotected.yours),
+                )
+            },
             "schedules_tried": len(self.searched.tried),
             "map": map_table(self.searched),
             "smallest_gap": gap_table(self.question, pulls),
@@ -127,6 +155,7 @@ def plan(
     pilot: str | Path | None = None,
     pulls: str | int | None = None,
     admissions: str | int | None = None,
+    privacy: Privacy | None = None,
     replications: int = REPLICATIONS,
     seed: int = 0,
     workers: int | None = 1,
@@ -157,6 +186,8 @@ def plan(
         A CSV file to estimate noise and spread from; see `fedbandits.planning.pilot`.
     pulls, admissions : schedule, optional
         f and g of your own, to be compared with the best.
+    privacy : Privacy, optional
+        How clients protect the means that they send. The plan is then made with and without it.
     replications : int
         Games behind the numbers.
     seed : int
@@ -185,6 +216,8 @@ def plan(
             "pulls" if pulls is None else "admissions",
             "is missing; a schedule of your own has both, f and g",
         )
+    if pilot is not None and not isinstance(pilot, str | Path):
+        raise InputError("pilot", f"{pilot!r} is not the path of a CSV file")
     measured = None if pilot is None else read_pilot(pilot)
     question = _question(
         n_arms=n_arms,
@@ -197,18 +230,41 @@ def plan(
         delta=delta,
         horizon=horizon,
         pilot=measured,
+        privacy=privacy,
     )
+    own = None if pulls is None or admissions is None else (str(pulls), str(admissions))
+    games = _Games(replications=replications, seed=seed, workers=workers, progress=progress)
+    made = _made(question, own, games)
+    unprotected = None if privacy is None else _made(question.without_privacy(), own, games)
+    return replace(made, pilot=measured, unprotected=unprotected)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Games:
+    """How games are simulated."""
+
+    replications: int
+    seed: int
+    workers: int | None
+    progress: Progress | None
+
+
+def _made(question: Question, own: tuple[str, str] | None, games: _Games) -> Plan:
+    """Return the plan for a question, beside a schedule of one's own."""
 
     def look(pulls: str, admissions: str | None) -> Outlook:
         return look_ahead(
-            question, pulls, admissions, replications=replications, seed=seed, workers=workers
+            question,
+            pulls,
+            admissions,
+            replications=games.replications,
+            seed=games.seed,
+            workers=games.workers,
         )
 
-    yours = None
-    if pulls is not None and admissions is not None:
-        # First, so that what is wrong with it is said before the search.
-        yours = look(str(pulls), str(admissions))
-    searched = search(question, seed=seed, workers=workers, progress=progress)
+    # First, so that what is wrong with it is said before the search.
+    yours = None if own is None else look(*own)
+    searched = search(question, seed=games.seed, workers=games.workers, progress=games.progress)
     best = searched.best
     others = [c for c in (searched.best_at_once, searched.best_gradual) if c not in (None, best)]
     return Plan(
@@ -218,8 +274,7 @@ def plan(
         suggested=None if best is None else look(best.f, best.g),
         others=tuple(look(other.f, other.g) for other in others if other is not None),
         yours=yours,
-        pilot=measured,
-        seed=seed,
+        seed=games.seed,
     )
 
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fedbandits.errors import InputError, check_not_negative, check_number
+from fedbandits.experiments.describe import describe_privacy
+from fedbandits.planning.protection import fewest_pulls
+from fedbandits.privacy.policy import Privacy
 from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.laws import Gaussian
 from fedbandits.problems.problem import checked_means
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.phased import LONGEST_HORIZON, Weights
 from fedbandits.rules.radii import CertifiedRadius
+from fedbandits.simulation.releases import NormalPrivacy
 
 MOST_ARMS = 2000
 MOST_CLIENTS = 10**9
@@ -42,6 +46,8 @@ class Question:
         T; without one the game ends with the decision.
     least_favourable : bool
         Whether the means are the hardest ones that a gap allows.
+    privacy : Privacy, optional
+        How clients protect the means that they send.
 
     Examples
     --------
@@ -58,13 +64,11 @@ class Question:
     delta: float = 0.05
     horizon: int | None = None
     least_favourable: bool = False
+    privacy: Privacy | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "means", as_means(self.means))
-        if not 2 <= len(self.means) <= MOST_ARMS:
-            raise InputError(
-                "arms", f"{len(self.means)} arms; a comparison has 2, and {MOST_ARMS:,} at most"
-            )
+        _check_arms(len(self.means))
         checked_means(self.means, "means")
         above = self.gap
         if not above >= _SMALLEST:
@@ -86,12 +90,55 @@ class Question:
         check_number(self.delta, "delta")
         if self.population is not None and not 1 <= self.population <= MOST_CLIENTS:
             raise InputError(
-                "clients", f"{self.population} clients; there are 1, and {MOST_CLIENTS:,} at most"
+                "clients", f"{self.population}; there is at least 1, and at most {MOST_CLIENTS:,}"
             )
         if not 0.0 < self.delta < 1.0:
             raise InputError("delta", f"{self.delta:g} is not an error probability: 0 < δ < 1")
         if self.horizon is not None and not 2 <= self.horizon <= LONGEST_HORIZON:
             raise InputError("horizon", f"{self.horizon} slots; it must be from 2 to 10^15")
+        if self.privacy is not None:
+            self._check_privacy(self.privacy)
+
+    def _check_privacy(self, privacy: Privacy) -> None:
+        if not isinstance(privacy, Privacy):
+            raise InputError(
+                "privacy",
+                f"{privacy!r} is not a policy such as Privacy(range=(0, 1), quantize=Quantize())",
+            )
+        low, high = privacy.range
+        outside = [mean for mean in self.means if not low <= mean <= high]
+        # The hardest case has a gap and no level, so that its means may be moved anywhere.
+        if outside and not self.least_favourable:
+            raise InputError(
+                "privacy.range",
+                f"[{low:g}, {high:g}], and a mean of {outside[0]:g} lies outside: its outcomes "
+                "would be clipped; widen it",
+            )
+        if self.gap > privacy.length:
+            raise InputError(
+                "privacy.range",
+                f"[{low:g}, {high:g}] is narrower than the gap of {self.gap:g}; widen it",
+            )
+        fewest_pulls(privacy, self.n_arms)  # refuses a budget that allows no release
+
+    def without_privacy(self) -> Question:
+        """Return the same question for clients that send their means as they are."""
+        return replace(self, privacy=None)
+
+    @property
+    def simulated_privacy(self) -> Privacy | None:
+        """The policy as the normal game of a plan plays it."""
+        return None if self.privacy is None else NormalPrivacy.of(self.privacy)
+
+    @property
+    def fewest_pulls(self) -> int:
+        """How often a phase pulls an arm at least."""
+        return fewest_pulls(self.privacy, self.n_arms)
+
+    @property
+    def most_releases(self) -> int | None:
+        """After how many phases the clients' privacy budget is spent; None is never."""
+        return None if self.privacy is None else self.privacy.releases
 
     @property
     def n_arms(self) -> int:
@@ -148,6 +195,7 @@ class Question:
             "communication_cost": self.communication_cost,
             "delta": self.delta,
             "horizon": self.horizon,
+            "privacy": None if self.privacy is None else describe_privacy(self.privacy),
         }
 
 
@@ -165,13 +213,19 @@ def least_favourable(*, n_arms: int, gap: float, **others: Any) -> Question:
     """
     check_number(n_arms, "arms", whole=True)
     check_number(gap, "gap")
-    if not 2 <= n_arms <= MOST_ARMS:
-        raise InputError("arms", f"{n_arms} arms; a comparison has 2, and {MOST_ARMS:,} at most")
+    _check_arms(n_arms)
     if not (math.isfinite(gap) and gap >= _SMALLEST):
         raise InputError("gap", f"{gap:g} is not a difference of at least {_SMALLEST:g}")
     check_not_negative(gap, "gap")
     means = (gap, *[0.0] * (n_arms - 1))
     return Question(means=means, least_favourable=True, **others)
+
+
+def _check_arms(n_arms: int) -> None:
+    if not 2 <= n_arms <= MOST_ARMS:
+        raise InputError(
+            "arms", f"{n_arms}; a comparison has at least 2, and at most {MOST_ARMS:,}"
+        )
 
 
 def as_means(means: Sequence[float] | FloatArray) -> tuple[float, ...]:

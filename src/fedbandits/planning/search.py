@@ -161,15 +161,17 @@ class _Effort:
 
 def _foreseen_best(question: Question, pair: _Pair) -> Candidate | None:
     """Return the candidate of these shapes with the least foreseen regret."""
-    detector = Detector.of(question, population=question.population)
-    # What one client alone would pull, and how many clients would do with one pull each.
-    of_noise = (detector.multiplier / question.gap) ** 2
-    most_pulls = max(2.0, question.noise**2 * of_noise)
-    most_clients = max(2.0, (question.noise**2 + question.spread**2) * of_noise)
-    if question.horizon is not None:
-        most_pulls = min(most_pulls, question.horizon / question.n_arms)
+    detector = Detector.of(question, population=None)
+    least = question.fewest_pulls
+    # What one client alone would pull if all were alike, and how many would do with so few pulls.
+    alone = replace(detector, spread=0.0).fewest_pulls(question.gap, 1)
+    most_pulls = max(2, least, MOST_CLIENTS if alone is None else alone)
+    most_clients = max(2, detector.fewest_clients(question.gap, least) or MOST_CLIENTS)
+    most_pulls = min(most_pulls, question.slots // question.n_arms)
     most_clients = min(most_clients, question.population or MOST_CLIENTS)
-    pulls = _whole(np.geomspace(1.0, max(most_pulls, 1.0), _WIDE_POINTS))
+    if most_pulls < least:
+        return None
+    pulls = _whole(np.geomspace(least, most_pulls, _WIDE_POINTS))
     clients = _whole(np.geomspace(1.0, most_clients, _WIDE_POINTS))
     if pair[1] is None:
         clients = [question.population or 1]
@@ -190,7 +192,8 @@ def _least(question: Question, grid: Sequence[Candidate]) -> Candidate | None:
 def _around(question: Question, middle: Candidate, *, step: float, side: int) -> list[Candidate]:
     """Return candidates with first values around these, as many each way; the middle is one."""
     most = question.population or MOST_CLIENTS
-    fs = _values(middle.pulls, step, side, question.slots // question.n_arms)
+    room = question.slots // question.n_arms
+    fs = _values(middle.pulls, step, side, room, question.fewest_pulls)
     if middle.admissions_shape is None:
         return [replace(middle, pulls=f) for f in fs]
     gs = _values(middle.admissions, step, side, most)
@@ -200,22 +203,24 @@ def _around(question: Question, middle: Candidate, *, step: float, side: int) ->
     return [c for c, phases in zip(grid, foreseen.phases, strict=True) if phases <= MOST_PHASES]
 
 
-def _values(middle: int, step: float, side: int, most: int) -> list[int]:
-    """Return whole numbers around one, in equal ratios, from 1 to the most.
+def _values(middle: int, step: float, side: int, most: int, least: int = 1) -> list[int]:
+    """Return whole numbers around one, in equal ratios, from the least to the most.
 
     Examples
     --------
     >>> _values(8, 2.0, 5, 1000), _values(2, 2.0, 5, 1000), _values(900, 2.0, 5, 1000)
     ([2, 4, 8, 16, 32], [1, 2, 4, 8, 16], [62, 125, 250, 500, 1000])
+    >>> _values(12, 2.0, 5, 1000, least=10)
+    [12, 24, 48, 96, 192]
     """
     below = above = side // 2
-    low, high = math.log(1.0 / middle, step), math.log(most / middle, step)
+    low, high = math.log(least / middle, step), math.log(most / middle, step)
     # What does not fit on one side is tried on the other.
     below, above = min(below, math.floor(-low + 1e-9)), min(above, math.floor(high + 1e-9))
     if below < side // 2:
         above = min(side - 1 - below, math.floor(high + 1e-9))
     elif above < side // 2:
-        return _whole(most * step**-i for i in range(side) if most * step**-i >= 1)
+        return _whole(most * step**-i for i in range(side) if most * step**-i >= least)
     return _whole(middle * step**i for i in range(-below, above + 1))
 
 
@@ -255,6 +260,7 @@ class _Runner:
                 communication_cost=self.question.communication_cost,
                 # Games scatter around what was foreseen.
                 max_phases=2 * MOST_PHASES,
+                privacy=self.question.simulated_privacy,
             )
             for candidate in new
         ]
@@ -274,6 +280,7 @@ class _Runner:
             grid_points=1,
             workers=self.workers,
             progress=report,
+            warn=False,
         )
         for candidate, run in zip(new, runs, strict=True):
             found = Expected.over(run.outcome.total[ended(self.question, run.outcome)])

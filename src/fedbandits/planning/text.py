@@ -11,41 +11,39 @@ from rich.text import Text
 
 from fedbandits.experiments.wording import share
 from fedbandits.planning.detection import POWER
-from fedbandits.planning.outlook import Expected, Outlook
+from fedbandits.planning.outlook import LAST_PHASE, Expected, Outlook
 from fedbandits.planning.pilot import Pilot
 from fedbandits.planning.plan import Plan
-from fedbandits.planning.question import MOST_CLIENTS
+from fedbandits.planning.privacy_text import (
+    privacy_paragraphs,
+    spent_too_early,
+    too_coarse,
+    too_noisy,
+)
+from fedbandits.planning.question import MOST_CLIENTS, Question
 from fedbandits.planning.search import MOST_UNDECIDED
-from fedbandits.rules.guarantees import ALWAYS, BOUNDS_HOLD, INDEPENDENT_OPTIONS
+from fedbandits.planning.wording import all_of, between, changed, counted, rounded
+from fedbandits.rules.guarantees import ALWAYS, BOUNDS_HOLD, INDEPENDENT_OPTIONS, LIKE_DRAWS
 
 ASSUMPTIONS = (BOUNDS_HOLD, INDEPENDENT_OPTIONS, *ALWAYS)
 """What has to be true for the error probability of a plan, whose radius is certified, to hold."""
 
 
-def number(value: float) -> str:
-    """Return a number of clients, pulls or regret as people read it.
-
-    Examples
-    --------
-    >>> number(6525.2), number(2.9), number(3.0), number(0.0123)
-    ('6,525', '2.9', '3', '0.012')
-    """
-    if abs(value) >= 100 or value == int(value):
-        return f"{value:,.0f}"
-    if abs(value) >= 1:
-        return f"{value:,.1f}".removesuffix(".0")
-    return f"{value:.2g}"
-
-
-def rounded(value: float) -> str:
-    """Return a number to three digits where it is a large one.
-
-    Examples
-    --------
-    >>> rounded(338760.6), rounded(2113), rounded(2.9)
-    ('339,000', '2,113', '2.9')
-    """
-    return number(float(f"{value:.3g}") if abs(value) >= 10_000 else value)
+def assumptions(question: Question) -> tuple[str, ...]:
+    """Return what has to be true for the error probability and the numbers of a plan to hold."""
+    found = list(ASSUMPTIONS)
+    if question.population is not None:
+        found.append(
+            f"{LIKE_DRAWS} (a table of given clients, model “exact”, is judged by half the range of"
+            " their means instead, which takes more of them)"
+        )
+    if question.privacy is not None:
+        low, high = question.privacy.range
+        found.append(
+            f"all outcomes lie between {low:g} and {high:g} (others are clipped, and the answer is"
+            " about clipped ones)"
+        )
+    return tuple(found)
 
 
 def answer(plan: Plan) -> list[str]:
@@ -54,7 +52,8 @@ def answer(plan: Plan) -> list[str]:
         _asked(plan),
         *([] if plan.pilot is None else [_pilot(plan, plan.pilot)]),
         *_reach(plan),
-        *([_refusal(plan)] if plan.suggested is None else _advice(plan, plan.suggested)),
+        *([] if plan.question.privacy is None else privacy_paragraphs(plan, plan.question.privacy)),
+        *(_no_advice(plan) if plan.suggested is None else _advice(plan, plan.suggested)),
     ]
 
 
@@ -64,7 +63,7 @@ def _asked(plan: Plan) -> str:
     who = (
         "over all clients there might be"
         if question.population is None
-        else f"over {question.population:,} clients"
+        else f"over {_clients(question.population)}"
     )
     until = "" if question.horizon is None else f" within {question.horizon:,} slots"
     delta = question.delta
@@ -79,93 +78,152 @@ def _asked(plan: Plan) -> str:
 def _pilot(plan: Plan, pilot: Pilot) -> str:
     question = plan.question
     said = [
-        f"noise {found.estimate:.4g} ({found.low:.4g} to {found.high:.4g})"
-        if name == "noise"
-        else f"spread {found.estimate:.4g} ({found.low:.4g} to {found.high:.4g})"
+        f"{name} {found.estimate:.4g} ({found.low:.4g} to {found.high:.4g})"
         for name, found in (("noise", pilot.noise), ("spread", pilot.spread))
     ]
-    return (
-        f"The pilot data ({pilot.observations:,} observations of {pilot.arms} arms by "
-        f"{pilot.clients:,} clients) give {' and '.join(said)}, with 95 % intervals. These are "
-        f"estimates; the plan uses noise {question.noise:.4g} and spread {question.spread:.4g}: "
-        "the upper ends, unless you gave a value yourself."
+    unseen = (
+        " No spread is visible, which is no proof that there is none: one of"
+        f" {pilot.spread.high:.4g} might still have gone unseen."
+        if pilot.spread.estimate == 0
+        else ""
     )
+    return (
+        f"The pilot data ({counted(pilot.observations, 'observation')} of"
+        f" {counted(pilot.arms, 'arm')} by {counted(pilot.clients, 'client')}) give"
+        f" {' and '.join(said)}, with 95 % intervals.{unseen} These are estimates; the plan uses"
+        f" noise {question.noise:.4g} and spread {question.spread:.4g}: the upper ends, unless you"
+        " gave a value yourself."
+    )
+
+
+def _clients(n: int) -> str:
+    return f"{n:,} client{'' if n == 1 else 's'}"
 
 
 def _reach(plan: Plan) -> list[str]:
     """Return whether the gap is within reach, for everyone and for the clients there are."""
-    found, n = plan.feasibility, plan.question.population
-    least = f"{rounded(found.clients_unlimited)} clients"
+    found, question, n = plan.feasibility, plan.question, plan.question.population
+    if found.clients_unlimited is None:
+        return []  # the horizon holds no pull of every arm, or rounding is too coarse: said below
+    least = counted(found.clients_unlimited, "client")
+    often = (
+        "if each pulls very often"
+        if found.pulls is None
+        else f"if each pulls every arm {counted(found.pulls, 'time')}, which is what"
+        f" {question.horizon:,} slots allow"
+    )
+    look = f"in one look with a probability of {share(POWER)}"
     if n is None:
-        if plan.question.spread == 0:
-            return ["All clients are alike, so that one would do if it pulled often enough."]
+        differ = "Clients differ" if question.spread > 0 else "With a spread of 0 clients are alike"
         return [
-            f"Clients differ, so that it takes at least {least}, however often each pulls; for an "
-            "answer about a limited number of clients say how many there are."
+            f"{differ}: to decide {look} takes about {least}, {often}. For an answer about a "
+            "limited number of clients say how many there are."
         ]
-    if found.within_reach:
+    these = "this one client" if n == 1 else f"these {n:,}"
+    if found.within_reach and found.chance_unlimited is not None:
         beyond = (
-            f"For clients beyond these {n:,} as well (an unlimited population) it takes at least "
-            f"{least}, which is within reach; leave the number of clients out to plan for that."
+            f"For clients beyond {these} as well (an unlimited population) about {least} decide"
+            f" {look}, {often}; all {n:,} do with {share(found.chance_unlimited)}. Leave the number"
+            f" of clients out to plan for that, with as many as it takes."
         )
     else:
         beyond = (
-            f"For clients beyond these {n:,} (an unlimited population) the answer is out of reach: "
-            f"it would take at least {least}, {rounded(found.clients_unlimited / n)} times as many "
-            f"as there are. All {n:,} together could tell a gap of {found.gap_unlimited:.3g}."
+            f"For clients beyond {these} (an unlimited population) the answer is out of reach: to"
+            f" decide {look} would take about {least}, {often},"
+            f" {rounded(found.clients_unlimited / n)} times as many as there are."
+            f" {all_of(n).capitalize()} could tell a gap of {found.gap_unlimited:.3g}."
         )
     few = found.clients_finite
-    these = ""
-    if few is not None:
-        nearly = ", nearly all of them" if found.needs_nearly_all(n) else ""
-        these = (
-            f"For these {n:,} clients alone it takes at least {few:,} of them "
-            f"({share(few / n)}{nearly}), however often each pulls."
-        )
-    return [beyond, these] if these else [beyond]
+    if few is None or n == 1:
+        return [beyond]
+    nearly = ", nearly all of them" if found.needs_nearly_all(n) and few < n else ""
+    return [
+        beyond,
+        f"For these {n:,} clients alone about {few:,} of them decide {look}"
+        f" ({share(few / n)}{nearly}), {often}.",
+    ]
+
+
+def _no_advice(plan: Plan) -> list[str]:
+    yours = plan.yours
+    if yours is None:
+        return [_refusal(plan)]
+    of_yours = (
+        f"Yours, {_schedules(yours)}, has an expected regret of {rounded(yours.regret.mean)}."
+        f"{_undecided(yours)}"
+    )
+    return [of_yours, _refusal(plan)]
 
 
 def _refusal(plan: Plan) -> str:
-    found, question = plan.feasibility, plan.question
-    if not found.fits and question.horizon is not None:
-        if found.pulls_of_all is None:
-            return (
-                f"Not feasible: {question.horizon:,} slots do not even hold one pull of each of "
-                f"{question.n_arms} arms. Raise the horizon."
-            )
-        said = (
-            f"Not feasible: even all {question.population:,} clients together need about "
-            f"{found.pulls_of_all:,} pulls of each arm, "
-            f"{found.pulls_of_all * question.n_arms:,} slots, and there are "
-            f"{question.horizon:,}. Raise the horizon"
-        )
-        if found.gap_finite is None:
-            return f"{said}."
-        return f"{said}, or be content with a gap of {found.gap_finite:.3g}."
-    clients = f"{question.population or MOST_CLIENTS:,} clients"
+    question = plan.question
+    because = too_coarse(question) or _no_room(plan) or too_noisy(plan) or _too_many(plan)
+    if because is not None:
+        return because
+    if question.most_releases is not None:
+        return spent_too_early(question, MOST_UNDECIDED)
     within = "" if question.horizon is None else f" within {question.horizon:,} slots"
     return (
         f"Not feasible: none of the schedules considered decides {share(1 - MOST_UNDECIDED)} of "
-        f"games with up to {clients}{within}. Ask for a larger gap, a larger error probability, or "
-        "more time."
+        f"games with up to {_clients(question.population or MOST_CLIENTS)}{within}. Ask for a "
+        "larger gap, a larger error probability, or more time."
     )
+
+
+def _too_many(plan: Plan) -> str | None:
+    """Return that it takes more clients than a plan considers, if it does."""
+    needed = plan.feasibility.clients_unlimited
+    if plan.question.population is not None or needed is None or needed <= MOST_CLIENTS:
+        return None
+    less = "" if plan.question.privacy is None else ", or for less privacy"
+    return (
+        f"Not feasible: it takes about {counted(needed, 'client')}, and a plan considers"
+        f" {_clients(MOST_CLIENTS)} at most. Ask for a larger gap{less}."
+    )
+
+
+def _no_room(plan: Plan) -> str | None:
+    """Return that the horizon is too short, if it is."""
+    found, question = plan.feasibility, plan.question
+    if question.horizon is None or found.fits:
+        return None
+    if question.horizon // question.n_arms < question.fewest_pulls:
+        return (
+            f"Not feasible: {question.horizon:,} slots do not even hold"
+            f" {counted(question.fewest_pulls, 'pull')} of each of"
+            f" {counted(question.n_arms, 'arm')}. Raise the horizon."
+        )
+    if found.pulls_of_all is None or question.population is None:
+        return None
+    needs = "needs" if question.population == 1 else "need"
+    said = (
+        f"Not feasible: even {all_of(question.population)} {needs} about"
+        f" {counted(found.pulls_of_all, 'pull')} of each arm,"
+        f" {counted(found.pulls_of_all * question.n_arms, 'slot')}, and there are"
+        f" {question.horizon:,}. Raise the horizon"
+    )
+    if found.gap_finite is None:
+        return f"{said}."
+    return f"{said}, or be content with a gap of {found.gap_finite:.3g}."
 
 
 def _advice(plan: Plan, outlook: Outlook) -> list[str]:
     question = plan.question
     said = [
         f"Run {outlook.algorithm} with the certified radius and {_schedules(outlook)}.",
-        f"Expect {rounded(outlook.clients.mean)} clients, {rounded(outlook.phases.mean)} phases, "
-        f"{rounded(outlook.pulls_of_arm.mean)} pulls of an arm by a client, "
-        f"{rounded(outlook.pulls_in_all.mean)} pulls in all and {rounded(outlook.reports.mean)} "
-        f"reports to the server. In nine of ten runs {_between(outlook.clients)} clients and "
-        f"{_between(outlook.phases)} phases are enough.",
+        f"Expect {counted(outlook.clients.mean, 'client')}, "
+        f"{counted(outlook.phases.mean, 'phase')}, "
+        f"{counted(outlook.pulls_of_arm.mean, 'pull')} of an arm by a client, "
+        f"{counted(outlook.pulls_in_all.mean, 'pull')} in all and "
+        f"{counted(outlook.reports.mean, 'report')} to the server. In nine of ten runs "
+        f"{between(outlook.clients, 'client')} and {between(outlook.phases, 'phase')} are enough.",
         f"Expected regret {'until the decision' if question.horizon is None else 'in all'}: "
         f"{rounded(outlook.regret.mean)} (± {rounded(outlook.regret.stderr)} from simulating it), "
         f"of which {rounded(outlook.communication.mean)} for communication; nine of ten runs come "
-        f"to {_between(outlook.regret)}.",
-        f"Of {outlook.replications:,} simulated games {_failures(outlook)}. "
-        f"{len(plan.searched.tried):,} schedules were tried to find this one.",
+        f"to {between(outlook.regret)}.",
+        _rule(question, outlook),
+        f"Of {outlook.replications:,} simulated games {_failures(outlook)}.{_cut(outlook)} "
+        f"{counted(len(plan.searched.tried), 'schedule')} were tried to find this one.",
     ]
     for other in plan.others:
         name = "all clients at once" if other.admissions is None else "gradual admission"
@@ -175,16 +233,45 @@ def _advice(plan: Plan, outlook: Outlook) -> list[str]:
     return said
 
 
+def _rule(question: Question, outlook: Outlook) -> str:
+    """Return what the numbers are of, beside the schedules."""
+    delta = f"{question.delta:g}" if question.horizon is None else '"1/T"'
+    said = (
+        f"These numbers are for delta = {delta}, a rule that is told noise {question.noise:.4g}"
+        f' and spread {question.spread:.4g}, and weights = "{outlook.weights}"'
+    )
+    if outlook.weights == "equal":
+        return f"{said}, the default."
+    return (
+        f"{said}, by which a client counts the more the more is known of it; with the default,"
+        ' "equal", it takes longer.'
+    )
+
+
+def _cut(outlook: Outlook) -> str:
+    """Return which games the numbers leave out, where there are such."""
+    if not outlook.cut:
+        return ""
+    within = (
+        "before the privacy budget was spent"
+        if outlook.spent_rate > 0
+        else f"within {LAST_PHASE} phases"
+    )
+    if outlook.decided == 0:
+        return f" None was decided {within}; the numbers are what they came to until then."
+    others = outlook.replications - outlook.decided
+    left_out = "one is" if others == 1 else f"{others:,} are"
+    return (
+        f" The numbers are of the {outlook.decided:,} that were decided {within}; the other"
+        f" {left_out} left out."
+    )
+
+
 def _schedules(outlook: Outlook) -> str:
     pulls = f"f(p) = {outlook.pulls} (pulls of each arm in play, by every client, in phase p)"
     if outlook.admissions is None:
         return f"{pulls} and all clients from the start"
     return f"{pulls} and g(p) = {outlook.admissions} (new clients in phase p)"
-
-
-def _between(expected: Expected) -> str:
-    low, high = rounded(expected.low), rounded(expected.high)
-    return low if low == high else f"{low} to {high}"
 
 
 def _failures(outlook: Outlook) -> str:
@@ -199,12 +286,16 @@ def _failures(outlook: Outlook) -> str:
 
 
 def _compared(other: Outlook, best: Outlook, name: str) -> str:
-    more = other.regret.mean / best.regret.mean - 1.0 if best.regret.mean > 0 else 0.0
-    than = "more" if more >= 0 else "less"
     return (
         f"{name}, {_schedules(other)}, has an expected regret of {rounded(other.regret.mean)}, "
-        f"{100 * abs(more):.0f} % {than}."
+        f"{changed(other.regret.mean, best.regret.mean)}.{_undecided(other)}"
     )
+
+
+def _undecided(outlook: Outlook) -> str:
+    if not outlook.cut:
+        return ""
+    return f" Of its {outlook.replications:,} games {_failures(outlook)}.{_cut(outlook)}"
 
 
 _ROWS: tuple[tuple[str, Callable[[Outlook], Expected | None]], ...] = (
@@ -214,6 +305,7 @@ _ROWS: tuple[tuple[str, Callable[[Outlook], Expected | None]], ...] = (
     ("pulls of an arm by a client", lambda outlook: outlook.pulls_of_arm),
     ("pulls in all", lambda outlook: outlook.pulls_in_all),
     ("reports to the server", lambda outlook: outlook.reports),
+    ("uplink bits per client", lambda outlook: outlook.uplink_bits),
     ("total regret", lambda outlook: outlook.regret),
     ("  exploration", lambda outlook: outlook.exploration),
     ("  communication", lambda outlook: outlook.communication),
@@ -222,32 +314,47 @@ _ROWS: tuple[tuple[str, Callable[[Outlook], Expected | None]], ...] = (
 
 def columns(plan: Plan) -> list[tuple[str, Outlook]]:
     """Return the schedules of a plan and what they are called."""
-    found = [] if plan.suggested is None else [("suggested", plan.suggested)]
+    found: list[tuple[str, Outlook | None]] = [("suggested", plan.suggested)]
+    bare = plan.unprotected
+    if bare is not None:
+        found.append(("without privacy", bare.suggested))
     found += [
         ("best at once" if other.admissions is None else "best gradual", other)
         for other in plan.others
     ]
-    return found + ([] if plan.yours is None else [("yours", plan.yours)])
+    found.append(("yours", plan.yours))
+    if bare is not None:
+        found.append(("yours without privacy", bare.yours))
+    return [(name, outlook) for name, outlook in found if outlook is not None]
 
 
 def cells(plan: Plan) -> list[list[str]]:
     """Return the numbers of a plan: a row a quantity, its name first, then a cell a schedule."""
     outlooks = [outlook for _, outlook in columns(plan)]
+    delta = f"{plan.question.delta:.3g}"
     rows = [
         ["algorithm", *(o.algorithm for o in outlooks)],
         ["pulls f(p)", *(o.pulls for o in outlooks)],
         ["new clients g(p)", *(o.admissions or "all at once" for o in outlooks)],
+        ["radius", *("certified" for _ in outlooks)],
+        ["delta", *(delta for _ in outlooks)],
+        ["weights", *(o.weights for o in outlooks)],
     ]
     rows += [[name, *(_cell(of(o)) for o in outlooks)] for name, of in _ROWS]
+    spent = any(o.spent_rate for o in outlooks)
+    cut = plan.question.horizon is None and not spent
+    late = f"undecided after {LAST_PHASE} phases" if cut else "undecided"
     rows.append(["wrong arm", *(share(o.wrong_rate) for o in outlooks)])
-    rows.append(["undecided", *(share(o.undecided_rate) for o in outlooks)])
+    rows.append([late, *(share(o.undecided_rate) for o in outlooks)])
+    if spent:
+        rows.append(["privacy budget spent", *(share(o.spent_rate) for o in outlooks)])
     return rows
 
 
 def _cell(expected: Expected | None) -> str:
     if expected is None:
         return "–"
-    return f"{rounded(expected.mean)} ({_between(expected)})"
+    return f"{rounded(expected.mean)} ({between(expected)})"
 
 
 def plan_table(plan: Plan) -> Table:
@@ -270,9 +377,9 @@ def table_text(plan: Plan, width: int = 140) -> str:
     return buffer.getvalue().rstrip()
 
 
-def conditions() -> str:
-    """Return when the stated error probability holds, in one sentence."""
-    return (
-        f"This holds if {'; '.join(ASSUMPTIONS)}. “At least” and “could tell” mean: in one look, "
-        f"with a probability of {share(POWER)}."
-    )
+def conditions(question: Question) -> str:
+    """Return when the stated error probability and the numbers hold, in a sentence or two."""
+    said = f"This holds if {'; '.join(assumptions(question))}."
+    if question.population is None:
+        return said
+    return f"{said} “Could tell” means: in one look, with a probability of {share(POWER)}."

@@ -20,12 +20,10 @@ a whole client everything adds up.
 On a lattice Gaussian noise spends no more than this. Laplace noise spends a little more, about 1/3
 over the number of steps to a scale as a share: count one step to the sensitivity, and it is less.
 
-References
-----------
-Bun and Steinke (2016), "Concentrated differential privacy: simplifications, extensions, and lower
-bounds". Mironov (2017), "Rényi differential privacy", Proposition 6, for Laplace noise. Canonne,
-Kamath and Steinke (2020), "The discrete Gaussian for differential privacy", for Gaussian noise on a
-lattice and, Proposition 12, for the conversion.
+After Bun and Steinke (2016), "Concentrated differential privacy: simplifications, extensions, and
+lower bounds". Mironov (2017), "Rényi differential privacy", Proposition 6, for Laplace noise.
+Canonne, Kamath and Steinke (2020), "The discrete Gaussian for differential privacy", for Gaussian
+noise on a lattice and, Proposition 12, for the conversion.
 """
 
 from __future__ import annotations

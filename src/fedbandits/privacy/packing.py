@@ -41,7 +41,11 @@ def unpack(packed: bytes, bits: int, n: int) -> list[int]:
     """
     if 8 * len(packed) != payload_bits(n, bits):
         raise InputError("packed", f"{len(packed)} bytes for {n} places of {bits} bits")
-    total = int.from_bytes(packed, "big") >> (8 * len(packed) - bits * n)
+    padding = 8 * len(packed) - bits * n
+    total = int.from_bytes(packed, "big")
+    if total & ((1 << padding) - 1):
+        raise InputError("packed", f"its last {padding} bits are not zeros, and mean nothing")
+    total >>= padding
     shift = _HALF if bits == UNPROTECTED_BITS else 0
     return [((total >> (bits * at)) & ((1 << bits) - 1)) - shift for at in reversed(range(n))]
 

@@ -9,7 +9,8 @@ A release of K' means of n pulls each changes by at most Δ if
 
 * one observation changes (event level): Δ = (b − a)/n, in one mean;
 * c observations of one person do: Δ = c (b − a)/n, at worst all in one mean of one phase;
-* a whole client does (user level): √K' (b − a) in Euclidean, K' (b − a) in absolute distance.
+* a whole client does (user level): √K' (b − a) in Euclidean, K' (b − a) in absolute distance. Noise
+  is scaled for all K arms, whatever is left of them.
 
 Over phases events and persons spend the most that any one release does, since their observations
 are not in the others, or are so many fewer; of a user all releases add up.
@@ -21,9 +22,6 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
 
 from fedbandits.errors import InputError, check_number, check_word
 from fedbandits.privacy.accounting import (
@@ -42,7 +40,6 @@ from fedbandits.privacy.mechanisms import (
 )
 from fedbandits.privacy.rounding import check_bits, step
 from fedbandits.privacy.sampling import Law
-from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.radii.bounded import check_range
 
 PrivacyLevel: TypeAlias = Literal["event", "person", "user"]
@@ -92,7 +89,7 @@ class Quantize:
         if self.bits == "radius":
             return
         if isinstance(self.bits, str):
-            raise InputError("bits", f'{self.bits!r} is not a number of bits or "radius"')
+            raise InputError("bits", f'{self.bits!r} is not a number such as 8, or "radius"')
         check_number(self.bits, "bits", whole=True)
         check_bits(self.bits)
         if self.widening == "paper":
@@ -134,7 +131,7 @@ class Privacy:
     Examples
     --------
     >>> policy = Privacy(range=(0, 1), noise="gaussian", epsilon=2.0, delta=1e-6)
-    >>> round(float(policy.noise_scale(100, 10)), 4)
+    >>> round(policy.noise_scale(100, 10), 4)
     0.0238
     >>> Privacy(range=(0, 1), noise="gaussian", rho=0.1, level="user")
     Traceback (most recent call last):
@@ -160,7 +157,7 @@ class Privacy:
         check_word(self.level, PrivacyLevel, "level")
         check_number(self.min_pulls, "min_pulls", whole=True)
         if self.min_pulls < 1:
-            raise InputError("min_pulls", f"{self.min_pulls} is below 1; a mean is of some pulls")
+            raise InputError("min_pulls", f"{self.min_pulls} is below 1; give one such as 10")
         if (self.quantize is None) == (self.noise is None):
             raise InputError(
                 "noise",
@@ -179,14 +176,22 @@ class Privacy:
             if getattr(self, name) is not None:
                 raise InputError(
                     name,
-                    "goes with noise; rounding alone is no differential privacy and has no budget",
+                    "goes with noise; rounding alone is no differential privacy and has no budget:"
+                    " leave it out, or give noise in place of quantize",
                 )
         if self.level != "event":
-            raise InputError("level", "goes with noise; rounding alone protects at no level")
+            raise InputError(
+                "level", "goes with noise; rounding alone protects at none: leave it out"
+            )
 
     def _check_level(self) -> None:
         for name, level, what in (
-            ("observations", "person", "so say how many observations a person has at most"),
+            (
+                "observations",
+                "person",
+                "all observations of a person are protected together, so say how many there are at"
+                " most",
+            ),
             (
                 "releases",
                 "user",
@@ -197,13 +202,15 @@ class Privacy:
             value = getattr(self, name)
             if self.level != level:
                 if value is not None:
-                    raise InputError(name, f'goes with level = "{level}", and it is "{self.level}"')
+                    raise InputError(
+                        name, f'goes with level = "{level}", and it is "{self.level}"; leave it out'
+                    )
                 continue
             if value is None:
                 raise InputError(name, f'is missing; at level "{level}" {what}')
             check_number(value, name, whole=True)
             if value < 1:
-                raise InputError(name, f"{value} is below 1")
+                raise InputError(name, f"{value} is below 1; give how many at most")
 
     def _check_budget(self) -> None:
         if self.epsilon is not None:
@@ -217,7 +224,7 @@ class Privacy:
             if value is not None:
                 check_number(value, name)
                 if not 0 < value < math.inf:
-                    raise InputError(name, f"{value!r} is not a positive number")
+                    raise InputError(name, f"{value!r} is not a positive number such as 0.1")
         if self.epsilon is not None and self.rho is not None:
             raise InputError("rho", "and epsilon are two budgets; give one of them")
         if self.epsilon is None and self.rho is None and self.scale is None:
@@ -246,40 +253,38 @@ class Privacy:
         """Return what one release may spend: √(2ρ) with Gaussian noise, ε₀ with Laplace noise."""
         return _allowance(self.noise, self.epsilon, self.delta, self.rho, self.releases or 1)
 
-    def _sensitivity(self, pulls: int, arms: npt.ArrayLike) -> FloatArray:
+    def _sensitivity(self, pulls: int, arms: int) -> float:
         """Return Δ, in the distance that the noise needs."""
         if self.level == "user":
-            means = np.asarray(arms, dtype=np.float64)
-            return np.asarray((np.sqrt(means) if self.noise == "gaussian" else means) * self.length)
-        return np.asarray((self.observations or 1) * self.length / pulls)
+            return (math.sqrt(arms) if self.noise == "gaussian" else arms) * self.length
+        return (self.observations or 1) * self.length / pulls
 
-    def _slack(self, arms: npt.ArrayLike) -> FloatArray:
+    def _slack(self, arms: int) -> float:
         """Return by how many scales the grid may move a release beyond its sensitivity."""
-        means = np.asarray(arms, dtype=np.float64)
-        if self.level != "user":
-            means = np.minimum(means, float(self.observations or 1))
-        moved = np.sqrt(means) if self.noise == "gaussian" else means
-        return np.asarray(moved * (_STEPS_ASIDE / PLACES_PER_SCALE))
+        moved = arms if self.level == "user" else min(arms, self.observations or 1)
+        steps = math.sqrt(moved) if self.noise == "gaussian" else moved
+        return steps * (_STEPS_ASIDE / PLACES_PER_SCALE)
 
-    def noise_scale(self, pulls: int, arms: npt.ArrayLike) -> FloatArray:
+    def noise_scale(self, pulls: int, arms: int) -> float:
         """Return the scale of the noise on means of so many pulls of so many arms.
 
         Parameters
         ----------
         pulls : int
             Behind each mean.
-        arms : int or array of int
-            Means in a release.
+        arms : int
+            Means in a release, at most: all arms of the game. Noise that shrank as arms are dropped
+            would depend on what was observed, and no width allows for that.
         """
         if self.scale is not None:
-            return np.full(np.shape(arms), self.scale)[()]
+            return self.scale
         left = self._allowance() - self._slack(arms)
-        if not np.all(left > 0):
+        if not left > 0:
             raise InputError(
                 "epsilon" if self.rho is None else "rho",
                 "is too small for any noise on this grid; give more, or fewer releases",
             )
-        return np.asarray(self._sensitivity(pulls, arms) / left)[()]
+        return self._sensitivity(pulls, arms) / left
 
     def spends(self, pulls: int, arms: int, scale: float | None = None) -> Spending:
         """Return what one release of means of so many pulls of so many arms spends.
@@ -293,8 +298,8 @@ class Privacy:
         """
         if self.noise is None:
             return Spending()
-        scale = float(self.noise_scale(pulls, arms)) if scale is None else scale
-        ratio = float(self._sensitivity(pulls, arms)) / scale + float(self._slack(arms))
+        scale = self.noise_scale(pulls, arms) if scale is None else scale
+        ratio = self._sensitivity(pulls, arms) / scale + self._slack(arms)
         if self.noise == "gaussian":
             return Spending.gaussian(ratio**2 / 2.0)
         return Spending.laplace(ratio)
@@ -351,7 +356,7 @@ class Privacy:
         """
         low, high = self.range
         if self.noise is not None:
-            scale = float(self.noise_scale(pulls, arms))
+            scale = self.noise_scale(pulls, arms)
             return Noised(low=low, high=high, kind=self.noise, scale=scale)
         quantize = self.quantize or Quantize()
         chosen = bits if quantize.bits == "radius" else quantize.bits

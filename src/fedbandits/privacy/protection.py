@@ -76,6 +76,12 @@ def protected(rule: PhasedRule, privacy: Privacy) -> PhasedRule:
         )
     quantize = privacy.quantize
     by_radius = quantize is not None and quantize.bits == "radius"
+    if by_radius and rule.weights == "given":
+        raise InputError(
+            "quantize.bits",
+            '"radius" is for clients that count the same, and these have weights; give a number of'
+            " bits",
+        )
     if by_radius and (rule.needs_components or not isinstance(rule.radius, _KNOWN_BEFORE)):
         known = ", ".join(f'"{radius.rule}"' for radius in _KNOWN_BEFORE)
         raise InputError(
@@ -83,7 +89,7 @@ def protected(rule: PhasedRule, privacy: Privacy) -> PhasedRule:
             '"radius" needs a width that is known before anything is observed: use a radius of'
             f" {known} with noise and spread given, or a number of bits",
         )
-    if privacy.noise is None or not privacy.has_budget:
+    if privacy.noise is None or not (privacy.has_budget or privacy.releases):
         return rule
     pulls = rule.pulls(1)
     planned = privacy.planned(pulls, rule.n_arms)

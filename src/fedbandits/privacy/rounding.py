@@ -100,7 +100,8 @@ def check_bits(bits: int) -> None:
     """Refuse a number of bits that is none."""
     if not 1 <= bits <= MOST_BITS:
         raise InputError(
-            "bits", f"{bits} bits; a mean takes at least 1, and a double has {MOST_BITS} at most"
+            "bits",
+            f"{bits} bits; a mean takes at least 1, and a double has {MOST_BITS} at most: give 8",
         )
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedbandits.errors import InputError, ProtocolError
+from fedbandits.errors import ProtocolError, check_number
 from fedbandits.protocol.messages import Reason
 from fedbandits.protocol.server import Server
-from fedbandits.rules.guarantees import interval_assumptions, listed, promise_of
+from fedbandits.rules.guarantees import for_whom, interval_assumptions, listed, promise_of
+from fedbandits.rules.levels import as_level
 from fedbandits.rules.phased import PhasedRule
 
 _WHY = {
@@ -19,6 +20,7 @@ _WHY = {
     " tolerance of {tolerance:g}",
     Reason.LAST_PHASE: "it is over: no phase follows, and several options are left",
     Reason.HORIZON: "it is over: the horizon is reached, and several options are left",
+    Reason.BUDGET: "it is over: the clients' privacy budget is spent, and several options are left",
 }
 
 
@@ -28,9 +30,25 @@ def error_of(rule: PhasedRule) -> str | None:
     if promise.error is None:
         return None
     also = f", if moreover {listed(promise.conditions)}" if promise.conditions else ""
+    # A tolerance stops while the best option may not be the one that looks best.
+    within = f" Else the answer is worse than it by at most {rule.epsilon:g}."
     return (
         f"The best option is lost on the way with a probability of at most {promise.error:g}{also}."
+        f"{within if rule.epsilon else ''}"
     )
+
+
+def assumptions_of(server: Server) -> tuple[str, ...]:
+    """Return what the intervals of a server rest on, and what protecting the means adds to it."""
+    found = interval_assumptions(server.rule)
+    if server.privacy is None:
+        return found
+    low, high = server.privacy.range
+    protected = (
+        f"clients protect their means as agreed, and what lies outside [{low:g}, {high:g}] is"
+        " clipped: the answer is about clipped outcomes"
+    )
+    return (*found, protected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +65,8 @@ class Answer:
         Why it stopped, or that it has not.
     tolerance : float
         By how much an arm may be worse than the best and still be good enough.
+    whom : str
+        Whom it is for: these clients, or future clients like these.
     phase, clients : int
         How many phases and clients are behind it.
     estimates : dict of str to float
@@ -65,6 +85,7 @@ class Answer:
     survivors: tuple[str, ...]
     reason: Reason
     tolerance: float
+    whom: str
     phase: int
     clients: int
     estimates: dict[str, float]
@@ -78,7 +99,7 @@ class Answer:
         phases = "1 phase" if self.phase == 1 else f"{self.phase} phases"
         clients = "1 client" if self.clients == 1 else f"{self.clients:,} clients"
         why = _WHY[self.reason].format(tolerance=self.tolerance)
-        lines = [f"After {phases} with {clients} {why}."]
+        lines = [f"After {phases} with {clients} {why}. The answer is for {self.whom}."]
         if self.winner is not None:
             low, high = self.intervals[self.winner]
             lines.append(
@@ -126,12 +147,15 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
     ...     Update(header=server.header, phase=1, client="alice", counts=(10, 10), means=(0.2, 0.9))
     ... )
     >>> decision = server.close()
-    >>> print(answer_of(server).words().splitlines()[1])
+    >>> said = answer_of(server).words().splitlines()
+    >>> print(said[0])
+    After 1 phase with 1 client it is over: one option is left. The answer is for this one client.
+    >>> print(said[1])
     The answer is blue: estimated 0.9 (a little optimistic, since it was picked for looking best),
     between 0.8901 and 0.9099.
     """
-    if not 0.0 < level < 1.0:
-        raise InputError("level", f"{level:g} is not between 0 and 1")
+    check_number(level, "level")
+    as_level(level, "level")
     decision = server.decision
     if decision is None:
         raise ProtocolError("nothing is known before the first phase is closed")
@@ -145,6 +169,7 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
         survivors=tuple(arm for arm, active in zip(arms, decision.active, strict=True) if active),
         reason=reason,
         tolerance=server.rule.epsilon,
+        whom=for_whom(server.rule),
         phase=decision.phase,
         clients=server.heard,
         estimates=dict(zip(arms, estimates.tolist(), strict=True)),
@@ -154,5 +179,5 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
         },
         level=level,
         error=error_of(server.rule),
-        assumptions=interval_assumptions(server.rule),
+        assumptions=assumptions_of(server),
     )

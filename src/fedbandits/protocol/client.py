@@ -122,6 +122,7 @@ class Client:
         self.best: int | None = None
         self.privacy = privacy
         self.spent = Spending()
+        self.releases = 0
         self.clipped = 0
         self._pull = pull
         self._outbox = outbox
@@ -143,6 +144,7 @@ class Client:
             )
         self._last[entry.update.header.run] = entry
         self.spent = self._after_spending(entry.spent)
+        self.releases += 1
         self.clipped += entry.clipped
 
     def _after_spending(self, spent: Spending) -> Spending:
@@ -197,6 +199,7 @@ class Client:
         if self._outbox is not None:
             self._outbox.append(entry)
         self.spent = total
+        self.releases += 1
         self.clipped += clipped
         self._last[update.header.run] = entry
         self._header, self.state = assignment.header, after
@@ -238,10 +241,12 @@ class Client:
         fewest = min(pulls, default=0)
         if fewest < policy.min_pulls:
             raise refused(Refused.FEW_PULLS, f"{fewest} pulls, and min_pulls is {policy.min_pulls}")
-        if not _protects(policy, assignment.release, fewest, len(pulls)):
+        if not _protects(policy, assignment.release, fewest, len(assignment.pulls)):
             raise refused(Refused.POLICY, f"{assignment.release}, and the policy is {policy}")
         if not isinstance(mechanism, Noised):
             return Spending()
+        if policy.releases is not None and self.releases >= policy.releases:
+            raise refused(Refused.BUDGET, f"all {policy.releases} releases were made")
         spent = policy.spends(fewest, len(pulls), mechanism.scale)
         total = policy.total(self.spent, spent)
         if not policy.within_budget(total):

@@ -26,6 +26,7 @@ class Rejection(Enum):
     NOT_FINITE = "a mean that is no finite number of reasonable size, or a square that is none"
     PACKED = "means that are not packed as assigned"
     QUARANTINED = "a client whose updates were wrong too often"
+    RANGE = "a mean outside the range that the rule takes all outcomes to lie in"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

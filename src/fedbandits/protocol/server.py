@@ -193,9 +193,13 @@ _FAULTS = frozenset(
         Rejection.COUNTS,
         Rejection.NOT_FINITE,
         Rejection.PACKED,
+        Rejection.RANGE,
     }
 )
 """What only a broken or lying client sends; late and repeated updates happen to everybody."""
+
+# The mean of outcomes at an end of their range may be off that end by its last digits.
+_LAST_DIGITS = 1e-9
 
 # Noise that is further out than so many of its scales is no noise: e^-60 is less than 10^-26.
 _SCALES_OUT = 60.0
@@ -277,6 +281,7 @@ class Server:
         self.weights = None if weights is None else dict(weights)
         self.privacy = privacy
         self.rule = _counting(rule, self.weights)
+        self.rule.check_clients()
         if privacy is not None:
             self.rule = protected(self.rule, privacy)
         self.arms = tuple(names)
@@ -285,6 +290,8 @@ class Server:
         self.release = Release(squares=rule.needs_squares) if release is None else release
         if rule.needs_squares and not self.release.squares:
             raise ProtocolError("the rule estimates σ from sums of squares: release them")
+        if privacy is not None and self.release.squares:
+            raise ProtocolError("sums of squares are not protected, and means are: leave them out")
         self.state = ServerState.READY
         self.phase = 0
         self.slots_played = 0
@@ -421,8 +428,7 @@ class Server:
         """Return what clients are to send of the phase that begins, and how."""
         if self.privacy is None:
             return self.release
-        phase, n, arms = self.phase + 1, int(pulls.max()), int((pulls > 0).sum())
-        arm = int(pulls.argmax())
+        phase, n, arm = self.phase + 1, int(pulls.max()), int(pulls.argmax())
         before = np.pad(self._counts[arm], (0, newcomers))
         sums = self._distorted.admitted(newcomers).kept(np.array([arm]))
         bits = bits_in_phase(
@@ -433,7 +439,7 @@ class Server:
             counts=before + n,
             sums=sums,
         )
-        mechanism = self.privacy.mechanism(n, arms, bits)
+        mechanism = self.privacy.mechanism(n, self.rule.n_arms, bits)
         return Release(squares=self.release.squares, mechanism=mechanism)
 
     def refuse(self, refusal: Refusal) -> Decision | None:
@@ -624,7 +630,22 @@ class Server:
             return Rejection.PACKED
         reasonable = all(abs(value) <= LARGEST for value in update.means)
         reasonable &= all(0 <= value <= LARGEST for value in squares)
-        return None if reasonable else Rejection.NOT_FINITE
+        if not reasonable:
+            return Rejection.NOT_FINITE
+        return None if self._in_range(update, mechanism) else Rejection.RANGE
+
+    def _in_range(self, update: Update, mechanism: Mechanism | None) -> bool:
+        """Return whether means are possible if outcomes lie in the radius's range, if it has one.
+
+        Noise may carry a mean out of it, and rounding by less than a step.
+        """
+        limits = getattr(self.rule.radius, "range", None)
+        if limits is None or isinstance(mechanism, Noised):
+            return True
+        low, high = limits
+        aside = _LAST_DIGITS * max(abs(low), abs(high)) + (mechanism.step if mechanism else 0.0)
+        means = self._means_of(update)[np.array(update.counts) > 0]
+        return bool(((low - aside <= means) & (means <= high + aside)).all())
 
     def _commit(self, record: Record) -> None:
         """Log a record, then apply it."""
@@ -842,8 +863,14 @@ def _packed_as(mechanism: Mechanism | None, update: Update) -> bool:
     arms = sum(count > 0 for count in update.counts)
     if 8 * len(update.packed) != payload_bits(arms, mechanism.bits):
         return False
+    try:
+        places = unpack(update.packed, mechanism.bits, arms)
+    except InputError:
+        return False
     if not isinstance(mechanism, Noised):
         return True
-    means = mechanism.values(np.array(unpack(update.packed, mechanism.bits, arms), dtype=np.int64))
+    if update.clipped:  # such a count is a release of its own
+        return False
+    means = mechanism.values(np.array(places, dtype=np.int64))
     out = _SCALES_OUT * mechanism.scale
     return bool(((mechanism.low - out <= means) & (means <= mechanism.high + out)).all())

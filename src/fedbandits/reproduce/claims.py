@@ -604,6 +604,7 @@ def measure(
             grid_points=1,
             workers=workers,
             progress=progress,
+            warn=False,
         )
         simulations.update(zip(keys, found, strict=True))
     return Measured(simulations)

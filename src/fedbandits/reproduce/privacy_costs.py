@@ -154,6 +154,7 @@ def privacy_costs_table(
         grid_points=1,
         workers=workers,
         progress=progress,
+        warn=False,
     )
     plain = runs[0].outcome.total
     best = int(means.argmax())
@@ -186,6 +187,7 @@ def _growth_rows(
             grid_points=1,
             workers=workers,
             progress=progress,
+            warn=False,
         )
         rows += [
             _row((GROWTH, run.variant.label, float(horizon)), run, plain.outcome.total, best)

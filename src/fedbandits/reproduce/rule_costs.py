@@ -188,6 +188,7 @@ def rule_costs_table(
             grid_points=1,
             workers=workers,
             progress=progress,
+            warn=False,
         )
         rules = build_rules(variants, HORIZON)
         for run, (rule, _) in zip(runs, rules, strict=True):

@@ -176,6 +176,7 @@ def scaling_table(
             grid_points=1,
             workers=workers,
             progress=progress,
+            warn=False,
         )
         for schedule, run in zip(playable, runs, strict=True):
             total, undecided = run.outcome.total, float((run.outcome.winner < 0).mean())

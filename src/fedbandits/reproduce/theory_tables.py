@@ -248,6 +248,7 @@ def schedules_table(
         grid_points=1,
         workers=workers,
         progress=progress,
+        warn=False,
     )
     rows = []
     for schedule, found, run in zip(TABLED, bounds_of(experiment), runs, strict=True):

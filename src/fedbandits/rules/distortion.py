@@ -12,9 +12,7 @@ plus an error. Whatever the scheme, three numbers of a release say what a width 
 
 Errors of clients, phases and arms are independent of each other whatever the observations are.
 
-References
-----------
-Boucheron, Lugosi and Massart (2013), "Concentration Inequalities", section 2.4.
+After Boucheron, Lugosi and Massart (2013), "Concentration Inequalities", section 2.4.
 """
 
 from __future__ import annotations
@@ -66,15 +64,6 @@ class Distortion:
             return self
         variance, scale, bias = (
             values[..., arms, :] for values in (self.variance, self.scale, self.bias)
-        )
-        return Distortion(variance=variance, scale=scale, bias=bias, doubled=self.doubled)
-
-    def of_rows(self, rows: IntArray) -> Distortion:
-        """Return that of some replications, which have the second axis, or share it."""
-        if self.variance.ndim < 2 or self.variance.shape[1] == 1:
-            return self
-        variance, scale, bias = (
-            values[:, rows] for values in (self.variance, self.scale, self.bias)
         )
         return Distortion(variance=variance, scale=scale, bias=bias, doubled=self.doubled)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedbandits.rules.levels import LevelLike, as_level
-from fedbandits.rules.phased import PhasedRule
+from fedbandits.rules.phased import PhasedRule, Player
 from fedbandits.rules.radii import (
     BernsteinRadius,
     CertifiedRadius,
@@ -42,6 +42,12 @@ INDEPENDENT_OPTIONS = (
 RANDOM_CLIENTS = "the clients are a random sample of those the answer is for"
 """What everybody relies on who has not asked all clients."""
 
+LIKE_DRAWS = (
+    "the means of the clients that exist are themselves like draws from a law of the assumed spread"
+)
+"""What a rule relies on that asks some of N clients before the others, unless it is told half the
+range of their means: ``bounded`` of `fedbandits.Beliefs`."""
+
 ALL_CLIENTS = "the answer is for these clients alone"
 """What takes its place where all clients there are play from the start."""
 
@@ -62,7 +68,8 @@ class Promise:
     Parameters
     ----------
     words : str
-        The promise; it begins with "none" if there is none.
+        The promise; it begins with "none" if there is none. With a tolerance it allows for options
+        that are worse than the best by no more.
     error : float or None
         With which probability the best option is ever dropped, at most; None if nothing is known.
     conditions : tuple of str
@@ -98,19 +105,16 @@ def promise_of(rule: PhasedRule) -> Promise:
     match radius:
         case CertifiedRadius() | BernsteinRadius() | ChernoffRadius():
             return Promise(
-                words=_at_most(radius.delta, rule.horizon),
+                words=_at_most(radius.delta, rule),
                 error=as_level(radius.delta).value(rule.horizon),
                 conditions=_conditions(rule),
             )
         case PairedTRadius():
-            words = (
-                f"{_at_most(radius.delta, rule.horizon)} if {NORMAL_CLIENTS}, and nothing in"
-                " general"
-            )
+            words = f"{_at_most(radius.delta, rule)} if {NORMAL_CLIENTS}, and nothing in general"
         case PaperRadius():
             words = _of_the_paper(radius, rule)
         case JointRadius():
-            words = "the paper's regret bounds, with narrower intervals"
+            words = _without_tolerance(rule) or "the paper's regret bounds, with narrower intervals"
         case PairwiseRadius():
             words = "a comparison errs with a probability of at most 1/T³"
         case ImprovedUcbRadius():
@@ -142,8 +146,30 @@ def interval_assumptions(rule: PhasedRule) -> tuple[str, ...]:
         first = ESTIMATES_HOLD
     else:
         first = BOUNDS_HOLD
-    whom = ALL_CLIENTS if _asks_everyone(rule) and rule.target == "clients" else RANDOM_CLIENTS
-    return (first, whom, NO_DRIFT, NO_SELECTION)
+    drawn = (LIKE_DRAWS,) if _takes_clients_for_draws(rule) else ()
+    whom = ALL_CLIENTS if rule.asks_everyone else RANDOM_CLIENTS
+    return (first, *drawn, whom, NO_DRIFT, NO_SELECTION)
+
+
+def for_whom(rule: PhasedRule) -> str:
+    """Return whom the answer of a rule is for.
+
+    Examples
+    --------
+    >>> from fedbandits import Fed1Ucb, Fed2Ucb
+    >>> from fedbandits.rules.phased import Beliefs
+    >>> told = Beliefs(n_arms=2, horizon=1000, noise=0.3, spread=0.1)
+    >>> for_whom(Fed2Ucb(pulls=10, admissions="2^p").rule(told))
+    'future clients like these'
+    >>> for_whom(Fed1Ucb(pulls=10, clients=5).rule(told))
+    'these 5 clients'
+    """
+    if rule.player is Player.SERVER:
+        return "the clients that one player observes as a whole"
+    if rule.population is None or rule.target == "population":
+        return "future clients like these"
+    clients = "this one client" if rule.population == 1 else f"these {rule.population:,} clients"
+    return f"{clients}, weighted" if rule.weights == "given" else clients
 
 
 def listed(parts: Sequence[str]) -> str:
@@ -167,24 +193,42 @@ def _conditions(rule: PhasedRule) -> tuple[str, ...]:
         found.append(f"all outcomes lie between {low:g} and {high:g}")
     if getattr(rule.radius, "dependence", "any") == "independent":
         found.append(INDEPENDENT_OPTIONS)
+    if _takes_clients_for_draws(rule):
+        found.append(LIKE_DRAWS)
     return tuple(found)
 
 
-def _asks_everyone(rule: PhasedRule) -> bool:
-    """Return whether all clients there are play from the start."""
-    return rule.population is not None and rule.admissions(1) >= rule.population
+def _takes_clients_for_draws(rule: PhasedRule) -> bool:
+    """Return whether σ_c²(1/M − 1/N) is in the widths: for some clients it is no proxy."""
+    return (
+        rule.population is not None
+        and rule.target == "clients"
+        and not (rule.bounded or rule.asks_everyone or rule.radius.needs_clients)
+    )
+
+
+def _without_tolerance(rule: PhasedRule) -> str | None:
+    """Return why the paper's regret bounds fail with a tolerance: what is lost grows with T."""
+    if rule.epsilon == 0.0:
+        return None
+    return "none: the paper's regret bounds are about one option that is left, without a tolerance"
 
 
 def _of_the_paper(radius: PaperRadius, rule: PhasedRule) -> str:
+    stopped = _without_tolerance(rule)
+    if stopped is not None:
+        return stopped
     if rule.weights != "equal":
         return "none: the paper's proofs are about plain averages"
-    if radius.arm >= 6 and (radius.client >= 6 or _asks_everyone(rule)):
+    if radius.arm >= 6 and (radius.client >= 6 or rule.asks_everyone):
         return "the regret bounds of Theorems 2 and 3"
     return "none: its constants are below the 6 that carries the paper's proofs"
 
 
-def _at_most(delta: LevelLike, horizon: int | None) -> str:
+def _at_most(delta: LevelLike, rule: PhasedRule) -> str:
     level = as_level(delta)
     named = f" ({level})" if level.expression.depends_on_horizon else ""
-    value = f"{level.value(horizon):g}{named}"
-    return f"drops the best option with a probability of at most {value}"
+    value = f"{level.value(rule.horizon):g}{named}"
+    # No option that is left is worse than the best by more, unless a comparison with it has erred.
+    worse = f", or settles on one worse by more than {rule.epsilon:g}," if rule.epsilon else ""
+    return f"drops the best option{worse} with a probability of at most {value}"

@@ -8,6 +8,9 @@ from typing import TypeAlias
 from fedbandits.errors import InputError, is_number
 from fedbandits.rules.schedules import Schedule
 
+SMALLEST_LEVEL = 1e-200
+"""Shared out over arms and phases, a smaller δ leaves floating point: widths would be infinite."""
+
 
 @dataclass(frozen=True, slots=True)
 class Level:
@@ -44,12 +47,20 @@ class Level:
         # Compared before it is a float, which not every number fits.
         found = float(number) if 0 < number < 1 else 0.0
         if not 0.0 < found < 1.0:
-            of_it = f" for T = {horizon}" if self.expression.depends_on_horizon else ""
+            raise InputError(
+                "delta", f"{self._for(horizon)} is no error probability: it is between 0 and 1"
+            )
+        if found < SMALLEST_LEVEL:
             raise InputError(
                 "delta",
-                f'"{self.expression.source}"{of_it} is no error probability: it is between 0 and 1',
+                f"{self._for(horizon)} is too small to compute with; {SMALLEST_LEVEL:g} is the"
+                " smallest",
             )
         return found
+
+    def _for(self, horizon: int | None) -> str:
+        of_it = f" for T = {horizon}" if self.expression.depends_on_horizon else ""
+        return f'"{self.expression.source}"{of_it}'
 
     def same_as(self, other: Level) -> bool:
         """Return whether another δ is the same number, or the same expression in T.

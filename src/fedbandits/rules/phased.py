@@ -100,7 +100,8 @@ class Beliefs:
         σ and σ_c, as bounds: subgaussian variance proxies. None where they are not known, and are
         to be estimated from the clients' statistics; both None for a radius that uses neither.
     population : int, optional
-        How many clients exist at all, N; None is unlimited.
+        How many clients exist at all, N; None is unlimited. Where some of them are asked before
+        the others, the widths rest on what ``bounded`` says of the N local means.
     goal : {"max", "min"}
         Whether the best arm has the highest or the lowest mean.
     min_clients : int
@@ -109,7 +110,10 @@ class Beliefs:
         Whether the answer is for all clients that exist, each counted by a weight of its own. The
         weights themselves are given to whoever drives the rule.
     bounded : bool
-        Whether σ_c is half the range of the local means, of which nothing else is known.
+        Whether σ_c is half the range of the local means, of which nothing else is known: with a
+        finite population that needs no more. Without it the N local means must themselves be like
+        draws from a law with spread σ_c. Their standard deviation is not enough: of 3,000 clients
+        who all have 0 but for one who has 1, hardly any sample shows that one.
     """
 
     n_arms: int
@@ -392,6 +396,12 @@ class PhasedRule:
                 "of clients need all of them from the first phase on; use fed1-ucb with all the"
                 " clients there are",
             )
+        if self.target == "population":
+            raise InputError(
+                "weights",
+                'of clients are for an answer about these clients, and target is "population"; use'
+                ' "clients"',
+            )
         if self.weights == "inverse-variance":
             raise InputError(
                 "weights", '"inverse-variance", and clients have weights of their own; use "equal"'
@@ -403,6 +413,38 @@ class PhasedRule:
                 ' "certified"',
             )
         return replace(self, weights="given")
+
+    @property
+    def fewest_clients(self) -> int:
+        """With fewer clients nothing is ever decided."""
+        if isinstance(self.radius, PairedTRadius):
+            return self.radius.min_clients
+        return self.min_clients if self.needs_components else 1
+
+    def check_clients(self) -> None:
+        """Refuse a rule that never has as many clients as it takes to decide anything."""
+        fewest = self.fewest_clients
+        if self.population is not None and self.population < fewest:
+            raise InputError(
+                "radius.min_clients",
+                f'{fewest:,} clients are the fewest that "{self.radius.rule}" decides with, and'
+                f" there are {self.population:,}; use another radius, or lower it at your own risk",
+            )
+        if self.max_clients is not None and self.max_clients < fewest:
+            raise InputError(
+                "max_clients",
+                f"{self.max_clients:,} clients at most, and nothing is decided with fewer than"
+                f" {fewest:,}; raise it, or lower min_clients",
+            )
+
+    @property
+    def asks_everyone(self) -> bool:
+        """Whether the answer is for clients who all play from the start."""
+        return (
+            self.target == "clients"
+            and self.population is not None
+            and self.admissions(1) >= self.population
+        )
 
     @property
     def needs_squares(self) -> bool:

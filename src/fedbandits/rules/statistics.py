@@ -108,7 +108,9 @@ def client_factor(
         N; None is unlimited.
     bounded : bool
         Whether σ_c is half the range of local means of which nothing else is known. A variance is
-        no subgaussian proxy then, and the factor is Serfling's :math:`(1 - (M-1)/N) / M`.
+        no subgaussian proxy then, and the factor is Serfling's :math:`(1 - (M-1)/N) / M`. Without
+        it the N local means must themselves be like draws from a law with the proxy σ_c²: given
+        such draws, the average of M of them is off that of all N with the proxy of the factor.
 
     References
     ----------

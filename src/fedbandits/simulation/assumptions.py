@@ -7,13 +7,20 @@ import numpy as np
 from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.laws import Bernoulli, Empirical, Gaussian
-from fedbandits.problems.problem import Problem
+from fedbandits.problems.problem import Problem, gaps
 from fedbandits.rules.phased import PhasedRule, Player
 from fedbandits.rules.radii import BernsteinRadius, ChernoffRadius, PairedTRadius
+
+# Sums that are equal on paper differ by less than this in a computer.
+_ROUNDING = 1e-12
 
 
 def doubts(problem: Problem, rule: PhasedRule) -> list[str]:
     """Return the assumptions of a rule's guarantee that a problem does not keep, in words.
+
+    Clients of a finite population are drawn without replacement, which makes them depend on each
+    other; their arms still do not, since each arm is drawn and recentred by itself. Arms of given
+    clients do, whoever asks them in which order.
 
     Parameters
     ----------
@@ -60,7 +67,18 @@ def doubts(problem: Problem, rule: PhasedRule) -> list[str]:
             "paired-t has no finite-sample guarantee: it takes the clients' differences for normal"
             " and their pulls for equal in number"
         )
-    return found
+    return found + _doubts_about_an_end(problem, rule)
+
+
+def _doubts_about_an_end(problem: Problem, rule: PhasedRule) -> list[str]:
+    worse = gaps(problem)
+    tied = int((worse <= _ROUNDING * max(1.0, float(np.abs(problem.means).max()))).sum())
+    if tied == 1 or rule.horizon is not None or rule.epsilon > 0:
+        return []
+    return [
+        f"{tied} arms are equally good, so that only an error decides between them, and there is no"
+        " horizon: set epsilon, which ends a game when all arms that are left are that close"
+    ]
 
 
 def _doubts_about_clients(problem: Problem, rule: PhasedRule) -> list[str]:

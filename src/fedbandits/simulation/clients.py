@@ -80,7 +80,7 @@ class ClientEvidence:
         self.counts: FloatArray = np.zeros(0)
         self._shares = self.problem.shares if isinstance(self.problem, Exact) else None
         self._kept: list[_Replication] = []
-        self._releases = Releases(game, replications.size)
+        self._releases = Releases(game)
 
     @property
     def sizes(self) -> FloatArray:
@@ -113,9 +113,8 @@ class ClientEvidence:
         room = np.empty(share.shape)
         estimated = self.rule.needs_components
         weighted = self.rule.weights == "given"
-        releases = self._releases.play(phase, pulls, active, self.counts[np.newaxis], self.sizes)
-        by_row = weighted or self._releases.by_row
-        weights = None if estimated or by_row else self._weights(None, None, releases, 0)
+        releases = self._releases.play(phase, pulls, self.counts[np.newaxis], self.sizes)
+        weights = None if estimated or weighted else self._weights(None, None, releases)
         estimates = np.zeros((1, *active.shape))
         components = []
         apart = None
@@ -123,8 +122,8 @@ class ClientEvidence:
             apart = np.zeros((1, *active.shape, self.counts.size))
         for row, state in enumerate(self._kept):
             arms = np.flatnonzero(active[row]).tolist()
-            if by_row and not estimated:
-                weights = self._weights(state, None, releases, row)
+            if weighted and not estimated:
+                weights = self._weights(state, None, releases)
             together = np.empty((len(arms), share.size)) if estimated else None
             for place, arm in enumerate(arms):
                 self._pull(
@@ -134,7 +133,7 @@ class ClientEvidence:
                     pulls=pulls,
                     before=before,
                     room=room,
-                    release=(releases, row),
+                    releases=releases,
                 )
                 means = np.multiply(state.sums[arm], share, out=room)
                 if together is None:
@@ -145,9 +144,7 @@ class ClientEvidence:
                     apart[0, row, arm] = means
             if together is not None:
                 found = self._estimated(state, arms, together)
-                estimates[0, row, arms] = aggregate(
-                    together, self._weights(state, found, releases, row)
-                )
+                estimates[0, row, arms] = aggregate(together, self._weights(state, found, releases))
                 components.append(found)
         return Played(
             estimates,
@@ -170,7 +167,6 @@ class ClientEvidence:
         state: _Replication | None,
         components: VarianceComponents | None,
         releases: PhaseReleases,
-        row: int,
     ) -> FloatArray | None:
         """Return how clients are averaged; None, which is faster, where all count the same."""
         if self.rule.weights == "equal":
@@ -180,7 +176,7 @@ class ClientEvidence:
             self.counts,
             components=components,
             shares=shares,
-            distortion=releases.distortion_of(row),
+            distortion=releases.last_distortion(),
         )
 
     def _pull(
@@ -192,7 +188,7 @@ class ClientEvidence:
         pulls: int,
         before: FloatArray,
         room: FloatArray,
-        release: tuple[PhaseReleases, int],
+        releases: PhaseReleases,
     ) -> None:
         """Add what clients report of a phase's pulls of an arm to that before."""
         rng = self.streams.at(Purpose.PHASE_SUMS, replication=state.number, phase=phase, arm=arm)
@@ -207,7 +203,7 @@ class ClientEvidence:
         fresh = noise.phase_sums(rng, pulls, means, cells, room)
         if self._releases.privacy is not None:
             rng = self.streams.at(Purpose.RELEASES, replication=state.number, phase=phase, arm=arm)
-            fresh = pulls * self._releases.protect(fresh / pulls, *release, rng)
+            fresh = pulls * self._releases.protect(fresh / pulls, releases, rng)
         sums += fresh
 
     def _estimated(
@@ -230,7 +226,6 @@ class ClientEvidence:
         self._kept = [
             state for state, stays in zip(self._kept, going.tolist(), strict=True) if stays
         ]
-        self._releases.keep(going)
 
     def _check_memory(self, active: BoolArray) -> None:
         """Refuse to hold more than the limit: in parts if that helps, else say so."""

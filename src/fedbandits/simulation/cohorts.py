@@ -4,7 +4,8 @@ With Gaussian noise and spread the average over a cohort of g clients of their l
 with variance σ_c²/g, and the average of their sums over a phase of f pulls adds normal noise of
 variance σ² f/g. Nothing else of a cohort enters a plain average, so the cost does not depend on how
 many clients or pulls there are. Gaussian noise of standard deviation s on every released mean adds
-s² f²/g to that.
+s² f²/g to that; other errors of releases are played so only if a normal law may stand in for theirs
+(`NormalPrivacy`).
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ class CohortEvidence:
         self._local: FloatArray = np.zeros(shape)
         self._noise_sums: FloatArray = np.zeros(shape)
         self._blocks = blocks_of(replications)
-        self._releases = Releases(game, replications.size)
+        self._releases = Releases(game)
 
     @property
     def most_phases(self) -> int:
         """As many as fit into the memory limit and, roughly, into the cache."""
-        if self._releases.by_row:  # a dropped arm changes the noise of the next phase
+        if self._releases.one_by_one:
             return 1
         most = min(self.memory_limit // 32, _FASTEST_AT_ONCE) // max(self._local.size, 1)
         return max(1, min(64, most))
@@ -93,23 +94,23 @@ class CohortEvidence:
         self._forget_arms(active)
         scale = self.noise * math.sqrt(pulls) / np.sqrt(self.sizes)
         counts = self.counts + float(pulls) * np.arange(1.0, n_phases + 1).reshape(-1, 1, 1, 1)
-        releases = self._releases.play(phase, pulls, active, counts[:, 0, 0], self.sizes)
-        if releases.scales.size:
-            deviations = np.hypot(self.noise * math.sqrt(pulls), pulls * releases.scales)
-            scale = deviations[:, np.newaxis, np.newaxis] / np.sqrt(self.sizes)
+        releases = self._releases.play(phase, pulls, counts[:, 0, 0], self.sizes)
+        error = self._releases.deviation(releases)
+        if error > 0:
+            deviation = math.hypot(self.noise * math.sqrt(pulls), pulls * error)
+            scale = deviation / np.sqrt(self.sizes)
         weights = self.rule.weights_of(counts, self.sizes, distortion=releases.distortion)
         estimates = np.zeros((n_phases, *active.shape))
         # Block by block, so that what is worked on stays in the cache.
         shape = (n_phases, self.sizes.size)
         for rows, drawn in self._draw(Purpose.COHORT_SUMS, phase, active, shape):
-            np.multiply(drawn, scale[rows] if self._releases.by_row else scale, out=drawn)
+            np.multiply(drawn, scale, out=drawn)
             drawn[0] += self._noise_sums[rows]
             sums = np.cumsum(drawn, axis=0) if n_phases > 1 else drawn
             self._noise_sums[rows] = sums[-1]
             sums /= counts
             sums += self._local[rows]
-            shares = weights[:, rows] if weights.shape[1] > 1 else weights
-            estimates[:, rows, self._arms] = aggregate(sums, weights=shares)
+            estimates[:, rows, self._arms] = aggregate(sums, weights=weights)
         self.counts = counts[-1].reshape(-1)
         return Played(estimates, counts, distortion=releases.distortion, bits=releases.bits)
 
@@ -118,7 +119,6 @@ class CohortEvidence:
         self.replications = self.replications[going]
         self._local, self._noise_sums = self._local[going], self._noise_sums[going]
         self._blocks = blocks_of(self.replications)
-        self._releases.keep(going)
 
     def _forget_arms(self, active: BoolArray) -> None:
         """Forget the arms that are active in no replication any more."""

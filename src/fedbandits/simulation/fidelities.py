@@ -13,6 +13,7 @@ from fedbandits.problems.laws import Gaussian
 from fedbandits.problems.problem import Problem
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import PhasedRule
+from fedbandits.simulation.releases import NormalPrivacy
 
 
 class Fidelity(Enum):
@@ -58,11 +59,12 @@ def obstacle(
         )
     if fidelity not in (Fidelity.COHORTS, Fidelity.CLIENTS):
         return None
-    if privacy is not None and not clipping(problem, *privacy.range).negligible:
+    rough = isinstance(privacy, NormalPrivacy)
+    if privacy is not None and not rough and not clipping(problem, *privacy.range).negligible:
         low, high = privacy.range
         return f"observations are clipped to [{low:g}, {high:g}], one by one"
     if fidelity is Fidelity.COHORTS:
-        if privacy is not None and privacy.noise != "gaussian":
+        if privacy is not None and not rough and privacy.noise != "gaussian":
             return "clients round their means, or add noise to them that is not gaussian"
         return _obstacle_to_cohorts(problem, rule)
     if not problem.noise.sums_in_closed_form:

@@ -46,7 +46,7 @@ class Played:
         What is estimated of σ and σ_c, for rules that do not know them.
     shares : array, shape (phases, replications, 1, clients), optional
         The weight of every client, where they have weights of their own.
-    distortion : Distortion, shape (phases, replications or 1, 1, groups)
+    distortion : Distortion, shape (phases, 1, 1, groups)
         What protecting clients' means leaves in them.
     bits : int
         Of every mean that was sent.
@@ -167,7 +167,7 @@ class _Standings:
                 else played.client_means[:, places[:, np.newaxis], arms],
                 components=None if played.components is None else played.components.at(places),
                 shares=None if played.shares is None else played.shares[:, places],
-                distortion=played.distortion.of_rows(places),
+                distortion=played.distortion,
             )
             turns = (verdict.active != playing).any(axis=-1) | verdict.settled
             turns &= steps[:, np.newaxis] >= done

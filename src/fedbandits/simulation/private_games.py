@@ -22,8 +22,8 @@ def privacy_doubts(problem: Problem, privacy: Privacy) -> list[str]:
     >>> game = Approximate(means=[0.77, 0.79], noise=Gaussian(0.5), spread=Gaussian(0.02))
     >>> for doubt in privacy_doubts(game, Privacy(range=(0, 1), quantize=Quantize(bits=8))):
     ...     print(doubt)
-    up to 40 % of the observations of an arm lie outside [0, 1] and are clipped: the answer is about
-    means of clipped observations, whose gap is 0.01187 where it was 0.02
+    up to 39 % of the observations of an arm lie outside [0, 1] and are clipped: the answer is about
+    means of clipped observations, whose gap is 0.01221 where it was 0.02
     """
     found = []
     low, high = privacy.range

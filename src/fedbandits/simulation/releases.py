@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from fedbandits.privacy.mechanisms import UNPROTECTED_BITS, Rounded, noise_error
+from fedbandits.privacy.mechanisms import UNPROTECTED_BITS, Rounded
+from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import bits_in_phase
-from fedbandits.rules.arrays import BoolArray, FloatArray
+from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.distortion import UNDISTORTED, Distortion, DistortionSums
 from fedbandits.simulation.game import Game
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormalPrivacy(Privacy):
+    """A policy whose effect is simulated roughly, in a normal game that stands in for another.
+
+    Released means are off by normal errors of the variance that the policy's own have, and nothing
+    is clipped. Widths are those of the policy itself. This lets the fastest fidelity play what it
+    otherwise could not: for planning, where the true laws are not known anyway.
+
+    Parameters
+    ----------
+    **policy
+        As in `Privacy`.
+    """
+
+    @classmethod
+    def of(cls, privacy: Privacy) -> NormalPrivacy:
+        """Return a policy, to be simulated roughly.
+
+        Examples
+        --------
+        >>> NormalPrivacy.of(Privacy(range=(0, 1), noise="laplace", epsilon=1.0)).epsilon
+        1.0
+        """
+        return cls(**{field.name: getattr(privacy, field.name) for field in fields(Privacy)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,14 +49,14 @@ class PhaseReleases:
     ----------
     rounded : Rounded, optional
         How they are rounded.
-    scales : array, shape (replications or 1,)
-        The scale of the noise in each replication; empty where there is none.
-    distortion : Distortion, shape (phases, replications or 1, 1, groups)
+    scale : float
+        The scale of the noise; 0 where there is none.
+    distortion : Distortion, shape (phases, 1, 1, groups)
         What is left of it in clients' means after each phase.
     """
 
     rounded: Rounded | None
-    scales: FloatArray
+    scale: float
     distortion: Distortion
 
     @property
@@ -36,63 +64,52 @@ class PhaseReleases:
         """Of a mean that is sent."""
         return UNPROTECTED_BITS if self.rounded is None else self.rounded.bits
 
-    def scale_of(self, row: int) -> float:
-        """Return the scale of the noise in a replication."""
-        return float(self.scales[row if self.scales.size > 1 else 0])
-
-    def distortion_of(self, row: int) -> Distortion:
-        """Return what is left in the means of one replication's clients, in the last phase."""
+    def last_distortion(self) -> Distortion:
+        """Return what is left in the means of a replication's clients, after the last phase."""
         values = (self.distortion.variance, self.distortion.scale, self.distortion.bias)
         if values[0].ndim == 0:
             return self.distortion
-        at = row if values[0].shape[1] > 1 else 0
-        variance, scale, bias = (value[-1, at, 0] for value in values)
+        variance, scale, bias = (value[-1, 0, 0] for value in values)
         return Distortion(
             variance=variance, scale=scale, bias=bias, doubled=self.distortion.doubled
         )
 
 
-_NOTHING = PhaseReleases(rounded=None, scales=np.zeros(0), distortion=UNDISTORTED)
+_NOTHING = PhaseReleases(rounded=None, scale=0.0, distortion=UNDISTORTED)
 
 
 class Releases:
-    """What protects the means of all clients of many replications.
+    """What protects the means of all clients of many replications, the same in each of them.
 
     Parameters
     ----------
     game : Game
         With the policy of its clients, or none.
-    replications : int
-        How many are played in step.
     """
 
-    def __init__(self, game: Game, replications: int) -> None:
+    def __init__(self, game: Game) -> None:
         self.privacy = game.privacy
         self.rule = game.phased_rule()
-        # At user level noise depends on how many arms are active, which replications differ in.
-        self.by_row = self.privacy is not None and self.privacy.level == "user"
-        self._sums = DistortionSums.nothing((replications if self.by_row else 1, 0))
+        self._sums = DistortionSums.nothing((1, 0))
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether phases differ in how means are protected even where they are alike otherwise."""
+        quantize = None if self.privacy is None else self.privacy.quantize
+        # A narrower radius changes the bits of the next phase.
+        return quantize is not None and quantize.bits == "radius"
 
     def admit(self, groups: int) -> None:
         """Let new groups of clients in."""
         self._sums = self._sums.admitted(groups)
 
-    def keep(self, going: BoolArray) -> None:
-        """Forget the replications that are over."""
-        if self.by_row:
-            self._sums = self._sums.kept(going)
-
-    def play(
-        self, phase: int, pulls: int, active: BoolArray, counts: FloatArray, sizes: FloatArray
-    ) -> PhaseReleases:
+    def play(self, phase: int, pulls: int, counts: FloatArray, sizes: FloatArray) -> PhaseReleases:
         """Return how the means of phases are protected, and count them as released.
 
         Parameters
         ----------
         phase, pulls : int
             The first of some phases that are alike, and its pulls of an arm.
-        active : array of bool, shape (replications, arms)
-            The arms that are pulled.
         counts : array, shape (phases, groups)
             Pulls of an active arm so far by each client, after each phase.
         sizes : array, shape (groups,)
@@ -103,28 +120,19 @@ class Releases:
             return _NOTHING
         privacy.check_pulls(pulls, phase)
         doubled = privacy.quantize is not None and privacy.quantize.widening == "paper"
-        arms = active.sum(axis=-1)
-        if privacy.noise is not None:
-            rounded = None
-            scales = np.atleast_1d(privacy.noise_scale(pulls, arms if self.by_row else arms.max()))
-            error = noise_error(privacy.noise, scales[:, np.newaxis])
-        else:
-            bits = bits_in_phase(
-                self.rule,
-                privacy,
-                phase=phase,
-                pulls=pulls,
-                counts=counts[0],
-                sizes=sizes,
-                sums=self._sums,
-            )
-            mechanism = privacy.mechanism(pulls, int(arms.max()), bits)
-            if not isinstance(mechanism, Rounded):
-                raise TypeError("a policy without noise rounds")
-            rounded, scales, error = mechanism, np.zeros(0), mechanism.error
+        bits = bits_in_phase(
+            self.rule,
+            privacy,
+            phase=phase,
+            pulls=pulls,
+            counts=counts[0],
+            sizes=sizes,
+            sums=self._sums,
+        )
+        mechanism = privacy.mechanism(pulls, self.rule.n_arms, bits)
         left = []
         for after in counts:
-            self._sums = self._sums.released(pulls, error)
+            self._sums = self._sums.released(pulls, mechanism.error)
             left.append(self._sums.over(after))
         distortion = Distortion(
             variance=np.array([one.variance for one in left])[:, :, np.newaxis],
@@ -132,10 +140,24 @@ class Releases:
             bias=np.array([one.bias for one in left])[:, :, np.newaxis],
             doubled=doubled,
         )
-        return PhaseReleases(rounded=rounded, scales=scales, distortion=distortion)
+        if isinstance(mechanism, Rounded):
+            return PhaseReleases(rounded=mechanism, scale=0.0, distortion=distortion)
+        return PhaseReleases(rounded=None, scale=mechanism.scale, distortion=distortion)
+
+    def deviation(self, how: PhaseReleases) -> float:
+        """Return the standard deviation of what releases are off by, for a normal law of them.
+
+        Exact for Gaussian noise. Of rounding it is that of a mean which may lie anywhere between
+        two places of the grid: h²/6 for stochastic and h²/12 for nearest rounding.
+        """
+        if how.rounded is not None:
+            parts = 6.0 if how.rounded.rounding == "stochastic" else 12.0
+            return how.rounded.step / math.sqrt(parts)
+        laplace = self.privacy is not None and self.privacy.noise == "laplace"
+        return how.scale * math.sqrt(2.0) if laplace else how.scale
 
     def protect(
-        self, means: FloatArray, how: PhaseReleases, row: int, rng: np.random.Generator
+        self, means: FloatArray, how: PhaseReleases, rng: np.random.Generator
     ) -> FloatArray:
         """Return what clients release of their means, drawn from the exact law.
 
@@ -144,4 +166,4 @@ class Releases:
         if how.rounded is not None:
             return how.rounded.values(how.rounded.places(means, rng))
         draw = rng.normal if self.privacy and self.privacy.noise == "gaussian" else rng.laplace
-        return np.asarray(means + draw(0.0, how.scale_of(row), means.shape))
+        return np.asarray(means + draw(0.0, how.scale, means.shape))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,21 +13,29 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from fedbandits.errors import InputError, check_not_negative
+from fedbandits.errors import (
+    AssumptionWarning,
+    InputError,
+    check_not_negative,
+)
+from fedbandits.loopback import RejectionError
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import protected
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.problem import Problem
+from fedbandits.protocol import Rejection
 from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import LONGEST_HORIZON, Beliefs, PhasedRule, Player
 from fedbandits.rules.variance_components import FEWEST_TO_ESTIMATE, check_min_clients
+from fedbandits.simulation.assumptions import doubts
 from fedbandits.simulation.clients import ClientEvidence
 from fedbandits.simulation.cohorts import CohortEvidence
 from fedbandits.simulation.fidelities import DEFAULT_MAX_CLIENTS, Fidelity, choose_fidelity
 from fedbandits.simulation.game import Game, Outcome
 from fedbandits.simulation.phases import play_phases
+from fedbandits.simulation.private_games import privacy_doubts
 from fedbandits.simulation.pulls import play_pulls
 from fedbandits.simulation.regret import make_grid
 from fedbandits.simulation.slots import play_slots
@@ -266,6 +275,7 @@ def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | Slo
                 f"{fidelity.value}, unless you set it higher",
             )
         rule = replace(rule, max_clients=most)
+    rule.check_clients()
     if rule.weights == "given" and rule.admit(1, 0, False)[1]:
         raise InputError(
             "max_clients",
@@ -342,7 +352,35 @@ class _Task:
             outcome = _PLAYERS[self.fidelity](self.game, self.replications)
         except InputError as error:
             raise _located(error, self.number) from None
+        except RejectionError as error:
+            if error.rejection is not Rejection.RANGE:
+                raise
+            # A server takes no such mean; the other fidelities have none that could refuse it.
+            refused = InputError(
+                "radius.range",
+                f'{error}; widen it, or use fidelity = "clients" to see what becomes of the rule',
+            )
+            raise _located(refused, self.number) from None
         return self.number, outcome, time.perf_counter() - begin
+
+
+def all_doubts(variant: Variant, rule: PhasedRule | SlotRule) -> list[str]:
+    """Return which assumptions of its rule a variant's problem does not keep, in words."""
+    if isinstance(rule, SlotRule):
+        return []
+    found = doubts(variant.problem, rule)
+    if variant.privacy is not None:
+        found += privacy_doubts(variant.problem, variant.privacy)
+    return found
+
+
+def _warn(variants: Sequence[Variant], horizon: int | None) -> None:
+    """Warn whoever has called `simulate` or `simulate_all`, once a variant."""
+    for variant, (rule, _) in zip(variants, build_rules(variants, horizon), strict=True):
+        found = all_doubts(variant, rule)
+        if found:
+            words = f"{variant.label}: {'; '.join(found)}"
+            warnings.warn(words, AssumptionWarning, stacklevel=3)
 
 
 def simulate_all(
@@ -357,11 +395,13 @@ def simulate_all(
     progress: Progress | None = None,
     trace: bool = False,
     breakpoints: bool = False,
+    warn: bool = True,
 ) -> list[Simulation]:
     """Simulate several variants; variants of one problem share their random draws.
 
     The numbers depend on the seed and the problems' names alone: not on the workers, the memory
-    limit, or which other variants there are.
+    limit, or which other variants there are. Where a problem does not keep what a rule assumes
+    there is an `fedbandits.AssumptionWarning`.
 
     Parameters
     ----------
@@ -383,6 +423,8 @@ def simulate_all(
         Called as replications are done.
     trace, breakpoints : bool
         Whether to keep the estimates of every phase, and every bend of the regret curves.
+    warn : bool
+        Whether to warn of assumptions that do not hold.
 
     Examples
     --------
@@ -397,6 +439,8 @@ def simulate_all(
     20
     """
     _check_counts(replications, grid_points, workers, memory_limit)
+    if warn:
+        _warn(variants, horizon)
     n_workers = workers or os.cpu_count() or 1
     grid = make_grid(horizon, grid_points)
     tasks: list[_Task] = []
@@ -500,7 +544,9 @@ def simulate(
         max_phases=max_phases,
         privacy=privacy,
     )
-    return simulate_all([variant], horizon=horizon, **settings)[0]
+    if settings.pop("warn", True):
+        _warn([variant], horizon)
+    return simulate_all([variant], horizon=horizon, warn=False, **settings)[0]
 
 
 def _check_horizon(horizon: int | None) -> None:

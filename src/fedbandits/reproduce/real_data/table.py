@@ -251,6 +251,7 @@ def _play(
             grid_points=1,
             workers=workers,
             progress=progress,
+            warn=False,
         )
         rows = [_row(play, run) for play, run in zip(plays, runs, strict=True)]
     return {

@@ -5,9 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from fedbandits.errors import InputError, check_not_negative, check_number
+from fedbandits.errors import InputError, check_not_negative, check_number, check_word
 from fedbandits.rules.levels import LevelLike
-from fedbandits.rules.phased import AllAtOnce, Beliefs, Charge, PhasedRule, ScheduledPulls
+from fedbandits.rules.phased import (
+    AllAtOnce,
+    Beliefs,
+    Charge,
+    PhasedRule,
+    ScheduledPulls,
+    Target,
+    Weights,
+)
 from fedbandits.rules.radii import Dependence, PaperRadius, Radius, with_options
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
 
@@ -23,11 +31,13 @@ def everyone_at_once(
     charge: Charge = Charge.PHASE,
     epsilon: float = 0.0,
     delta: LevelLike | None = None,
+    target: Target = "clients",
 ) -> PhasedRule:
     """Return Fed2-UCB degenerated: M clients from the start, believed to be all there are.
 
     With N = M the client-sampling term of the radius is zero, and :math:`B_{p,2}` is
-    :math:`B_{p,1}`. ``delta`` is the algorithm's own, if it has one, as in `check_level`.
+    :math:`B_{p,1}`; it stays where the answer is for a population that they are a sample of.
+    ``delta`` is the algorithm's own, if it has one, as in `check_level`.
     """
     admitted = clients_of(clients, beliefs)
     if beliefs.weighted and admitted != beliefs.population:
@@ -52,6 +62,7 @@ def everyone_at_once(
         radius=radius,
         epsilon=epsilon,
         charge=charge,
+        target=target,
     )
     return rule.with_given_weights() if beliefs.weighted else rule
 
@@ -125,11 +136,26 @@ class Fed1Ucb:
         M; the whole population by default.
     radius : Radius
         The paper's with constant 6 by default, for which Theorem 3 holds; its client constant has
-        no effect.
+        no effect on an answer for these clients.
+    target : {"clients", "population"}, optional
+        Whom the answer is for: these clients, by default, or future clients like these, of which M
+        leave σ_c²/M open however often they pull.
+    weights : {"equal"}
+        How clients' means are averaged. All are in from the start and pull alike, so that equal
+        weights have the least variance, and no others are taken.
     delta, dependence
         Those of the radius, for short. Where the radius sets its own the two must agree.
     epsilon : float
         The tolerance: stop when all arms that are left are this close to the best.
+
+    Examples
+    --------
+    >>> told = Beliefs(n_arms=2, horizon=10**6, noise=0.5, spread=0.1)
+    >>> for target in ("clients", "population"):
+    ...     rule = Fed1Ucb(pulls=100, clients=50, target=target).rule(told)
+    ...     print(rule.width(phase=1, counts=[100], sizes=[50]).round(4))
+    0.0644
+    0.1931
     """
 
     name: ClassVar[str] = "fed1-ucb"
@@ -137,6 +163,8 @@ class Fed1Ucb:
     pulls: ScheduleLike
     clients: int | None = None
     radius: Radius = field(default_factory=PaperRadius)
+    target: Target | None = None
+    weights: Weights = "equal"
     epsilon: float = 0.0
     delta: LevelLike | None = None
     dependence: Dependence | None = None
@@ -145,6 +173,15 @@ class Fed1Ucb:
         radius = with_options(self.radius, delta=self.delta, dependence=self.dependence)
         object.__setattr__(self, "radius", radius)
         check_not_negative(self.epsilon, "epsilon")
+        check_word(self.weights, Weights, "weights")
+        if self.weights != "equal":
+            raise InputError(
+                "weights",
+                f'"{self.weights}", and with {self.name} all clients are in from the start and pull'
+                ' alike, so that equal weights are the best; use "equal"',
+            )
+        if self.target is not None:
+            check_word(self.target, Target, "target")
         object.__setattr__(self, "pulls", as_schedule(self.pulls, "pulls"))
         check_clients(self.clients)
 
@@ -156,5 +193,6 @@ class Fed1Ucb:
             radius=self.radius,
             epsilon=self.epsilon,
             delta=self.delta,
+            target=self.target or "clients",
             beliefs=beliefs,
         )

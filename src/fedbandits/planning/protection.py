@@ -1,0 +1,98 @@
+"""What a privacy policy does to a plan: how far releases are off, and which pulls it allows."""
+
+from __future__ import annotations
+
+import math
+
+from fedbandits.errors import InputError
+from fedbandits.privacy.mechanisms import noise_error
+from fedbandits.privacy.policy import Privacy
+from fedbandits.rules.distortion import ReleaseError
+
+_MOST_PULLS = 10**15
+
+
+def release_error(privacy: Privacy | None, pulls: float, arms: int) -> ReleaseError:
+    """Return what the mean of so many pulls, released with those of all arms, may be off by.
+
+    Bits that are left to each phase (``bits = "radius"``) depend on more than that and count as
+    none; see `doubles`.
+
+    Parameters
+    ----------
+    privacy : Privacy, optional
+        The policy; without one nothing is off.
+    pulls : float
+        Behind the mean; may be infinite.
+    arms : int
+        Means in the release.
+
+    Examples
+    --------
+    >>> events = Privacy(range=(0, 1), noise="laplace", epsilon=1.0)
+    >>> [round(float(release_error(events, n, 10).scale), 4) for n in (10, 100, math.inf)]
+    [0.1, 0.01, 0.0]
+    """
+    if privacy is None or leaves_bits_to_phases(privacy):
+        return ReleaseError()
+    if privacy.noise is None:
+        return privacy.mechanism(privacy.min_pulls, arms).error
+    # Who hides all of a client hides as much behind many pulls as behind few.
+    if math.isinf(pulls):
+        if privacy.level != "user" and privacy.scale is None:
+            return ReleaseError()
+        pulls = _MOST_PULLS
+    return noise_error(privacy.noise, float(privacy.noise_scale(max(1, int(pulls)), arms)))
+
+
+def leaves_bits_to_phases(privacy: Privacy) -> bool:
+    """Return whether every phase chooses its bits by its radius."""
+    return privacy.quantize is not None and privacy.quantize.bits == "radius"
+
+
+def doubles(privacy: Privacy | None) -> bool:
+    """Return whether widths are twice what they were: rounding may err by as much as the radius."""
+    if privacy is None or privacy.quantize is None or not leaves_bits_to_phases(privacy):
+        return False
+    return privacy.quantize.rounding == "nearest" or privacy.quantize.widening == "paper"
+
+
+def fewest_pulls(privacy: Privacy | None, arms: int) -> int:
+    """Return the fewest pulls whose means a policy lets clients release.
+
+    Raises
+    ------
+    InputError
+        If its budget allows no release at all.
+
+    Examples
+    --------
+    >>> fewest_pulls(Privacy(range=(0, 1), noise="gaussian", epsilon=1.0, delta=1e-6), 10)
+    10
+    >>> small = Privacy(range=(0, 1), noise="gaussian", scale=0.01, epsilon=1.0, delta=1e-6)
+    >>> fewest_pulls(small, 10)
+    454
+    """
+    if privacy is None:
+        return 1
+    first, last = privacy.min_pulls, _MOST_PULLS
+    if _affords(privacy, first, arms):
+        return first
+    # A scale that is given spends too much on means of few pulls, or on any.
+    if not _affords(privacy, last, arms):
+        raise InputError(
+            "privacy.scale",
+            f"{privacy.scale} spends more than the budget on means of {arms} arms, however many"
+            " pulls are behind them; raise either, or leave the scale out",
+        )
+    while first < last:
+        middle = (first + last) // 2
+        first, last = (first, middle) if _affords(privacy, middle, arms) else (middle + 1, last)
+    return first
+
+
+def _affords(privacy: Privacy, pulls: int, arms: int) -> bool:
+    try:
+        return privacy.within_budget(privacy.planned(pulls, arms))
+    except InputError as error:
+        raise error.within("privacy") from None
