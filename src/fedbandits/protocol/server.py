@@ -235,6 +235,9 @@ class Server:
     quorum : Quorum, optional
         How many clients must report before a phase is decided; all by default. Who does not is
         left out of that phase, and counts with what it has reported before.
+    limits : (float, float), optional
+        The range that contains every outcome: a mean outside is not counted. The radius's own by
+        default, if it has one.
     quarantine_after : int, optional
         A client whose updates were wrong so often is not listened to any more; by default every
         update is judged by itself.
@@ -272,6 +275,7 @@ class Server:
         privacy: Privacy | None = None,
         quorum: Quorum | None = None,
         quarantine_after: int | None = None,
+        limits: tuple[float, float] | None = None,
     ) -> None:
         names = [str(k) for k in range(rule.n_arms)] if arms is None else list(arms)
         if len(names) != rule.n_arms:
@@ -310,6 +314,7 @@ class Server:
         self._uplink: IntArray = np.zeros(0, dtype=np.int64)
         self.quorum = Quorum() if quorum is None else quorum
         self.quarantine_after = quarantine_after
+        self.limits = limits
         self.withdrawn: dict[int, str] = {}
         self._faults: dict[str, int] = {}
         for record in list(self.log):
@@ -639,7 +644,7 @@ class Server:
 
         Noise may carry a mean out of it, and rounding by less than a step.
         """
-        limits = getattr(self.rule.radius, "range", None)
+        limits = self.limits or getattr(self.rule.radius, "range", None)
         if limits is None or isinstance(mechanism, Noised):
             return True
         low, high = limits
