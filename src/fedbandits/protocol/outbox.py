@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from fedbandits.errors import InputError
 from fedbandits.privacy.accounting import Spending
@@ -81,20 +81,27 @@ class AuditFile:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._entries = read_audit(self.path) if self.path.exists() else []
-        self._length = sum(len(_line(entry)) for entry in self._entries)
+        self._entries: list[Entry] = []
+        self._length = 0
+        if self.path.exists():
+            content = _content(self.path)
+            self._entries = _entries(content, self.path)
+            self._length = content.rfind(b"\n") + 1
 
     def append(self, entry: Entry) -> None:
         """Add an entry and wait until it is on disk."""
         entry = replace(entry, at=datetime.now(UTC).isoformat(timespec="seconds"))
         line = _line(entry)
         try:
-            with self.path.open("r+b" if self.path.exists() else "xb") as file:
+            with self.path.open("r+b" if self._length or self.path.exists() else "x+b") as file:
+                self._check_unchanged(file)
                 file.truncate(self._length)
                 file.seek(self._length)
                 file.write(line)
                 file.flush()
                 os.fsync(file.fileno())
+            if not self._length:
+                _keep_name(self.path)
         except OSError as error:
             raise InputError(
                 str(self.path),
@@ -104,8 +111,30 @@ class AuditFile:
         self._length += len(line)
         self._entries.append(entry)
 
+    def _check_unchanged(self, file: BinaryIO) -> None:
+        """Refuse to write over what somebody else has written, or cut off."""
+        end = file.seek(0, os.SEEK_END)
+        file.seek(min(end, self._length))
+        if end < self._length or b"\n" in file.read():
+            raise InputError(
+                str(self.path),
+                "was changed since this client read it; nothing was sent: let one process at a time"
+                " use it, and start again",
+            )
+
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries)
+
+
+def _keep_name(path: Path) -> None:
+    """Wait until the folder of a new file is on disk, too, where a system keeps them apart."""
+    if os.name != "posix":
+        return
+    folder = os.open(path.absolute().parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def read_audit(path: str | Path) -> list[Entry]:
@@ -116,11 +145,17 @@ def read_audit(path: str | Path) -> list[Entry]:
     InputError
         If the file cannot be read; the message names the line.
     """
-    path = Path(path)
+    return _entries(_content(Path(path)), Path(path))
+
+
+def _content(path: Path) -> bytes:
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror}") from None
+
+
+def _entries(content: bytes, path: Path) -> list[Entry]:
     entries = []
     lines = content.split(b"\n")
     # What follows the last end of a line was cut short by a crash, and never sent.
@@ -160,14 +195,15 @@ def _line(entry: Entry) -> bytes:
 
 
 def _described(mechanism: Mechanism) -> dict[str, Any]:
-    return {"kind": type(mechanism).__name__.lower(), **asdict(mechanism)}
+    return {"mechanism": type(mechanism).__name__.lower(), **asdict(mechanism)}
 
 
 def _mechanism(said: dict[str, Any] | None) -> Mechanism | None:
     if said is None:
         return None
-    values = {name: value for name, value in said.items() if name != "kind"}
-    return Rounded(**values) if said["kind"] == "rounded" else Noised(**values)
+    values = {name: value for name, value in said.items() if name != "mechanism"}
+    kinds: dict[str, type[Mechanism]] = {"rounded": Rounded, "noised": Noised}
+    return kinds[said["mechanism"]](**values)
 
 
 def _spending(said: dict[str, Any]) -> Spending:
