@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -17,9 +17,12 @@ from fedbandits.errors import InputError, check_number
 from fedbandits.protocol import (
     Assignment,
     Decision,
+    PhaseAbandoned,
+    PhaseClosed,
     Reason,
     Refusal,
     Refused,
+    Rejection,
     Server,
     ServerState,
     Update,
@@ -127,6 +130,17 @@ Watch: TypeAlias = Callable[[Progress], None]
 _TICK = 1e-6
 
 
+def _abandoned_in_a_row(server: Server) -> int:
+    """Return how many phases a server has abandoned since its last decision, if any."""
+    abandoned = 0
+    for record in server.log:
+        if isinstance(record, PhaseClosed):
+            abandoned = 0
+        elif isinstance(record, PhaseAbandoned):
+            abandoned += 1
+    return abandoned
+
+
 class Coordinator:
     """Drives a server through its phases.
 
@@ -165,7 +179,7 @@ class Coordinator:
         self.connected = 0
         self._opened: float | None = None
         self._sent = -math.inf
-        self._abandoned = 0
+        self._abandoned = _abandoned_in_a_row(server)
 
     def run(self) -> Decision | None:
         """Go on until the run is over; return its last decision."""
@@ -187,19 +201,32 @@ class Coordinator:
 
     def _open(self) -> None:
         server = self.server
+        if self._abandoned >= self.patience.abandoned:
+            server.stop(Reason.QUORUM)
+            return
         connected = self._reachable()
         inside = set(server.clients)
-        fewest = 1 if inside else self.patience.clients
-        if len(connected) < fewest:
-            self._tell(f"waiting for clients: {len(connected)} of {fewest} are connected")
-            self.transport.receive(self.patience.resend)
+        outside = [client for client in connected if client not in inside and self._counts(client)]
+        if inside and not server.wanted():
+            outside = []
+        # Clients with weights of their own play all of them or not at all.
+        all_of_them = server.wanted() if server.rule.weights == "given" else 1
+        fewest = 1 if inside else max(self.patience.clients, all_of_them)
+        there = len(inside.intersection(connected)) + len(outside)
+        if there < fewest:
+            self._tell(f"waiting for clients: {there} of {fewest} are connected")
+            for answer in self.transport.receive(self.patience.resend):
+                self._take(answer)
             return
-        outside = [client for client in connected if client not in inside]
         server.open(self._chosen(outside, server.wanted()))
         self._opened, self._sent = self.clock(), -math.inf
         if server.state is ServerState.COLLECTING:
             self._ask()
         self._tell(f"phase {server.phase} is open")
+
+    def _counts(self, client: str) -> bool:
+        """Return whether a client has a weight, where clients have weights."""
+        return self.server.weights is None or client in self.server.weights
 
     def _reachable(self) -> list[str]:
         reachable = sorted(set(self.transport.connected()))
@@ -259,7 +286,9 @@ class Coordinator:
             self._refused(answer)
             return
         rejection = server.receive(answer)
-        if rejection is not None:
+        if rejection is Rejection.FORM:  # whose it is cannot be told
+            self._tell(f"a message does not count: {rejection.value}")
+        elif rejection is not None:
             self._tell(f"an update of {answer.client} does not count: {rejection.value}")
 
     def _refused(self, refusal: Refusal) -> None:
@@ -276,12 +305,12 @@ class Coordinator:
         server.abandon()
         self._abandoned, self._opened = self._abandoned + 1, None
         self._tell(f"phase {server.phase} is abandoned: too few clients have reported")
-        if server.state is ServerState.READY and self._abandoned >= self.patience.abandoned:
-            server.stop(Reason.QUORUM)
 
     def _conclude(self) -> None:
         decision = self.server.decision
-        if decision is not None and decision.final:
+        if decision is not None and not decision.final:  # the phase that followed did not fit
+            decision = replace(decision, reason=Reason.HORIZON)
+        if decision is not None:
             self.transport.send(decision, self.server.clients)
         self._tell("it is over")
 

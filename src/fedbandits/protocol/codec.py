@@ -7,17 +7,19 @@ or an `InputError`. Numbers keep all their bits.
 
 from __future__ import annotations
 
+import math
 import types
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from fedbandits.errors import InputError
 
-T = TypeVar("T")
-
 _CLASS = "is"
+
+# Larger whole numbers mean nothing here, and those of thousands of digits cannot be written down.
+_LARGEST_WHOLE = 2**63 - 1
 
 
 def encode(value: Any) -> Any:
@@ -75,6 +77,8 @@ def decode(kind: Any, said: Any, where: str = "message") -> Any:
     if is_dataclass(kind):
         return _decode_dataclass(kind, said, where)
     if isinstance(kind, type) and issubclass(kind, Enum):
+        if not isinstance(said, str):
+            raise _wrong(said, kind, where)
         try:
             return kind(said)
         except ValueError:
@@ -84,16 +88,49 @@ def decode(kind: Any, said: Any, where: str = "message") -> Any:
 
 def _decode_plain(kind: Any, said: Any, where: str) -> Any:
     if kind is bytes:
-        try:
-            return bytes.fromhex(said)
-        except (TypeError, ValueError):
-            raise _wrong(said, kind, where) from None
-    if kind is float and type(said) is int:
-        return float(said)
+        return _decode_bytes(said, where)
     # A truth value is a whole number to Python, and not to us.
-    if type(said) is not kind:
+    if type(said) is not kind and not (kind is float and type(said) is int):
         raise _wrong(said, kind, where)
+    if kind is float:
+        try:
+            number = float(said)
+        except OverflowError:
+            raise _wrong(said, kind, where) from None
+        # Nothing is equal to it or decided by it. An infinite width is one that is not known.
+        if math.isnan(number):
+            raise InputError(where, "is not a number")
+        return number
+    if kind is int and abs(said) > _LARGEST_WHOLE:
+        raise InputError(where, "is a whole number of more than 64 bits")
+    if kind is str and not is_text(said):
+        raise InputError(where, "is not text that can be written down")
     return said
+
+
+def _decode_bytes(said: Any, where: str) -> bytes:
+    try:
+        found = bytes.fromhex(said)
+    except (TypeError, ValueError):
+        raise _wrong(said, bytes, where) from None
+    if found.hex() != said:  # there is one way to say it
+        raise _wrong(said, bytes, where)
+    return found
+
+
+def is_text(said: str) -> bool:
+    """Return whether text can be written down: half a character of UTF-16 cannot.
+
+    Examples
+    --------
+    >>> is_text("α"), is_text(chr(0xD800))
+    (True, False)
+    """
+    try:
+        said.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _decode_one_of(kinds: tuple[Any, ...], said: Any, where: str) -> Any:
@@ -104,12 +141,9 @@ def _decode_one_of(kinds: tuple[Any, ...], said: Any, where: str) -> Any:
         return decode(others[0], said, where)
     named: dict[str, Any] = {_name(kind): kind for kind in others if is_dataclass(kind)}
     name = said.get(_CLASS) if isinstance(said, dict) else None
-    if name in named:
+    if isinstance(name, str) and name in named:
         return decode(named[name], said, where)
-    for kind in others:
-        if not is_dataclass(kind) and type(said) is kind:
-            return said
-    raise InputError(where, f"{said!r} is none of {', '.join(named) or kinds}")
+    raise InputError(where, f"{_shown(said)} is none of {', '.join(named)}")
 
 
 def _decode_tuple(kinds: tuple[Any, ...], said: Any, where: str) -> tuple[Any, ...]:
@@ -128,11 +162,13 @@ def _decode_tuple(kinds: tuple[Any, ...], said: Any, where: str) -> tuple[Any, .
 def _decode_dataclass(kind: Any, said: Any, where: str) -> Any:
     if not isinstance(said, dict) or said.get(_CLASS) != kind.__name__:
         raise _wrong(said, kind, where)
+    if not all(isinstance(name, str) for name in said):
+        raise _wrong(said, kind, where)
     hints = _hints(kind)
     given = set(said) - {_CLASS}
     for name in sorted(given ^ set(hints)):
         problem = "is missing" if name in hints else "is not a field"
-        raise InputError(f"{where}.{name}", f"{problem} of {kind.__name__}")
+        raise InputError(f"{where}.{name[:80]}", f"{problem} of {kind.__name__}")
     try:
         return kind(
             **{name: decode(hint, said[name], f"{where}.{name}") for name, hint in hints.items()}
@@ -152,6 +188,12 @@ def _name(kind: Any) -> str:
 
 
 def _wrong(said: Any, kind: Any, where: str) -> InputError:
-    name = _name(kind)
-    shown = repr(said)
-    return InputError(where, f"{shown[:80]}{'…' if len(shown) > 80 else ''} is not of type {name}")
+    return InputError(where, f"{_shown(said)} is not of type {_name(kind)}")
+
+
+def _shown(said: Any) -> str:
+    try:
+        shown = repr(said[:80] if isinstance(said, str) else said)
+    except (ValueError, RecursionError):  # too many digits, or too deep
+        return f"a {type(said).__name__}"
+    return f"{shown[:80]}{'…' if len(shown) > 80 else ''}"

@@ -100,6 +100,8 @@ class AuditFile:
                 file.write(line)
                 file.flush()
                 os.fsync(file.fileno())
+            if not self._length:
+                _keep_name(self.path)
         except OSError as error:
             raise InputError(
                 str(self.path),
@@ -122,6 +124,17 @@ class AuditFile:
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries)
+
+
+def _keep_name(path: Path) -> None:
+    """Wait until the folder of a new file is on disk, too, where a system keeps them apart."""
+    if os.name != "posix":
+        return
+    folder = os.open(path.absolute().parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def read_audit(path: str | Path) -> list[Entry]:

@@ -17,6 +17,7 @@ from fedbandits.privacy.mechanisms import UNPROTECTED_BITS, Mechanism, Noised
 from fedbandits.privacy.packing import payload_bits, unpack
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import bits_in_phase, protected
+from fedbandits.protocol.codec import is_text
 from fedbandits.protocol.log import (
     ArmWithdrawn,
     Log,
@@ -127,20 +128,30 @@ def _well_formed(update: object) -> bool:
     words = (header.run, header.arms, update.client)
     vectors = (update.counts, update.means, squares)
     return (
-        all(isinstance(word, str) for word in words)
+        all(_is_word(word) for word in words)
         and all(isinstance(vector, tuple) for vector in vectors)
         and all(
-            type(number) is int
+            _is_whole(number)
             for number in (header.epoch, header.version, update.phase, *update.counts)
         )
         and isinstance(update.packed, bytes)
-        and type(update.clipped) is int
+        and _is_whole(update.clipped)
         and update.clipped >= 0
         and all(
             isinstance(number, int | float) and not isinstance(number, bool)
             for number in (*update.means, *squares)
         )
     )
+
+
+def _is_word(word: object) -> bool:
+    """Return whether something is text of reasonable length that a log can keep."""
+    return isinstance(word, str) and len(word) <= _LONGEST_WORD and is_text(word)
+
+
+def _is_whole(number: object) -> bool:
+    """Return whether something is a whole number that a log can keep."""
+    return type(number) is int and abs(number) < _LARGEST_WHOLE
 
 
 def _counting(rule: PhasedRule, weights: Mapping[str, float] | None) -> PhasedRule:
@@ -200,6 +211,10 @@ _FAULTS = frozenset(
 
 # The mean of outcomes at an end of their range may be off that end by its last digits.
 _LAST_DIGITS = 1e-9
+
+# What a stranger sends is in the log with its name and phase: they must be short enough for it.
+_LONGEST_WORD = 1000
+_LARGEST_WHOLE = 2**63
 
 # Noise that is further out than so many of its scales is no noise: e^-60 is less than 10^-26.
 _SCALES_OUT = 60.0
@@ -362,7 +377,10 @@ class Server:
     def _unheard(self) -> bool:
         """Return whether a client has never reported: without it weights mean something else."""
         never = (self._counts == 0).all(axis=0)
-        return any(never[self._columns[client]] for client in self.missing)
+        silent = (
+            column for client, column in self._columns.items() if client not in self._reported
+        )
+        return any(never[column] for column in silent)
 
     @property
     def uplink_bits(self) -> dict[str, int]:
@@ -539,21 +557,22 @@ class Server:
         counts, sums = self._counts, self._sums
         means = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
         distortion = self._distortion(self._distorted, counts)
+        inside = counts > 0
         if self.rule.radius.needs_clients:  # it is told no variances
-            inside = counts > 0
             widths = t_interval_widths(means, inside, level=level, phase=self.decision.phase)
             return widths + distortion.averaged(inside.astype(np.float64)).bias
         components = self.rule.components(
             counts=counts, client_means=means, squares=self._squares, active=self._active
         )
-        return self.rule.interval_widths(
+        widths = self.rule.interval_widths(
             level,
             phase=self.decision.phase,
-            counts=counts,
+            counts=_as_if_pulled(counts),
             components=components,
             shares=self._shares(),
             distortion=distortion,
         )
+        return np.where(inside.any(axis=1), widths, np.inf)
 
     def snapshot(self) -> ServerSnapshot:
         """Return all of the state as values that can be compared."""
@@ -681,15 +700,15 @@ class Server:
                 self._faults[client] = self._faults.get(client, 0) + 1
             case PhaseAbandoned():
                 self._count_reports()
+                after = self._end_if_none_follows(after)
             case ArmWithdrawn(arm=arm, reason=reason):
                 self.withdrawn[arm] = reason
-                self._active = self._active & (np.arange(self._active.size) != arm)
+                self._take_out(arm)
             case ServerStarted(epoch=epoch):
                 self._renumber(epoch)
             case RunStopped(reason=reason):
                 self._reported = {}
-                if self.decision is not None:
-                    self.decision = replace(self.decision, reason=reason)
+                self._conclude(reason)
         self.state = after
         self._end_if_one_is_left()
 
@@ -703,6 +722,32 @@ class Server:
         self._reported = {
             client: replace(update, header=self.header) for client, update in self._reported.items()
         }
+
+    def _take_out(self, arm: int) -> None:
+        """Take an arm out of the game, and out of what is known already: nobody stays on it."""
+        self._active = self._active & (np.arange(self._active.size) != arm)
+        if self.decision is not None:
+            self.decision = replace(
+                self.decision,
+                active=tuple(self._active.tolist()),
+                best=int(self.rule.best(self._estimates, self._active)),
+            )
+
+    def _conclude(self, reason: Reason) -> None:
+        """Let what is known be the last word."""
+        if self.decision is not None:
+            self.decision = replace(self.decision, reason=reason)
+
+    def _end_if_none_follows(self, after: ServerState) -> ServerState:
+        """Finish when the phase that was abandoned was the last one."""
+        if self.slots_played == self.rule.slots:
+            self._conclude(Reason.HORIZON)
+        elif self.rule.ends_after(self.phase):
+            spent = self.rule.spent_after(self.phase)
+            self._conclude(Reason.BUDGET if spent else Reason.LAST_PHASE)
+        else:
+            return after
+        return ServerState.FINISHED
 
     def _end_if_one_is_left(self) -> None:
         """Finish when withdrawals have left one arm: there is nothing more to find out."""
@@ -727,14 +772,17 @@ class Server:
         self.assignment = record.assignment
         self.release = record.assignment.release
         self.slots_played += sum(record.assignment.pulls)
+        if not record.admitted:
+            return
         for client in record.admitted:
             self._columns[client] = len(self._columns)
-        new = ((0, 0), (0, len(record.admitted)))
-        self._counts = np.pad(self._counts, new)
-        self._sums = np.pad(self._sums, new)
-        self._squares = np.pad(self._squares, new)
+        none = np.zeros((self.rule.n_arms, len(record.admitted)))
+        whole = none.astype(np.int64)
+        self._counts = np.concatenate([self._counts, whole], axis=1)
+        self._sums = np.concatenate([self._sums, none], axis=1)
+        self._squares = np.concatenate([self._squares, none], axis=1)
         self._distorted = self._distorted.admitted(len(record.admitted))
-        self._uplink = np.pad(self._uplink, (0, len(record.admitted)))
+        self._uplink = np.concatenate([self._uplink, whole[0]])
 
     def _distortion(self, sums: DistortionSums, counts: IntArray) -> Distortion:
         """Return what protecting the means of clients leaves in them."""
@@ -764,7 +812,7 @@ class Server:
             phase=self.phase,
             active=self._active,
             estimates=fresh,
-            counts=counts,
+            counts=_as_if_pulled(counts),
             client_means=self._complete(means, counts) if self.rule.radius.needs_clients else None,
             components=components,
             shares=shares,
@@ -859,6 +907,14 @@ class Server:
                 arms, UNPROTECTED_BITS
             )
         return sent
+
+
+def _as_if_pulled(counts: IntArray) -> IntArray:
+    """Return counts in which an arm that was withdrawn before anybody pulled it has a pull each.
+
+    Nobody asks for its width, which would be a division by zero.
+    """
+    return np.where((counts > 0).any(axis=1, keepdims=True), counts, 1)
 
 
 def _packed_as(mechanism: Mechanism | None, update: Update) -> bool:
