@@ -160,7 +160,7 @@ def test_a_new_project_runs_as_it_is(tmp_path: Path) -> None:
     [
         ("def pull(arm, n, client): return 1 / 0", "ZeroDivisionError: division by zero"),
         ("def pull(arm, n): return [0.5] * n", "TypeError"),
-        ("def pull(arm, n, client): return [0.5]", "return"),
+        ("def pull(arm, n, client): return [0.5] * (n + 1)", "return 1 numbers"),
         ("def pull(arm, n, client): return ['x'] * n", "numbers"),
         ("x = 1", "has no function pull"),
         ("def pull(:", "fails when it is read: SyntaxError"),

@@ -213,9 +213,12 @@ def read_trial(tables: Mapping[str, Any]) -> Trial:
     """
     try:
         file = _File.model_validate(dict(tables))
-        assume = _Assume.model_validate(file.assume)
     except ValidationError as error:
         raise input_error(error, "", _File.model_fields) from None
+    try:
+        assume = _Assume.model_validate(file.assume)
+    except ValidationError as error:
+        raise input_error(error, "assume", _Assume.model_fields) from None
     if file.algorithm not in _ALGORITHMS:
         raise InputError(
             "algorithm",
