@@ -407,6 +407,9 @@ class Site:
     def reachable(self) -> bool:
         return self.up and self.world.now >= self.cut_until
 
+    def claim(self) -> None:
+        """Serve every incarnation of the client, one after the other."""
+
     def append(self, entry: Entry) -> None:
         """Be the outbox of the client."""
         world, key = self.world, (self.name, entry.update.phase)

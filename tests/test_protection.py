@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -9,6 +10,7 @@ import pickle
 import signal
 import struct
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
@@ -57,6 +59,8 @@ from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.distortion import UNDISTORTED, Distortion, DistortionSums, ReleaseError
 from fedbandits.rules.phased import Beliefs, PhasedRule
 from fedbandits.rules.radii import Radius
+from fedbandits.rules.radii.paired_t import t_interval_widths
+from fedbandits.simulation.private_games import privacy_doubts
 from fedbandits.simulation.streams import Purpose, Streams
 from games import APPROXIMATE
 
@@ -1429,7 +1433,7 @@ BAD: dict[str, tuple[str, str, str, str]] = {
         table(NOISE, level='"user"', releases="0"),
         "",
         "privacy.releases",
-        "0 is below 1; give how many",
+        "0 is not from 1 to 10^15; give how many",
     ),
     "person level without observations": (
         table(NOISE, level='"person"'),
@@ -1538,8 +1542,8 @@ BAD: dict[str, tuple[str, str, str, str]] = {
     "bits by the radius, spread estimated": (
         BY_RADIUS,
         'assume = { spread = "estimate" }',
-        "privacy.quantize.bits",
-        "with noise and spread given, or a number of bits",
+        "privacy",
+        "would count it twice; give a number",
     ),
     "too few pulls": (
         QUANTIZE,
@@ -1885,3 +1889,185 @@ def test_a_server_widens_by_what_its_clients_did(privacy: Privacy) -> None:
         rule.width(phase=1, counts=counts, distortion=distortion), rel=1e-12
     )
     assert (widths[privacy] > widths[None]).all()
+
+
+# Policies that change, outboxes that are shared, numbers out of proportion ------------------------
+
+
+def noised_assignment(policy: fb.Privacy, phase: int = 1, **header: Any) -> Assignment:
+    told: dict[str, Any] = {"run": "demo", "epoch": 1, "arms": "x"} | header
+    return Assignment(
+        header=Header(**told),
+        phase=phase,
+        pulls=(100, 100),
+        release=Release(mechanism=policy.mechanism(100, 2)),
+    )
+
+
+def halves(arm: int, n: int) -> list[float]:
+    return [0.5] * n
+
+
+def test_what_was_sent_under_another_policy_is_counted_by_todays(tmp_path: Path) -> None:
+    events = fb.Privacy(range=(0, 1), noise="gaussian", epsilon=2.0, delta=1e-6)
+    file = tmp_path / "a.jsonl"
+    client = Client("a", halves, privacy=events, outbox=AuditFile(file))
+    for phase in (1, 2, 3):
+        client.play(noised_assignment(events, phase))
+    user = fb.Privacy(range=(0, 1), noise="gaussian", rho=1.0, level="user", releases=5)
+    again = Client("a", halves, privacy=user, outbox=AuditFile(file))
+    scale = events.noise_scale(100, 2)
+    assert again.spent.rho == pytest.approx(3 * 2 / (2 * scale**2), rel=1e-3)
+    with pytest.raises(RefusalError, match="budget"):
+        again.play(noised_assignment(user, 4))
+    person = dataclasses.replace(events, level="person", observations=50)
+    assert Client("a", halves, privacy=person, outbox=AuditFile(file)).spent.rho == pytest.approx(
+        2500 * client.spent.rho, rel=1e-3
+    )
+
+
+@pytest.mark.parametrize("level", ["event", "user"])
+def test_means_without_noise_spend_all_of_a_users_budget(tmp_path: Path, level: Any) -> None:
+    file = tmp_path / "a.jsonl"
+    bare = noised_assignment(fb.Privacy(range=(0, 1), noise="laplace", epsilon=1.0))
+    Client("a", halves, outbox=AuditFile(file)).play(dataclasses.replace(bare, release=Release()))
+    policy = fb.Privacy(
+        range=(0, 1),
+        noise="laplace",
+        epsilon=1.0,
+        level=level,
+        releases=3 if level == "user" else None,
+    )
+    client = Client("a", halves, privacy=policy, outbox=AuditFile(file))
+    if level == "event":
+        assert client.play(noised_assignment(policy, 2)).packed
+    else:
+        with pytest.raises(RefusalError, match="budget"):
+            client.play(noised_assignment(policy, 2))
+
+
+def test_a_server_is_not_told_of_a_mechanism_without_a_policy() -> None:
+    policy = fb.Privacy(range=(0, 1), noise="laplace", epsilon=1.0)
+    rule = fb.Fed1Ucb(pulls=100, clients=2).rule(
+        fb.Beliefs(n_arms=2, horizon=1000, noise=0.5, spread=0.0)
+    )
+    with pytest.raises(fb.ProtocolError, match="give privacy"):
+        Server(rule, release=Release(mechanism=policy.mechanism(100, 2)))
+
+
+def test_an_outbox_serves_one_client_and_two_files_do_not_race(tmp_path: Path) -> None:
+    policy = fb.Privacy(range=(0, 1), noise="laplace", epsilon=1.0)
+    outbox = AuditFile(tmp_path / "a.jsonl")
+    Client("a", halves, privacy=policy, outbox=outbox)
+    with pytest.raises(fb.InputError, match="another client's"):
+        Client("a", halves, privacy=policy, outbox=outbox)
+    for attempt in range(20):
+        file = tmp_path / f"race-{attempt}.jsonl"
+        clients = [Client("a", halves, privacy=policy, outbox=AuditFile(file)) for _ in range(2)]
+        sent: list[bytes] = []
+
+        def answer(client: Client, kept: list[bytes] = sent) -> None:
+            with contextlib.suppress(fb.InputError):
+                kept.append(client.play(noised_assignment(policy)).packed)
+
+        threads = [threading.Thread(target=answer, args=(client,)) for client in clients]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(sent) == len(read_audit(file)) == 1
+
+
+def test_another_list_of_arms_is_another_game_after_a_restart(tmp_path: Path) -> None:
+    policy = fb.Privacy(range=(0, 1), noise="laplace", epsilon=1.0)
+    file = tmp_path / "a.jsonl"
+    first = Client("a", halves, privacy=policy, outbox=AuditFile(file)).play(
+        noised_assignment(policy)
+    )
+    other = Client("a", halves, privacy=policy, outbox=AuditFile(file)).play(
+        noised_assignment(policy, arms="other")
+    )
+    assert first.packed != other.packed
+
+
+def test_means_that_are_all_alike_have_no_t_interval() -> None:
+    widths = t_interval_widths(
+        np.array([[0.3] * 30, [0.1, 0.2] * 15]), np.ones((2, 30), dtype=bool), level=0.05, phase=1
+    )
+    assert np.isinf(widths[0])
+    assert np.isfinite(widths[1])
+
+
+def test_a_refusal_of_an_earlier_phase_ends_nothing() -> None:
+    rule = fb.Fed1Ucb(pulls=100, clients=1).rule(
+        fb.Beliefs(n_arms=2, horizon=10_000, noise=0.5, spread=0.0)
+    )
+    server = Server(rule)
+    server.open(["a"])
+    stale = Refusal(header=server.header, phase=0, client="a", why=Refused.BUDGET)
+    with pytest.raises(fb.ProtocolError, match="a refusal of phase 0 in phase 1"):
+        server.refuse(stale)
+    assert not server.finished
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"means": [0.5]}, "a mean for every arm"),
+        ({"means": ["a", "b"]}, "a mean for every arm"),
+        ({"counts": ["a", "b"]}, "whole numbers"),
+        ({"clipped": None}, "whole numbers"),
+        ({"client": None}, "names are text"),
+        ({"means": [0.1, 0.2]}, "not what was sent"),
+    ],
+)
+def test_an_audit_line_that_no_client_has_written_is_refused(
+    tmp_path: Path, changed: dict[str, Any], words: str
+) -> None:
+    policy = fb.Privacy(range=(0, 1), noise="laplace", epsilon=1.0)
+    file = tmp_path / "a.jsonl"
+    Client("a", halves, privacy=policy, outbox=AuditFile(file)).play(noised_assignment(policy))
+    line = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps(line | changed) + "\n", encoding="utf-8")
+    with pytest.raises(fb.InputError, match="line 1") as caught:
+        read_audit(file)
+    assert words in str(caught.value)
+
+
+def test_the_same_phase_twice_is_no_audit(tmp_path: Path) -> None:
+    policy = fb.Privacy(range=(0, 1), noise="laplace", epsilon=1.0)
+    file = tmp_path / "a.jsonl"
+    Client("a", halves, privacy=policy, outbox=AuditFile(file)).play(noised_assignment(policy))
+    file.write_bytes(file.read_bytes() * 2)
+    with pytest.raises(fb.InputError, match="released before"):
+        read_audit(file)
+
+
+@pytest.mark.parametrize(
+    ("keys", "where"),
+    [
+        ({"range": (1e12, 1e12 + 1), "noise": "laplace", "epsilon": 1.0}, "range"),
+        ({"range": (-1e308, 1e308), "noise": "laplace", "epsilon": 1.0}, "range"),
+        ({"range": (0, 1), "noise": "gaussian", "scale": 1e300}, "scale"),
+        ({"range": (0, 1), "noise": "gaussian", "scale": 1e-15}, "scale"),
+        ({"range": (0, 1), "noise": "laplace", "epsilon": 1e300}, "epsilon"),
+        ({"range": (0, 1), "noise": "gaussian", "rho": 1e300}, "rho"),
+        (
+            {"range": (0, 1), "noise": "laplace", "epsilon": 1.0, "level": "user"}
+            | {"releases": 10**30},
+            "releases",
+        ),
+    ],
+)
+def test_numbers_out_of_all_proportion_are_refused(keys: dict[str, Any], where: str) -> None:
+    with pytest.raises(fb.InputError) as caught:
+        fb.Privacy(**keys)
+    assert caught.value.where == where
+
+
+def test_a_gap_below_two_steps_of_nearest_rounding_may_never_be_decided() -> None:
+    game = fb.Approximate(means=[0.4, 0.65], noise=fb.Bernoulli(), spread=fb.Beta(0.01))
+    (doubt,) = privacy_doubts(
+        game, fb.Privacy(range=(0, 1), quantize=fb.Quantize(bits=3, rounding="nearest"))
+    )
+    assert "may never be told apart" in doubt

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedbandits.privacy.mechanisms import Noised
+
 if TYPE_CHECKING:
     from fedbandits.protocol import Entry
 
@@ -89,6 +91,12 @@ def audit_words(entries: list[Entry]) -> list[str]:
     if clipped:
         lines.append(
             f"{clipped:,} observations lay outside the declared range and were clipped to it."
+        )
+    bare = sum(not isinstance(entry.release.mechanism, Noised) for entry in entries)
+    if 0 < bare < len(entries):
+        lines.append(
+            f"{bare:,} of {len(entries):,} updates had no noise on them, and protect nobody; what"
+            " follows is about the others."
         )
     lines.append(
         f"Privacy: {last.budget}."

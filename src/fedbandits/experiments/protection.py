@@ -39,6 +39,7 @@ def protection_of(simulation: Simulation, rule: PhasedRule | SlotRule) -> dict[s
         return None
     spent = spent_at_most(rule, privacy, int(outcome.phases.max()))
     epsilon = spent.epsilon(privacy.delta)
+    found = clipping(simulation.variant.problem, *privacy.range)
     return {
         "words": protection_words(privacy),
         "level": None if privacy.noise is None else privacy.level,
@@ -48,7 +49,7 @@ def protection_of(simulation: Simulation, rule: PhasedRule | SlotRule) -> dict[s
         "spent": privacy.in_words(spent),
         "budget_spent_rate": float(outcome.spent.mean()),
         "clipped": quantity(outcome.clipped),
-        "clipped_share": float(clipping(simulation.variant.problem, *privacy.range).shares.max()),
+        "clipped_share": 0.0 if found.negligible else float(found.shares.max()),
     }
 
 

@@ -74,6 +74,9 @@ def _outcome(variant: dict[str, Any]) -> str:
     for key, word in (("wrong_arm_rate", "wrong"), ("undecided_rate", "undecided")):
         if variant[key]:
             parts.append(f"{share(variant[key])} {word}")
+    if variant["privacy"] is not None and variant["privacy"]["budget_spent_rate"]:
+        spent = share(variant["privacy"]["budget_spent_rate"])
+        parts.append(f"{spent} ended by the privacy budget")
     return ", ".join(parts)
 
 

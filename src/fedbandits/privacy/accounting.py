@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from fedbandits.errors import InputError, check_not_negative, check_number
+from fedbandits.errors import LARGEST, InputError, check_not_negative, check_number
 from fedbandits.rules.arrays import FloatArray
 
 # Orders are searched in steps of this size of log(α − 1), and then between two of them.
@@ -201,6 +201,10 @@ class Spending:
             epsilons, counts = np.array(self.laplaces).T
             total = total + counts @ laplace_divergence(epsilons[:, None], excess)
         return np.asarray(total)
+
+
+UNBOUNDED = Spending(gaussian_rho=LARGEST)
+"""What a release without any noise spends: more than any budget has."""
 
 
 def laplace_divergence(epsilon: float | FloatArray, excess: float | FloatArray) -> FloatArray:

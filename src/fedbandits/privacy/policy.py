@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from fedbandits.errors import InputError, check_number, check_word
+from fedbandits.errors import LARGEST, InputError, check_number, check_word
 from fedbandits.privacy.accounting import (
     Spending,
     check_delta,
@@ -57,6 +57,15 @@ FEWEST_PULLS = 10
 # Rounding to a grid, and summing up in floating point, may move a mean by this many steps of the
 # noise's grid beyond what changed observations do.
 _STEPS_ASIDE = 2.0
+
+# Less noise than this share of the range has no room on its grid; ranges further from 0 than their
+# length times the second number have no digits left for the grid.
+_LEAST_SCALE = 2.0**-40
+_FURTHEST_OUT = 1e4
+
+# Larger numbers of releases, observations and budgets are mistakes.
+_MOST = 10**15
+_LARGEST_BUDGET = 1e6
 
 # A budget is not exceeded by what root finding leaves open.
 _TOLERANCE = 1.0 + 1e-9
@@ -154,6 +163,7 @@ class Privacy:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "range", check_range(self.range))
+        self._check_range()
         check_word(self.level, PrivacyLevel, "level")
         check_number(self.min_pulls, "min_pulls", whole=True)
         if self.min_pulls < 1:
@@ -170,6 +180,17 @@ class Privacy:
         check_word(self.noise, Law, "noise")
         self._check_level()
         self._check_budget()
+
+    def _check_range(self) -> None:
+        low, high = self.range
+        if not 1 / LARGEST <= self.length <= LARGEST:
+            raise InputError("range", f"[{low:g}, {high:g}] is no range that a mean can be told in")
+        if max(abs(low), abs(high)) > _FURTHEST_OUT * self.length:
+            raise InputError(
+                "range",
+                f"[{low:g}, {high:g}] is short and far from 0, so that digits are lost; subtract"
+                f" {low:g} from all outcomes",
+            )
 
     def _refuse_budget(self) -> None:
         for name in ("epsilon", "delta", "rho", "scale", "observations", "releases"):
@@ -209,13 +230,15 @@ class Privacy:
             if value is None:
                 raise InputError(name, f'is missing; at level "{level}" {what}')
             check_number(value, name, whole=True)
-            if value < 1:
-                raise InputError(name, f"{value} is below 1; give how many at most")
+            if not 1 <= value <= _MOST:
+                raise InputError(name, f"{value:.3g} is not from 1 to 10^15; give how many at most")
 
     def _check_budget(self) -> None:
         if self.epsilon is not None:
             check_number(self.epsilon, "epsilon")
             check_epsilon(self.epsilon)
+            if self.epsilon > _LARGEST_BUDGET:
+                raise InputError("epsilon", f"{self.epsilon:g} protects nobody; give one such as 2")
         if self.delta is not None:
             check_number(self.delta, "delta")
             check_delta(self.delta)
@@ -225,6 +248,16 @@ class Privacy:
                 check_number(value, name)
                 if not 0 < value < math.inf:
                     raise InputError(name, f"{value!r} is not a positive number such as 0.1")
+        if self.rho is not None and self.rho > _LARGEST_BUDGET:
+            raise InputError("rho", f"{self.rho:g} protects nobody; give one such as 0.1")
+        if self.scale is not None and not (
+            _LEAST_SCALE <= self.scale / self.length <= 1 / _LEAST_SCALE
+        ):
+            raise InputError(
+                "scale",
+                f"{self.scale:g} is out of all proportion to the range; give one such as"
+                f" {0.1 * self.length:g}",
+            )
         if self.epsilon is not None and self.rho is not None:
             raise InputError("rho", "and epsilon are two budgets; give one of them")
         if self.epsilon is None and self.rho is None and self.scale is None:
@@ -253,16 +286,16 @@ class Privacy:
         """Return what one release may spend: √(2ρ) with Gaussian noise, ε₀ with Laplace noise."""
         return _allowance(self.noise, self.epsilon, self.delta, self.rho, self.releases or 1)
 
-    def _sensitivity(self, pulls: int, arms: int) -> float:
-        """Return Δ, in the distance that the noise needs."""
+    def _sensitivity(self, pulls: int, arms: int, kind: Law) -> float:
+        """Return Δ over b − a, in the distance that the noise needs."""
         if self.level == "user":
-            return (math.sqrt(arms) if self.noise == "gaussian" else arms) * self.length
-        return (self.observations or 1) * self.length / pulls
+            return math.sqrt(arms) if kind == "gaussian" else float(arms)
+        return (self.observations or 1) / pulls
 
-    def _slack(self, arms: int) -> float:
+    def _slack(self, arms: int, kind: Law) -> float:
         """Return by how many scales the grid may move a release beyond its sensitivity."""
         moved = arms if self.level == "user" else min(arms, self.observations or 1)
-        steps = math.sqrt(moved) if self.noise == "gaussian" else moved
+        steps = math.sqrt(moved) if kind == "gaussian" else moved
         return steps * (_STEPS_ASIDE / PLACES_PER_SCALE)
 
     def noise_scale(self, pulls: int, arms: int) -> float:
@@ -276,31 +309,48 @@ class Privacy:
             Means in a release, at most: all arms of the game. Noise that shrank as arms are dropped
             would depend on what was observed, and no width allows for that.
         """
+        if self.noise is None:
+            raise InputError("noise", "is missing; rounding has no scale")
         if self.scale is not None:
             return self.scale
-        left = self._allowance() - self._slack(arms)
+        budget = "epsilon" if self.rho is None else "rho"
+        left = self._allowance() - self._slack(arms, self.noise)
         if not left > 0:
             raise InputError(
-                "epsilon" if self.rho is None else "rho",
-                "is too small for any noise on this grid; give more, or fewer releases",
+                budget, "is too small for any noise on this grid; give more, or fewer releases"
             )
-        return self._sensitivity(pulls, arms) / left
+        scale = self._sensitivity(pulls, arms, self.noise) * self.length / left
+        if scale < self.length * _LEAST_SCALE:
+            raise InputError(
+                budget,
+                f"gives noise of {scale:.3g} on means of {pulls:,} pulls, less than a double can"
+                " tell; give less",
+            )
+        return scale
 
-    def spends(self, pulls: int, arms: int, scale: float | None = None) -> Spending:
+    def spends(self, pulls: int, arms: int, made: Noised | None = None) -> Spending:
         """Return what one release of means of so many pulls of so many arms spends.
 
         Parameters
         ----------
         pulls, arms
             As in `noise_scale`.
-        scale : float, optional
-            Of the noise; the policy's own by default.
+        made : Noised, optional
+            How the release was noised; as the policy would by default.
         """
         if self.noise is None:
             return Spending()
-        scale = self.noise_scale(pulls, arms) if scale is None else scale
-        ratio = self._sensitivity(pulls, arms) / scale + self._slack(arms)
-        if self.noise == "gaussian":
+        if made is None:
+            made = Noised(
+                low=self.range[0],
+                high=self.range[1],
+                kind=self.noise,
+                scale=self.noise_scale(pulls, arms),
+            )
+        # Of the range that it was clipped to, and in the distance of its own noise.
+        changed = self._sensitivity(pulls, arms, made.kind) * (made.high - made.low)
+        ratio = changed / made.scale + self._slack(arms, made.kind)
+        if made.kind == "gaussian":
             return Spending.gaussian(ratio**2 / 2.0)
         return Spending.laplace(ratio)
 

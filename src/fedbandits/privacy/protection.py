@@ -74,6 +74,12 @@ def protected(rule: PhasedRule, privacy: Privacy) -> PhasedRule:
             'protects means, and assume.noise = "estimate" takes sums of squares as well; give a'
             " number",
         )
+    if rule.needs_components:
+        raise InputError(
+            "",
+            'is part of what clients differ by, so that assume.spread = "estimate" would count it'
+            " twice; give a number",
+        )
     quantize = privacy.quantize
     by_radius = quantize is not None and quantize.bits == "radius"
     if by_radius and rule.weights == "given":
@@ -82,12 +88,12 @@ def protected(rule: PhasedRule, privacy: Privacy) -> PhasedRule:
             '"radius" is for clients that count the same, and these have weights; give a number of'
             " bits",
         )
-    if by_radius and (rule.needs_components or not isinstance(rule.radius, _KNOWN_BEFORE)):
+    if by_radius and not isinstance(rule.radius, _KNOWN_BEFORE):
         known = ", ".join(f'"{radius.rule}"' for radius in _KNOWN_BEFORE)
         raise InputError(
             "quantize.bits",
             '"radius" needs a width that is known before anything is observed: use a radius of'
-            f" {known} with noise and spread given, or a number of bits",
+            f" {known}, or a number of bits",
         )
     if privacy.noise is None or not (privacy.has_budget or privacy.releases):
         return rule

@@ -6,6 +6,7 @@ asks. What it has sent is in its outbox.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -13,9 +14,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fedbandits.errors import InputError, ProtocolError
-from fedbandits.privacy.accounting import Spending
-from fedbandits.privacy.mechanisms import Mechanism, Noised
+from fedbandits.errors import AssumptionWarning, InputError, ProtocolError
+from fedbandits.privacy.accounting import UNBOUNDED, Spending
+from fedbandits.privacy.mechanisms import PLACES_PER_SCALE, Mechanism, Noised, Rounded
 from fedbandits.privacy.packing import pack
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.sampling import Noise, discrete_noise
@@ -148,8 +149,17 @@ class Client:
         self._turns = turns
         self._rng = np.random.default_rng() if rng is None else rng
         self._header: Header | None = None
-        # What was sent last, by run.
-        self._last: dict[str, Entry] = {}
+        # What was sent last, by game.
+        self._last: dict[tuple[str, str, int], Entry] = {}
+        if outbox is not None:
+            outbox.claim()
+        elif privacy is not None and privacy.noise is not None and noise is discrete_noise:
+            warnings.warn(
+                f"client {name} has no outbox: after a restart it would draw noise again for what"
+                " it has sent, and forget what it has spent; give it an AuditFile",
+                AssumptionWarning,
+                stacklevel=2,
+            )
         for entry in () if outbox is None else outbox:
             self._recall(entry)
 
@@ -161,10 +171,21 @@ class Client:
                 f'is that of client "{entry.update.client}", and this is "{self.name}"; give every'
                 " client its own",
             )
-        self._last[entry.update.header.run] = entry
-        self.spent = self._after_spending(entry.spent)
+        self._last[_game(entry.update.header)] = entry
+        self.spent = self._after_spending(self._spent_by(entry))
         self.releases += 1
         self.clipped += entry.clipped
+
+    def _spent_by(self, entry: Entry) -> Spending:
+        """Return what an earlier release spends by today's policy, whatever it was made under."""
+        policy, mechanism = self.privacy, entry.release.mechanism
+        if policy is None or policy.noise is None:
+            return Spending()
+        pulls = [n for n in entry.update.counts if n]
+        if isinstance(mechanism, Noised):
+            return policy.spends(min(pulls), len(pulls), mechanism)
+        # Means without noise protect nobody. An observation of another release is another matter.
+        return Spending() if policy.level == "event" else UNBOUNDED
 
     def _after_spending(self, spent: Spending) -> Spending:
         return self.spent if self.privacy is None else self.privacy.total(self.spent, spent)
@@ -178,7 +199,7 @@ class Client:
             If the policy does not allow the answer; nothing was pulled then.
         """
         self._check(assignment.header)
-        last = self._last.get(assignment.header.run)
+        last = self._last.get(_game(assignment.header))
         if last is not None and assignment.phase <= last.update.phase:
             return self._again(assignment, last)
         after = self._after(_Event.ASSIGNED)
@@ -222,7 +243,7 @@ class Client:
         self.spent = total
         self.releases += 1
         self.clipped += clipped
-        self._last[update.header.run] = entry
+        self._last[_game(update.header)] = entry
         self._header, self.state = assignment.header, after
         return update
 
@@ -268,10 +289,12 @@ class Client:
             return Spending()
         if policy.releases is not None and self.releases >= policy.releases:
             raise refused(Refused.BUDGET, f"all {policy.releases} releases were made")
-        spent = policy.spends(fewest, len(pulls), mechanism.scale)
+        spent = policy.spends(fewest, len(pulls), mechanism)
         total = policy.total(self.spent, spent)
         if not policy.within_budget(total):
             raise refused(Refused.BUDGET, policy.in_words(total))
+        if self._noise is discrete_noise:  # said before anything is pulled for nothing
+            discrete_noise(mechanism.kind, float(PLACES_PER_SCALE), 1)
         return spent
 
     def _places(self, mechanism: Mechanism, means: FloatArray) -> IntArray:
@@ -343,4 +366,11 @@ def _protects(policy: Privacy, release: Release, pulls: int, arms: int) -> bool:
     own = policy.mechanism(pulls, arms, asked.bits)
     if isinstance(own, Noised) and isinstance(asked, Noised):
         return replace(asked, scale=own.scale) == own and asked.scale >= own.scale * _ALIKE
-    return own == asked
+    if isinstance(own, Rounded) and isinstance(asked, Rounded):
+        return replace(asked, bits=own.bits) == own and asked.bits <= own.bits
+    return False
+
+
+def _game(header: Header) -> tuple[str, str, int]:
+    """Return what makes a game another one; a server that was restarted goes on with the same."""
+    return header.run, header.arms, header.version

@@ -25,8 +25,8 @@ class Rejection(Enum):
     COUNTS = "counts that were not assigned"
     NOT_FINITE = "a mean that is no finite number of reasonable size, or a square that is none"
     PACKED = "means that are not packed as assigned"
-    QUARANTINED = "a client whose updates were wrong too often"
     RANGE = "a mean outside the range that the rule takes all outcomes to lie in"
+    QUARANTINED = "a client whose updates were wrong too often"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,16 +8,21 @@ draws would be less noisy than either.
 from __future__ import annotations
 
 import json
+import math
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+import numpy as np
+
 from fedbandits.errors import InputError
 from fedbandits.privacy.accounting import Spending
 from fedbandits.privacy.mechanisms import Mechanism, Noised, Rounded
+from fedbandits.privacy.packing import unpack
 from fedbandits.protocol.messages import Header, Release, Update
 
 FORMAT = 1
@@ -58,7 +63,11 @@ class Entry:
 
 
 class Outbox(Protocol):
-    """An append-only sequence of entries."""
+    """An append-only sequence of entries, of one client."""
+
+    def claim(self) -> None:
+        """Say that a client uses it, which knows what was spent by what it has read; refuse two."""
+        ...
 
     def append(self, entry: Entry) -> None:
         """Add an entry; when this returns it is as safe as the outbox can make it."""
@@ -81,6 +90,7 @@ class AuditFile:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self._claimed = False
         self._entries: list[Entry] = []
         self._length = 0
         if self.path.exists():
@@ -88,20 +98,30 @@ class AuditFile:
             self._entries = _entries(content, self.path)
             self._length = content.rfind(b"\n") + 1
 
+    def claim(self) -> None:
+        """Refuse a second client of the same outbox."""
+        if self._claimed:
+            raise InputError(
+                str(self.path), "is another client's; open it anew for each, one after the other"
+            )
+        self._claimed = True
+
     def append(self, entry: Entry) -> None:
         """Add an entry and wait until it is on disk."""
         entry = replace(entry, at=datetime.now(UTC).isoformat(timespec="seconds"))
         line = _line(entry)
         try:
-            with self.path.open("r+b" if self._length or self.path.exists() else "x+b") as file:
+            is_new = not self._length and not self.path.exists()
+            with self.path.open("x+b" if is_new else "r+b") as file:
+                lock_file(file)  # until it is closed: looking and writing are one step
                 self._check_unchanged(file)
                 file.truncate(self._length)
                 file.seek(self._length)
                 file.write(line)
                 file.flush()
                 os.fsync(file.fileno())
-            if not self._length:
-                _keep_name(self.path)
+            if is_new:
+                _sync_folder(self.path.absolute().parent)
         except OSError as error:
             raise InputError(
                 str(self.path),
@@ -126,15 +146,27 @@ class AuditFile:
         return iter(self._entries)
 
 
-def _keep_name(path: Path) -> None:
-    """Wait until the folder of a new file is on disk, too, where a system keeps them apart."""
-    if os.name != "posix":
-        return
-    folder = os.open(path.absolute().parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+def lock_file(file: BinaryIO) -> None:
+    """Wait until nobody else holds the lock of an open file; the system lets go when it closes."""
+    if sys.platform == "win32":
+        import msvcrt  # noqa: PLC0415 - there alone
+
+        file.seek(0)
+        msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+    else:
+        import fcntl  # noqa: PLC0415 - not there
+
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until a new file is in its folder on disk; where folders can be opened at all."""
+    if sys.platform != "win32":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def read_audit(path: str | Path) -> list[Entry]:
@@ -156,20 +188,55 @@ def _content(path: Path) -> bytes:
 
 
 def _entries(content: bytes, path: Path) -> list[Entry]:
-    entries = []
+    entries: list[Entry] = []
+    seen: set[tuple[str, str, int]] = set()
     lines = content.split(b"\n")
     # What follows the last end of a line was cut short by a crash, and never sent.
     for number, line in enumerate(lines[:-1], start=1):
         try:
-            entries.append(_entry(json.loads(line)))
-        except (ValueError, KeyError, TypeError) as error:
+            entry = _entry(json.loads(line))
+            _check_entry(entry)
+            _check_alone(entry, entries, seen)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             reason = error.problem if isinstance(error, InputError) else type(error).__name__
             raise InputError(
                 f"{path}, line {number}",
                 f"is not an entry of an audit file ({reason}); restore the file, since what was"
                 " released and spent is known from it alone",
             ) from None
+        entries.append(entry)
     return entries
+
+
+def _check_entry(entry: Entry) -> None:
+    """Refuse what no client has written: numbers that are none, or that contradict each other."""
+    update, mechanism = entry.update, entry.release.mechanism
+    header = update.header
+    if not all(isinstance(word, str) for word in (update.client, header.run, header.arms)):
+        raise InputError("client", "names are text")
+    whole = (header.epoch, header.version, update.phase, entry.clipped, *update.counts)
+    if not all(type(n) is int and n >= 0 for n in whole):
+        raise InputError("counts", "counts are whole numbers")
+    if len(entry.means) != len(update.counts) or not all(
+        isinstance(mean, float) and math.isfinite(mean) for mean in entry.means
+    ):
+        raise InputError("means", "there is a mean for every arm")
+    if mechanism is not None:
+        pulled = [mean for mean, n in zip(entry.means, update.counts, strict=True) if n]
+        places = unpack(update.packed, mechanism.bits, len(pulled))
+        if mechanism.values(np.array(places, dtype=np.int64)).tolist() != pulled:
+            raise InputError("means", "they are not what was sent")
+
+
+def _check_alone(entry: Entry, before: list[Entry], seen: set[tuple[str, str, int]]) -> None:
+    """Refuse an entry of another client, and a phase that was released before."""
+    update = entry.update
+    if before and before[0].update.client != update.client:
+        raise InputError("client", f'another client, "{update.client}"')
+    release = (update.header.run, update.header.arms, update.phase)
+    if release in seen:
+        raise InputError("phase", f"phase {update.phase} was released before")
+    seen.add(release)
 
 
 def _line(entry: Entry) -> bytes:

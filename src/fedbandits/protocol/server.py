@@ -309,6 +309,8 @@ class Server:
         self.release = Release(squares=rule.needs_squares) if release is None else release
         if rule.needs_squares and not self.release.squares:
             raise ProtocolError("the rule estimates σ from sums of squares: release them")
+        if self.release.mechanism is not None:
+            raise ProtocolError("how means are protected follows from a policy; give privacy")
         if privacy is not None and self.release.squares:
             raise ProtocolError("sums of squares are not protected, and means are: leave them out")
         self.state = ServerState.READY
@@ -469,6 +471,8 @@ class Server:
         """Take a client's refusal: where its budget is spent the run stops with what is known."""
         if refusal.header != self.header or refusal.client not in self._columns:
             raise ProtocolError(f"a refusal from elsewhere: client {refusal.client}")
+        if refusal.phase != self.phase:
+            raise ProtocolError(f"a refusal of phase {refusal.phase} in phase {self.phase}")
         if refusal.why is not Refused.BUDGET:
             raise ProtocolError(
                 f"client {refusal.client} refuses phase {refusal.phase}: {refusal.why.value}"

@@ -280,7 +280,7 @@ def rule_costs_html(table: Table) -> str:
             f"<td>{table['regret'][i]:,.0f} ± {NORMAL_95 * table['stderr'][i]:,.0f}</td>"
             f"<td>{table['clients'][i]:,.0f}</td><td>{table['phases'][i]:,.1f}</td>"
             f"<td>{table['lost'][i]:,} of {table['replications'][i]:,}</td>"
-            f"<td>{escape(table['guarantee'][i])}</td></tr>"
+            f'<td class="words">{escape(table["guarantee"][i])}</td></tr>'
             for i, key in enumerate(table["game"])
             if key == game.key
         )
@@ -293,7 +293,7 @@ those <em>and</em> keep a proof. ± is a 95&nbsp;% interval; claimed for these g
 <table>
 <thead><tr><th scope="col">rule</th><th scope="col">total regret</th><th scope="col">clients</th>
 <th scope="col">phases</th><th scope="col">best arm not found</th>
-<th scope="col">what it guarantees</th></tr></thead>
+<th scope="col" class="words">what it guarantees</th></tr></thead>
 {"".join(bodies)}
 </table>
 </div>"""

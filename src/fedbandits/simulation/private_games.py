@@ -42,12 +42,14 @@ def privacy_doubts(problem: Problem, privacy: Privacy) -> list[str]:
             f" observations, {what}"
         )
     step = privacy.coarsest_step
-    if step is not None and step >= gap_left > 0:
-        enough = math.ceil(math.log2(1.0 + (high - low) / gap_left))
+    if step is not None and 2.0 * step >= gap_left > 0:
+        # Two biases of half a step each, in the estimates and once more in the width.
+        enough = math.ceil(math.log2(1.0 + 2.0 * (high - low) / gap_left))
+        never = "are never" if step >= gap_left else "may never be"
         found.append(
-            f"means are rounded to the nearest of steps of {step:.3g}, which is above the gap of"
-            f" {gap_left:.3g}: the best two arms are never told apart; use stochastic rounding, or"
-            f" {enough + 1} bits or more"
+            f"means are rounded to the nearest of steps of {step:.3g}, and the gap is"
+            f" {gap_left:.3g}: the best two arms {never} told apart; use stochastic rounding, or"
+            f" {enough} bits or more"
         )
     return found
 

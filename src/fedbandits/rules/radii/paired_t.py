@@ -128,5 +128,7 @@ def t_interval_widths(
         clients = int(own.sum())
         if clients > 1:
             error = float(means[own].std(ddof=1)) / math.sqrt(clients)
-            widths[arm] = float(stats.t.isf(tail, clients - 1)) * error
+            # Means that are all alike, but for rounding, say nothing of how far they may be off.
+            if error > 1e-12 * float(np.abs(means[own]).max()):
+                widths[arm] = float(stats.t.isf(tail, clients - 1)) * error
     return widths
