@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,6 +33,7 @@ from fedbandits.federation.durable_log import (
 )
 from fedbandits.privacy.accounting import Spending
 from fedbandits.privacy.mechanisms import Mechanism, Noised, Rounded
+from fedbandits.privacy.packing import pack
 from fedbandits.protocol import (
     ArmWithdrawn,
     Assignment,
@@ -622,18 +624,22 @@ def test_a_word_that_is_none_of_several_is_an_input_error(reason: Any) -> None:
 
 
 def entry(mechanism: Mechanism | None, phase: int = 1) -> Entry:
+    means, places = (0.25, 0.0, 0.5), (64, 128)
+    if mechanism is not None:
+        first, last = mechanism.values(np.array(places)).tolist()
+        means = (first, 0.0, last)
     update = Update(
         header=HEADER,
         phase=phase,
         client="α",
         counts=(4, 0, 4),
-        means=(0.25, 0.0, 0.5) if mechanism is None else (),
-        packed=b"" if mechanism is None else b"\x01\xfe",
+        means=means if mechanism is None else (),
+        packed=b"" if mechanism is None else pack(places, mechanism.bits),
     )
     return Entry(
         update=update,
         release=Release(mechanism=mechanism),
-        means=(0.25, 0.0, 0.5),
+        means=means,
         clipped=2,
         spent=Spending(gaussian_rho=0.5, laplaces=((0.25, 2),)),
         total=Spending(gaussian_rho=1.5),
