@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedbandits.privacy.mechanisms import Noised
-
 if TYPE_CHECKING:
     from fedbandits.protocol import Entry
 
@@ -74,6 +72,8 @@ def audit_table(entries: list[Entry]) -> Any:
 
 def audit_words(entries: list[Entry]) -> list[str]:
     """Return what all entries come to, in sentences."""
+    from fedbandits.privacy.mechanisms import Noised  # noqa: PLC0415 - after --help
+
     pulls = sum(sum(entry.update.counts) for entry in entries)
     clipped = sum(entry.clipped for entry in entries)
     bits = sum(_bits(entry) for entry in entries)

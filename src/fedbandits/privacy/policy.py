@@ -58,8 +58,8 @@ FEWEST_PULLS = 10
 # noise's grid beyond what changed observations do.
 _STEPS_ASIDE = 2.0
 
-# Less noise than this share of the range has no room on its grid; ranges further from 0 than their
-# length times the second number have no digits left for the grid.
+# There is no less noise than this share of the range, since its grid must fit; and ranges further
+# from 0 than their length times the second number have no digits left for the grid.
 _LEAST_SCALE = 2.0**-40
 _FURTHEST_OUT = 1e4
 
@@ -313,20 +313,14 @@ class Privacy:
             raise InputError("noise", "is missing; rounding has no scale")
         if self.scale is not None:
             return self.scale
-        budget = "epsilon" if self.rho is None else "rho"
         left = self._allowance() - self._slack(arms, self.noise)
         if not left > 0:
             raise InputError(
-                budget, "is too small for any noise on this grid; give more, or fewer releases"
+                "epsilon" if self.rho is None else "rho",
+                "is too small for any noise on this grid; give more, or fewer releases",
             )
         scale = self._sensitivity(pulls, arms, self.noise) * self.length / left
-        if scale < self.length * _LEAST_SCALE:
-            raise InputError(
-                budget,
-                f"gives noise of {scale:.3g} on means of {pulls:,} pulls, less than a double can"
-                " tell; give less",
-            )
-        return scale
+        return max(scale, self.length * _LEAST_SCALE)
 
     def spends(self, pulls: int, arms: int, made: Noised | None = None) -> Spending:
         """Return what one release of means of so many pulls of so many arms spends.
