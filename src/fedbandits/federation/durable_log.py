@@ -68,7 +68,7 @@ class LogContent:
 
 
 class DurableLog:
-    """A log that outlasts the process; a `fedbandits.protocol.Log`.
+    """A log that outlasts the process; a `fedbandits.protocol.log.Log`.
 
     Parameters
     ----------
