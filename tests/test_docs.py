@@ -20,8 +20,8 @@ from typer.main import get_command
 
 import fedbandits as fb
 from fedbandits.cli.main import app
+from fedbandits.construct import keys_of
 from fedbandits.experiments import files
-from fedbandits.experiments.construct import keys_of
 from fedbandits.protocol import Rejection
 from fedbandits.reproduce.catalogue import COMPUTED, FIGURES
 

@@ -17,6 +17,7 @@ import typer
 
 from fedbandits.cli.audit import audit
 from fedbandits.cli.data import app as data_app
+from fedbandits.cli.federation import new, try_
 from fedbandits.cli.interrupt import RunInterruptedError, interruptible
 from fedbandits.cli.plan import plan
 from fedbandits.cli.reproduce import reproduce
@@ -38,6 +39,8 @@ app = typer.Typer(
 )
 
 app.command()(audit)
+app.command()(new)
+app.command("try")(try_)
 app.command()(plan)
 app.command()(reproduce)
 app.add_typer(data_app)

@@ -153,7 +153,7 @@ def _policy(text: str) -> Privacy:
     """Return the policy of an inline table."""
     import tomllib  # noqa: PLC0415 - after --help
 
-    from fedbandits.experiments.construct import construct  # noqa: PLC0415 - likewise
+    from fedbandits.construct import construct  # noqa: PLC0415 - likewise
     from fedbandits.privacy.policy import Privacy  # noqa: PLC0415 - likewise
 
     try:

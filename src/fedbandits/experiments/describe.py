@@ -6,7 +6,7 @@ import platform
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from fedbandits.experiments.construct import parameters_of
+from fedbandits.construct import parameters_of
 from fedbandits.privacy.policy import Privacy
 from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.cognitive_radio import CognitiveRadio

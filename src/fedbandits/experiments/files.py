@@ -9,8 +9,8 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError
 
+from fedbandits.construct import READERS, StrictTable, construct, input_error, keys_of
 from fedbandits.errors import InputError, check_not_negative, nearest
-from fedbandits.experiments.construct import StrictTable, construct, input_error, keys_of
 from fedbandits.experiments.experiment import Experiment
 from fedbandits.privacy.policy import Privacy
 from fedbandits.problems.approximate import Approximate
@@ -28,7 +28,9 @@ from fedbandits.problems.laws import (
 from fedbandits.problems.problem import Problem, as_goal
 from fedbandits.rules.algorithms import algorithm_named
 from fedbandits.rules.radii import check_option
-from fedbandits.simulation.simulator import MOST_GRID_POINTS, Assume, Variant
+from fedbandits.simulation.simulator import MOST_GRID_POINTS, Assume, Told, Variant, as_told
+
+READERS[Told | None] = lambda value: as_told(value, "")
 
 TableT = TypeVar("TableT", bound=StrictTable)
 LawT = TypeVar("LawT", NoiseLaw, SpreadLaw)

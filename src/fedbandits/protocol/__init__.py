@@ -3,13 +3,17 @@
 from fedbandits.protocol.answer import Answer, answer_of
 from fedbandits.protocol.client import Client, ClientState, Pull, RefusalError
 from fedbandits.protocol.log import (
+    ArmWithdrawn,
     Log,
     MemoryLog,
+    PhaseAbandoned,
     PhaseClosed,
     PhaseOpened,
     PhaseRefused,
     Record,
     Rejection,
+    RunStopped,
+    ServerStarted,
     UpdateAccepted,
     UpdateRejected,
 )
@@ -25,10 +29,12 @@ from fedbandits.protocol.messages import (
     arms_hash,
 )
 from fedbandits.protocol.outbox import AuditFile, Entry, Outbox, read_audit
+from fedbandits.protocol.quorum import Quorum
 from fedbandits.protocol.server import Server, ServerSnapshot, ServerState
 
 __all__ = [
     "Answer",
+    "ArmWithdrawn",
     "Assignment",
     "AuditFile",
     "Client",
@@ -39,10 +45,12 @@ __all__ = [
     "Log",
     "MemoryLog",
     "Outbox",
+    "PhaseAbandoned",
     "PhaseClosed",
     "PhaseOpened",
     "PhaseRefused",
     "Pull",
+    "Quorum",
     "Reason",
     "Record",
     "Refusal",
@@ -50,8 +58,10 @@ __all__ = [
     "Refused",
     "Rejection",
     "Release",
+    "RunStopped",
     "Server",
     "ServerSnapshot",
+    "ServerStarted",
     "ServerState",
     "Update",
     "UpdateAccepted",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,6 +20,8 @@ _WHY = {
     " tolerance of {tolerance:g}",
     Reason.LAST_PHASE: "it is over: no phase follows, and several options are left",
     Reason.HORIZON: "it is over: the horizon is reached, and several options are left",
+    Reason.QUORUM: "it is over: too few clients answer, and several options are left",
+    Reason.STOPPED: "it was stopped, and several options are left",
     Reason.BUDGET: "it is over: the clients' privacy budget is spent, and several options are left",
 }
 
@@ -79,6 +81,8 @@ class Answer:
         With which probability the rule loses the best arm, in words.
     assumptions : tuple of str
         What all of it rests on.
+    withdrawn : dict of str to str
+        Arms that somebody has taken out, and why.
     """
 
     winner: str | None
@@ -93,6 +97,7 @@ class Answer:
     level: float
     error: str | None
     assumptions: tuple[str, ...]
+    withdrawn: dict[str, str] = field(default_factory=dict)
 
     def words(self) -> str:
         """Return it in words that a non-statistician can repeat."""
@@ -109,6 +114,8 @@ class Answer:
             )
         if len(self.survivors) > 1:
             lines.append(f"Left are {', '.join(self.survivors)}.")
+        for arm, reason in self.withdrawn.items():
+            lines.append(f"{arm} was withdrawn ({reason}): all of this is about the rest.")
         if self.error is not None:
             lines.append(self.error)
         lines.append(
@@ -180,4 +187,5 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
         level=level,
         error=error_of(server.rule),
         assumptions=assumptions_of(server),
+        withdrawn={arms[arm]: reason for arm, reason in sorted(server.withdrawn.items())},
     )

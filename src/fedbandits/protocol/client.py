@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -30,6 +30,7 @@ from fedbandits.protocol.messages import (
     Update,
 )
 from fedbandits.protocol.outbox import Entry, Outbox
+from fedbandits.protocol.turns import Turns, in_order
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.variance_components import merged_squares
 
@@ -53,6 +54,16 @@ class RefusalError(ProtocolError):
             f" ({refusal.detail})"
         )
         self.refusal = refusal
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What is kept of an arm's observations while a phase is played."""
+
+    pulls: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+    clipped: int = 0
 
 
 class ClientState(Enum):
@@ -99,6 +110,10 @@ class Client:
         simulations only.
     rng : numpy.random.Generator, optional
         For stochastic rounding; not seeded by default.
+    turns : Turns
+        In which order the arms are pulled; one after the other by default.
+    min_pulls : int
+        A mean of fewer pulls is not sent, whatever the policy says.
 
     Examples
     --------
@@ -117,8 +132,11 @@ class Client:
         outbox: Outbox | None = None,
         noise: Noise = discrete_noise,
         rng: np.random.Generator | None = None,
+        turns: Turns = in_order,
+        min_pulls: int = 1,
     ) -> None:
         self.name = name
+        self.min_pulls = min_pulls if privacy is None else max(min_pulls, privacy.min_pulls)
         self.state = ClientState.WAITING
         self.best: int | None = None
         self.privacy = privacy
@@ -128,6 +146,7 @@ class Client:
         self._pull = pull
         self._outbox = outbox
         self._noise = noise
+        self._turns = turns
         self._rng = np.random.default_rng() if rng is None else rng
         self._header: Header | None = None
         # What was sent last, by game.
@@ -186,11 +205,13 @@ class Client:
         after = self._after(_Event.ASSIGNED)
         spent = self._allowed(assignment)
         release, counts = assignment.release, assignment.pulls
-        totals = [self._total(arm, n, release) for arm, n in enumerate(counts)]
+        totals = [_Tally() for _ in counts]
+        for arm, n in self._turns(assignment.phase, counts):
+            self._observe(totals[arm], arm, n, release)
         means = np.array(
-            [total / n if n else 0.0 for (total, _, _), n in zip(totals, counts, strict=True)]
+            [tally.total / n if n else 0.0 for tally, n in zip(totals, counts, strict=True)]
         )
-        clipped = sum(number for _, _, number in totals)
+        clipped = sum(tally.clipped for tally in totals)
         mechanism, packed = release.mechanism, b""
         if mechanism is not None:
             pulled = np.array(counts) > 0
@@ -204,7 +225,7 @@ class Client:
             counts=counts,
             means=tuple(means.tolist()) if mechanism is None else (),
             packed=packed,
-            squares=tuple(squares for _, squares, _ in totals) if release.squares else None,
+            squares=tuple(tally.squares for tally in totals) if release.squares else None,
             clipped=0 if isinstance(mechanism, Noised) else clipped,
         )
         total = self._after_spending(spent)
@@ -244,8 +265,6 @@ class Client:
     def _allowed(self, assignment: Assignment) -> Spending:
         """Return what answering an assignment spends, or refuse it."""
         policy, mechanism = self.privacy, assignment.release.mechanism
-        if policy is None:
-            return Spending()
 
         def refused(why: Refused, detail: str) -> RefusalError:
             return RefusalError(
@@ -260,8 +279,10 @@ class Client:
 
         pulls = [n for n in assignment.pulls if n]
         fewest = min(pulls, default=0)
-        if fewest < policy.min_pulls:
-            raise refused(Refused.FEW_PULLS, f"{fewest} pulls, and min_pulls is {policy.min_pulls}")
+        if pulls and fewest < self.min_pulls:
+            raise refused(Refused.FEW_PULLS, f"{fewest} pulls, and min_pulls is {self.min_pulls}")
+        if policy is None:
+            return Spending()
         if not _protects(policy, assignment.release, fewest, len(assignment.pulls)):
             raise refused(Refused.POLICY, f"{assignment.release}, and the policy is {policy}")
         if not isinstance(mechanism, Noised):
@@ -305,10 +326,9 @@ class Client:
         ):
             raise ProtocolError(f"client {self.name}: {header} where {known} is played")
 
-    def _total(self, arm: int, pulls: int, release: Release) -> tuple[float, float, int]:
-        """Return the sum of fresh observations of an arm, of squares if wanted, and the clipped."""
-        total, squares, clipped, left = 0.0, 0.0, 0, pulls
-        mechanism = release.mechanism
+    def _observe(self, tally: _Tally, arm: int, pulls: int, release: Release) -> None:
+        """Add fresh observations of an arm to its tally, in pieces of bounded size."""
+        mechanism, left = release.mechanism, pulls
         while left:
             n = min(left, MOST_AT_ONCE)
             where = f"pull(arm={arm}, n={n})"
@@ -326,16 +346,16 @@ class Client:
                 raise InputError(where, "returned an observation that is not a finite number")
             if mechanism is not None:
                 inside = np.clip(observations, mechanism.low, mechanism.high)
-                clipped += int((inside != observations).sum())
+                tally.clipped += int((inside != observations).sum())
                 observations = inside
             fresh = float(observations.sum())
             if release.squares:
                 apart = observations - fresh / n
-                before = (pulls - left, total, squares)
-                squares = float(merged_squares(before, (n, fresh, float(apart @ apart))))
-            total += fresh
+                before = (tally.pulls, tally.total, tally.squares)
+                tally.squares = float(merged_squares(before, (n, fresh, float(apart @ apart))))
+            tally.total += fresh
+            tally.pulls += n
             left -= n
-        return total, squares, clipped
 
 
 def _protects(policy: Privacy, release: Release, pulls: int, arms: int) -> bool:

@@ -5,12 +5,12 @@ The server's state is a function of this sequence alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias
 
-from fedbandits.protocol.messages import Assignment, Decision, Refusal, Update
+from fedbandits.protocol.messages import Assignment, Decision, Reason, Refusal, Update
 
 
 class Rejection(Enum):
@@ -26,6 +26,7 @@ class Rejection(Enum):
     NOT_FINITE = "a mean that is no finite number of reasonable size, or a square that is none"
     PACKED = "means that are not packed as assigned"
     RANGE = "a mean outside the range that the rule takes all outcomes to lie in"
+    QUARANTINED = "a client whose updates were wrong too often"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +90,76 @@ class PhaseRefused:
     decision: Decision | None
 
 
-Record: TypeAlias = PhaseOpened | UpdateAccepted | UpdateRejected | PhaseClosed | PhaseRefused
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseAbandoned:
+    """A phase ended below its quorum: what came is counted, and nothing is decided.
+
+    Parameters
+    ----------
+    phase : int
+        Which.
+    reported, expected : int
+        Clients that have reported, and those that should have.
+    """
+
+    phase: int
+    reported: int
+    expected: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmWithdrawn:
+    """Somebody has taken an arm out: the answer is about the others.
+
+    Parameters
+    ----------
+    arm : int
+        Which.
+    reason : str
+        Why, in words.
+    """
+
+    arm: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerStarted:
+    """A server has taken the run over; messages of the one before are of another epoch.
+
+    Parameters
+    ----------
+    epoch : int
+        The new one.
+    """
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStopped:
+    """The run was given up, with what is known.
+
+    Parameters
+    ----------
+    reason : Reason
+        Why.
+    """
+
+    reason: Reason
+
+
+Record: TypeAlias = (
+    PhaseOpened
+    | UpdateAccepted
+    | UpdateRejected
+    | PhaseClosed
+    | PhaseRefused
+    | PhaseAbandoned
+    | ArmWithdrawn
+    | ServerStarted
+    | RunStopped
+)
 
 
 class Log(Protocol):
@@ -106,10 +176,16 @@ class Log(Protocol):
 
 
 class MemoryLog:
-    """A log that lasts as long as the process."""
+    """A log that lasts as long as the process.
 
-    def __init__(self) -> None:
-        self._records: list[Record] = []
+    Parameters
+    ----------
+    records : iterable of Record
+        What it holds already.
+    """
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self._records: list[Record] = list(records)
 
     def append(self, record: Record) -> None:
         """Add a record."""

@@ -65,6 +65,10 @@ class Reason(Enum):
     """The phase ended with the last slot, and several arms are left."""
     BUDGET = "budget"
     """The clients' privacy budget allows no further release, and several arms are left."""
+    QUORUM = "quorum"
+    """Too few clients answer, and several arms are left."""
+    STOPPED = "stopped"
+    """Somebody has stopped it, and several arms are left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,14 +17,19 @@ from fedbandits.privacy.mechanisms import UNPROTECTED_BITS, Mechanism, Noised
 from fedbandits.privacy.packing import payload_bits, unpack
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import bits_in_phase, protected
+from fedbandits.protocol.codec import is_text
 from fedbandits.protocol.log import (
+    ArmWithdrawn,
     Log,
     MemoryLog,
+    PhaseAbandoned,
     PhaseClosed,
     PhaseOpened,
     PhaseRefused,
     Record,
     Rejection,
+    RunStopped,
+    ServerStarted,
     UpdateAccepted,
     UpdateRejected,
 )
@@ -39,6 +44,7 @@ from fedbandits.protocol.messages import (
     Update,
     arms_hash,
 )
+from fedbandits.protocol.quorum import Quorum
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import UNDISTORTED, Distortion, DistortionSums
 from fedbandits.rules.phased import PhasedRule, cut_to_fit
@@ -66,6 +72,10 @@ class _Event(Enum):
     DECIDED = "a phase is closed"
     ENDED = "the last phase is closed"
     REFUSED = "a client refuses to answer"
+    ABANDONED = "a phase ends below its quorum"
+    WITHDRAWN = "an arm is withdrawn"
+    STARTED = "a server takes the run over"
+    STOPPED = "the run is given up"
 
 
 _TRANSITIONS: dict[tuple[ServerState, _Event], ServerState] = {
@@ -77,7 +87,26 @@ _TRANSITIONS: dict[tuple[ServerState, _Event], ServerState] = {
     (ServerState.COLLECTING, _Event.DECIDED): ServerState.READY,
     (ServerState.COLLECTING, _Event.ENDED): ServerState.FINISHED,
     (ServerState.COLLECTING, _Event.REFUSED): ServerState.FINISHED,
+    (ServerState.COLLECTING, _Event.ABANDONED): ServerState.READY,
+    (ServerState.READY, _Event.WITHDRAWN): ServerState.READY,
+    (ServerState.COLLECTING, _Event.WITHDRAWN): ServerState.COLLECTING,
+    (ServerState.READY, _Event.STARTED): ServerState.READY,
+    (ServerState.COLLECTING, _Event.STARTED): ServerState.COLLECTING,
+    (ServerState.FINISHED, _Event.STARTED): ServerState.FINISHED,
+    (ServerState.READY, _Event.STOPPED): ServerState.FINISHED,
+    (ServerState.COLLECTING, _Event.STOPPED): ServerState.FINISHED,
     (ServerState.FINISHED, _Event.REJECTED): ServerState.FINISHED,
+}
+
+
+_EVENTS: dict[type[Record], _Event] = {
+    UpdateAccepted: _Event.ACCEPTED,
+    UpdateRejected: _Event.REJECTED,
+    PhaseRefused: _Event.REFUSED,
+    PhaseAbandoned: _Event.ABANDONED,
+    ArmWithdrawn: _Event.WITHDRAWN,
+    ServerStarted: _Event.STARTED,
+    RunStopped: _Event.STOPPED,
 }
 
 
@@ -85,14 +114,9 @@ def _event_of(record: Record) -> _Event:
     match record:
         case PhaseOpened(complete=complete):
             return _Event.OPENED if complete else _Event.PLAYED_OUT
-        case UpdateAccepted():
-            return _Event.ACCEPTED
-        case UpdateRejected():
-            return _Event.REJECTED
         case PhaseClosed(decision=decision):
             return _Event.ENDED if decision.final else _Event.DECIDED
-        case PhaseRefused():
-            return _Event.REFUSED
+    return _EVENTS[type(record)]
 
 
 def _well_formed(update: object) -> bool:
@@ -104,20 +128,30 @@ def _well_formed(update: object) -> bool:
     words = (header.run, header.arms, update.client)
     vectors = (update.counts, update.means, squares)
     return (
-        all(isinstance(word, str) for word in words)
+        all(_is_word(word) for word in words)
         and all(isinstance(vector, tuple) for vector in vectors)
         and all(
-            type(number) is int
+            _is_whole(number)
             for number in (header.epoch, header.version, update.phase, *update.counts)
         )
         and isinstance(update.packed, bytes)
-        and type(update.clipped) is int
+        and _is_whole(update.clipped)
         and update.clipped >= 0
         and all(
             isinstance(number, int | float) and not isinstance(number, bool)
             for number in (*update.means, *squares)
         )
     )
+
+
+def _is_word(word: object) -> bool:
+    """Return whether something is text of reasonable length that a log can keep."""
+    return isinstance(word, str) and len(word) <= _LONGEST_WORD and is_text(word)
+
+
+def _is_whole(number: object) -> bool:
+    """Return whether something is a whole number that a log can keep."""
+    return type(number) is int and abs(number) < _LARGEST_WHOLE
 
 
 def _counting(rule: PhasedRule, weights: Mapping[str, float] | None) -> PhasedRule:
@@ -159,10 +193,28 @@ class ServerSnapshot:
     reward_sums: bytes
     squares: bytes
     distortion: bytes
+    withdrawn: tuple[int, ...]
+    quarantined: tuple[str, ...]
 
+
+_FAULTS = frozenset(
+    {
+        Rejection.FORM,
+        Rejection.SHAPE,
+        Rejection.COUNTS,
+        Rejection.NOT_FINITE,
+        Rejection.PACKED,
+        Rejection.RANGE,
+    }
+)
+"""What only a broken or lying client sends; late and repeated updates happen to everybody."""
 
 # The mean of outcomes at an end of their range may be off that end by its last digits.
 _LAST_DIGITS = 1e-9
+
+# What a stranger sends is in the log with its name and phase: they must be short enough for it.
+_LONGEST_WORD = 1000
+_LARGEST_WHOLE = 2**63
 
 # Noise that is further out than so many of its scales is no noise: e^-60 is less than 10^-26.
 _SCALES_OUT = 60.0
@@ -185,7 +237,8 @@ class Server:
     epoch : int
         Counted up whenever a server takes a run over.
     log : Log, optional
-        Where the records go; a `MemoryLog` by default.
+        Where the records go; a `MemoryLog` by default. What it holds already has happened: the
+        server goes on from there.
     release : Release, optional
         What clients are asked to send; by default what the rule needs: sums of squares where it
         estimates σ.
@@ -194,6 +247,15 @@ class Server:
         weighted; the rule takes all of them at once. Equal ones are the same as none.
     privacy : Privacy, optional
         How clients protect their means, by which widths are widened. Clients hold it, too.
+    quorum : Quorum, optional
+        How many clients must report before a phase is decided; all by default. Who does not is
+        left out of that phase, and counts with what it has reported before.
+    limits : (float, float), optional
+        The range that contains every outcome: a mean outside is not counted. The radius's own by
+        default, if it has one.
+    quarantine_after : int, optional
+        A client whose updates were wrong so often is not listened to any more; by default every
+        update is judged by itself.
 
     Examples
     --------
@@ -226,6 +288,9 @@ class Server:
         release: Release | None = None,
         weights: Mapping[str, float] | None = None,
         privacy: Privacy | None = None,
+        quorum: Quorum | None = None,
+        quarantine_after: int | None = None,
+        limits: tuple[float, float] | None = None,
     ) -> None:
         names = [str(k) for k in range(rule.n_arms)] if arms is None else list(arms)
         if len(names) != rule.n_arms:
@@ -264,6 +329,13 @@ class Server:
         self._squares: FloatArray = np.zeros((rule.n_arms, 0))
         self._distorted = DistortionSums.nothing((rule.n_arms, 0))
         self._uplink: IntArray = np.zeros(0, dtype=np.int64)
+        self.quorum = Quorum() if quorum is None else quorum
+        self.quarantine_after = quarantine_after
+        self.limits = limits
+        self.withdrawn: dict[int, str] = {}
+        self._faults: dict[str, int] = {}
+        for record in list(self.log):
+            self._apply(record)
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -271,9 +343,46 @@ class Server:
         return tuple(self._columns)
 
     @property
+    def left(self) -> int:
+        """How many arms are left."""
+        return int(self._active.sum())
+
+    @property
     def heard(self) -> int:
         """How many clients are behind the last decision."""
         return int((self._counts > 0).any(axis=0).sum())
+
+    @property
+    def quarantined(self) -> tuple[str, ...]:
+        """The clients that are not listened to any more."""
+        most = self.quarantine_after
+        if most is None:
+            return ()
+        return tuple(client for client in self._columns if self._faults.get(client, 0) >= most)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The clients that are asked to report and have not, in their order of admission."""
+        if self.state is not ServerState.COLLECTING:
+            return ()
+        out = {*self._reported, *self.quarantined}
+        return tuple(client for client in self._columns if client not in out)
+
+    @property
+    def has_quorum(self) -> bool:
+        """Whether enough clients have reported for the open phase to be decided."""
+        reported = len(self._reported)
+        if self.rule.weights == "given" and self._unheard():
+            return False
+        return reported >= self.quorum.of(reported + len(self.missing))
+
+    def _unheard(self) -> bool:
+        """Return whether a client has never reported: without it weights mean something else."""
+        never = (self._counts == 0).all(axis=0)
+        silent = (
+            column for client, column in self._columns.items() if client not in self._reported
+        )
+        return any(never[column] for column in silent)
 
     @property
     def uplink_bits(self) -> dict[str, int]:
@@ -373,12 +482,43 @@ class Server:
         self._commit(PhaseRefused(refusal=refusal, decision=last))
         return last
 
+    def take_over(self, epoch: int) -> None:
+        """Begin a new epoch: messages of a server before this one are not taken any more."""
+        if epoch <= self.header.epoch:
+            raise ProtocolError(f"epoch {epoch} after epoch {self.header.epoch}")
+        self._commit(ServerStarted(epoch=epoch))
+
+    def withdraw(self, arm: int, reason: str) -> None:
+        """Take an arm out, for harm or any reason but its estimates; the rest goes on."""
+        if not 0 <= arm < self.rule.n_arms or not self._active[arm]:
+            raise ProtocolError(f"arm {arm} is not in the game any more")
+        if self._active.sum() == 1:
+            raise ProtocolError("the last arm that is left cannot be withdrawn; stop the run")
+        self._commit(ArmWithdrawn(arm=arm, reason=reason))
+
+    def abandon(self) -> None:
+        """End a phase below its quorum: what came is counted, and nothing is decided."""
+        self._expect(ServerState.COLLECTING, "abandon a phase")
+        if self.has_quorum:
+            raise ProtocolError("enough clients have reported; close the phase")
+        reported = len(self._reported)
+        self._commit(
+            PhaseAbandoned(
+                phase=self.phase, reported=reported, expected=reported + len(self.missing)
+            )
+        )
+
+    def stop(self, reason: Reason = Reason.STOPPED) -> Decision | None:
+        """Give the run up; return what is known."""
+        self._commit(RunStopped(reason=reason))
+        return self.decision
+
     def close(self) -> Decision:
-        """Decide the phase. Every admitted client must have reported."""
+        """Decide the phase. A quorum of clients must have reported, all of them by default."""
         self._expect(ServerState.COLLECTING, "close a phase")
-        missing = len(self._columns) - len(self._reported)
-        if missing:
-            raise ProtocolError(f"{missing} of {len(self._columns)} clients have not reported")
+        if not self.has_quorum:
+            asked = len(self._reported) + len(self.missing)
+            raise ProtocolError(f"{len(self.missing)} of {asked} clients have not reported")
         decision = self._decide()
         self._commit(PhaseClosed(decision))
         return decision
@@ -394,12 +534,21 @@ class Server:
         epoch: int = 1,
         weights: Mapping[str, float] | None = None,
         privacy: Privacy | None = None,
+        quorum: Quorum | None = None,
+        quarantine_after: int | None = None,
     ) -> Server:
         """Return the server whose log holds these records; the rest as when it was made."""
-        server = cls(rule, arms=arms, run=run, epoch=epoch, weights=weights, privacy=privacy)
-        for record in records:
-            server._commit(record)
-        return server
+        return cls(
+            rule,
+            arms=arms,
+            run=run,
+            epoch=epoch,
+            log=MemoryLog(records),
+            weights=weights,
+            privacy=privacy,
+            quorum=quorum,
+            quarantine_after=quarantine_after,
+        )
 
     def interval_widths(self, level: float) -> FloatArray:
         """Return half-widths of intervals around all estimates, after the last closed phase.
@@ -412,21 +561,22 @@ class Server:
         counts, sums = self._counts, self._sums
         means = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
         distortion = self._distortion(self._distorted, counts)
+        inside = counts > 0
         if self.rule.radius.needs_clients:  # it is told no variances
-            inside = counts > 0
             widths = t_interval_widths(means, inside, level=level, phase=self.decision.phase)
             return widths + distortion.averaged(inside.astype(np.float64)).bias
         components = self.rule.components(
             counts=counts, client_means=means, squares=self._squares, active=self._active
         )
-        return self.rule.interval_widths(
+        widths = self.rule.interval_widths(
             level,
             phase=self.decision.phase,
-            counts=counts,
+            counts=_as_if_pulled(counts),
             components=components,
             shares=self._shares(),
             distortion=distortion,
         )
+        return np.where(inside.any(axis=1), widths, np.inf)
 
     def snapshot(self) -> ServerSnapshot:
         """Return all of the state as values that can be compared."""
@@ -444,6 +594,8 @@ class Server:
             reward_sums=self._sums.tobytes(),
             squares=self._squares.tobytes(),
             distortion=self._distorted.tobytes(),
+            withdrawn=tuple(sorted(self.withdrawn)),
+            quarantined=self.quarantined,
         )
 
     def _expect(self, state: ServerState, action: str) -> None:
@@ -477,6 +629,8 @@ class Server:
             return Rejection.HEADER
         if update.client not in self._columns:
             return Rejection.CLIENT
+        if update.client in self.quarantined:
+            return Rejection.QUARANTINED
         assignment = self.assignment
         if (
             self.state is not ServerState.COLLECTING
@@ -513,7 +667,7 @@ class Server:
 
         Noise may carry a mean out of it, and rounding by less than a step.
         """
-        limits = getattr(self.rule.radius, "range", None)
+        limits = self.limits or getattr(self.rule.radius, "range", None)
         if limits is None or isinstance(mechanism, Noised):
             return True
         low, high = limits
@@ -522,11 +676,21 @@ class Server:
         return bool(((low - aside <= means) & (means <= high + aside)).all())
 
     def _commit(self, record: Record) -> None:
-        """Log a record, then apply it: the only place where the state changes."""
+        """Log a record, then apply it."""
+        self._after(record)
+        self.log.append(record)
+        self._apply(record)
+
+    def _after(self, record: Record) -> ServerState:
+        """Return the state after a record, or refuse it."""
         step = (self.state, _event_of(record))
         if step not in _TRANSITIONS:
             raise ProtocolError(f"not while {self.state.value}: {step[1].value}")
-        self.log.append(record)
+        return _TRANSITIONS[step]
+
+    def _apply(self, record: Record) -> None:
+        """Change the state by what has happened: the only place where it changes."""
+        after = self._after(record)
         match record:
             case PhaseOpened():
                 self._apply_opened(record)
@@ -536,7 +700,75 @@ class Server:
                 self._apply_closed(decision)
             case PhaseRefused(decision=decision):
                 self.decision, self._reported = decision, {}
-        self.state = _TRANSITIONS[step]
+            case UpdateRejected(client=client, rejection=rejection) if rejection in _FAULTS:
+                self._faults[client] = self._faults.get(client, 0) + 1
+            case PhaseAbandoned():
+                self._count_reports()
+                after = self._end_if_none_follows(after)
+            case ArmWithdrawn(arm=arm, reason=reason):
+                self.withdrawn[arm] = reason
+                self._take_out(arm)
+            case ServerStarted(epoch=epoch):
+                self._renumber(epoch)
+            case RunStopped(reason=reason):
+                self._reported = {}
+                self._conclude(reason)
+        self.state = after
+        self._end_if_one_is_left()
+
+    def _renumber(self, epoch: int) -> None:
+        """Speak as a new incarnation; an open assignment is sent again under its header."""
+        self.header = replace(self.header, epoch=epoch)
+        if self.assignment is not None:
+            self.assignment = replace(self.assignment, header=self.header)
+        if self.decision is not None:
+            self.decision = replace(self.decision, header=self.header)
+        self._reported = {
+            client: replace(update, header=self.header) for client, update in self._reported.items()
+        }
+
+    def _take_out(self, arm: int) -> None:
+        """Take an arm out of the game, and out of what is known already: nobody stays on it."""
+        self._active = self._active & (np.arange(self._active.size) != arm)
+        if self.decision is not None:
+            self.decision = replace(
+                self.decision,
+                active=tuple(self._active.tolist()),
+                best=int(self.rule.best(self._estimates, self._active)),
+            )
+
+    def _conclude(self, reason: Reason) -> None:
+        """Let what is known be the last word."""
+        if self.decision is not None:
+            self.decision = replace(self.decision, reason=reason)
+
+    def _end_if_none_follows(self, after: ServerState) -> ServerState:
+        """Finish when the phase that was abandoned was the last one."""
+        if self.slots_played == self.rule.slots:
+            self._conclude(Reason.HORIZON)
+        elif self.rule.ends_after(self.phase):
+            spent = self.rule.spent_after(self.phase)
+            self._conclude(Reason.BUDGET if spent else Reason.LAST_PHASE)
+        else:
+            return after
+        return ServerState.FINISHED
+
+    def _end_if_one_is_left(self) -> None:
+        """Finish when withdrawals have left one arm: there is nothing more to find out."""
+        if self.state is not ServerState.READY or self._active.sum() > 1:
+            return
+        last = int(self._active.argmax())
+        self.decision = Decision(
+            header=self.header,
+            phase=self.phase,
+            active=tuple(self._active.tolist()),
+            estimates=tuple(self._estimates.tolist()),
+            widths=tuple(self._widths.tolist()),
+            best=last,
+            winner=last,
+            reason=Reason.ONE_ARM_LEFT,
+        )
+        self.state = ServerState.FINISHED
 
     def _apply_opened(self, record: PhaseOpened) -> None:
         self.phase = record.assignment.phase
@@ -544,14 +776,17 @@ class Server:
         self.assignment = record.assignment
         self.release = record.assignment.release
         self.slots_played += sum(record.assignment.pulls)
+        if not record.admitted:
+            return
         for client in record.admitted:
             self._columns[client] = len(self._columns)
-        new = ((0, 0), (0, len(record.admitted)))
-        self._counts = np.pad(self._counts, new)
-        self._sums = np.pad(self._sums, new)
-        self._squares = np.pad(self._squares, new)
+        none = np.zeros((self.rule.n_arms, len(record.admitted)))
+        whole = none.astype(np.int64)
+        self._counts = np.concatenate([self._counts, whole], axis=1)
+        self._sums = np.concatenate([self._sums, none], axis=1)
+        self._squares = np.concatenate([self._squares, none], axis=1)
         self._distorted = self._distorted.admitted(len(record.admitted))
-        self._uplink = np.pad(self._uplink, (0, len(record.admitted)))
+        self._uplink = np.concatenate([self._uplink, whole[0]])
 
     def _distortion(self, sums: DistortionSums, counts: IntArray) -> Distortion:
         """Return what protecting the means of clients leaves in them."""
@@ -581,8 +816,8 @@ class Server:
             phase=self.phase,
             active=self._active,
             estimates=fresh,
-            counts=counts,
-            client_means=means if self.rule.radius.needs_clients else None,
+            counts=_as_if_pulled(counts),
+            client_means=self._complete(means, counts) if self.rule.radius.needs_clients else None,
             components=components,
             shares=shares,
             distortion=distortion,
@@ -609,6 +844,10 @@ class Server:
             winner=winner,
             reason=reason,
         )
+
+    def _complete(self, means: FloatArray, counts: IntArray) -> FloatArray:
+        """Return the means of clients that have pulled every active arm."""
+        return means[:, (counts[self._active] > 0).all(axis=0)]
 
     def _with_reports(self) -> tuple[IntArray, FloatArray, FloatArray]:
         """Return counts, reward sums and squares with this phase's updates, in client order."""
@@ -648,16 +887,20 @@ class Server:
             return self._distorted
         return self._distorted.released(counts - self._counts, mechanism.error)
 
-    def _apply_closed(self, decision: Decision) -> None:
+    def _count_reports(self) -> None:
+        """Take the phase's updates into the statistics."""
         counts, sums, squares = self._with_reports()
         self._distorted = self._distorted_after(counts)
         self._uplink = self._uplink + self._sent()
         self._counts, self._sums, self._squares = counts, sums, squares
+        self._reported = {}
+
+    def _apply_closed(self, decision: Decision) -> None:
+        self._count_reports()
         self._active = np.array(decision.active)
         self._estimates = np.array(decision.estimates)
         self._widths = np.array(decision.widths)
         self.decision = decision
-        self._reported = {}
 
     def _sent(self) -> IntArray:
         """Return the bits of the means that clients have sent in this phase, in their order."""
@@ -668,6 +911,14 @@ class Server:
                 arms, UNPROTECTED_BITS
             )
         return sent
+
+
+def _as_if_pulled(counts: IntArray) -> IntArray:
+    """Return counts in which an arm that was withdrawn before anybody pulled it has a pull each.
+
+    Nobody asks for its width, which would be a division by zero.
+    """
+    return np.where((counts > 0).any(axis=1, keepdims=True), counts, 1)
 
 
 def _packed_as(mechanism: Mechanism | None, update: Update) -> bool:

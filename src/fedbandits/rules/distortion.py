@@ -160,10 +160,8 @@ class DistortionSums:
 
     def admitted(self, groups: int) -> DistortionSums:
         """Return the sums with new groups of clients that have released nothing."""
-        padded = []
-        for values in self._arrays():
-            widths = [(0, 0)] * (values.ndim - 1) + [(0, groups)]
-            padded.append(np.pad(values, widths))
+        none = np.zeros((*self.scales.shape[:-1], groups))
+        padded = [np.concatenate([values, none], axis=-1) for values in self._arrays()]
         return DistortionSums(variance_sums=padded[0], scales=padded[1], bias_sums=padded[2])
 
     def kept(self, rows: BoolArray | IntArray) -> DistortionSums:

@@ -17,7 +17,6 @@ from fedbandits.privacy.policy import Bits, Quantize
 from fedbandits.rules.levels import Level, LevelLike, as_level
 from fedbandits.rules.radii import RADII, PaperRadius, Radius
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
-from fedbandits.simulation.simulator import Told, as_told
 
 T = TypeVar("T")
 
@@ -135,18 +134,20 @@ def bits_from(value: object) -> Bits:
     return value
 
 
-_FROM_FILES: dict[Any, Callable[[Any], Any]] = {
+READERS: dict[Any, Callable[[Any], Any]] = {
     ScheduleLike: as_schedule,
     Radius: radius_from,
     PaperRadius: paper_radius_from,
     LevelLike: level_from,
     LevelLike | None: level_from,
-    Told | None: lambda value: as_told(value, ""),
     tuple[float, float]: pair_from,
     Quantize | None: quantize_from,
     Bits: bits_from,
 }
-"""How a field of a type is read where it is not a plain number, word or list."""
+"""How a field of a type is read where it is not a plain number, word or list.
+
+Whoever has more such types adds them here.
+"""
 
 
 def _model_of(cls: type) -> type[BaseModel]:
@@ -154,8 +155,8 @@ def _model_of(cls: type) -> type[BaseModel]:
     keys: dict[str, Any] = {}
     for field in fields(cls):
         hint = hints[field.name]
-        if hint in _FROM_FILES:
-            hint = Annotated[Any, PlainValidator(_FROM_FILES[hint])]
+        if hint in READERS:
+            hint = Annotated[Any, PlainValidator(READERS[hint])]
         required = field.default is MISSING and field.default_factory is MISSING
         keys[field.name] = (hint, ... if required else None)
     return create_model(cls.__name__, __base__=StrictTable, **keys)

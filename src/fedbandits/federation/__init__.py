@@ -1,0 +1,1 @@
+"""The live federation: a durable log, deadlines and quorums, and what carries the messages."""

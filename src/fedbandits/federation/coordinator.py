@@ -1,0 +1,333 @@
+"""The loop of a live run: whom to ask, how long to wait, when to decide.
+
+It joins a `Server` machine with whatever carries its messages. Nothing is sent that is not in the
+server's log, so that after a crash the same loop goes on from the log.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from fedbandits.errors import InputError, check_number
+from fedbandits.protocol import (
+    Assignment,
+    Decision,
+    PhaseAbandoned,
+    PhaseClosed,
+    Reason,
+    Refusal,
+    Refused,
+    Rejection,
+    Server,
+    ServerState,
+    Update,
+)
+
+Answer: TypeAlias = Update | Refusal
+"""What a client answers to an assignment."""
+
+
+class Transport(Protocol):
+    """Carries messages to clients and back: in order or not, once, twice or never."""
+
+    def connected(self) -> Sequence[str]:
+        """Return the clients that can be reached now."""
+        ...
+
+    def send(self, message: Assignment | Decision, clients: Sequence[str]) -> None:
+        """Send a message to clients; whether it arrives is another matter."""
+        ...
+
+    def receive(self, timeout: float) -> Sequence[Answer]:
+        """Return what has come in, after so many seconds at the latest."""
+        ...
+
+
+Clock: TypeAlias = Callable[[], float]
+"""Seconds since any moment, never going back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long to wait for clients.
+
+    Parameters
+    ----------
+    deadline : float
+        Seconds that clients have for a phase. Then it is decided by those who have reported, if
+        they are a quorum.
+    grace : float
+        Seconds more to wait for a quorum; then the phase is abandoned.
+    resend : float
+        Seconds after which an assignment is sent again to who has not answered. Clients answer a
+        repeated assignment with what they have sent before.
+    abandoned : int
+        After so many abandoned phases in a row the run stops.
+    clients : int
+        So many clients must be connected before the first phase.
+    """
+
+    deadline: float = 3600.0
+    grace: float = 3600.0
+    resend: float = 60.0
+    abandoned: int = 3
+    clients: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("deadline", "grace", "resend"):
+            value = getattr(self, name)
+            check_number(value, name)
+            if not 0.0 <= value < math.inf or (value == 0.0 and name != "grace"):
+                raise InputError(name, f"{value!r} is not a positive number of seconds")
+        for name in ("abandoned", "clients"):
+            value = getattr(self, name)
+            check_number(value, name, whole=True)
+            if value < 1:
+                raise InputError(name, f"{value} is below 1; give one such as 3")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Where a run is.
+
+    Parameters
+    ----------
+    phase : int
+        The last one that was opened.
+    clients, reported : int
+        Clients that are in, and those that have reported in the open phase.
+    connected : int
+        Clients that can be reached.
+    left : int
+        Arms that are left.
+    seconds : float
+        Until the deadline of the open phase.
+    bits : int
+        Of all means that were sent.
+    news : str
+        What has just happened, in words.
+    """
+
+    phase: int
+    clients: int
+    reported: int
+    connected: int
+    left: int
+    seconds: float
+    bits: int
+    news: str
+
+
+Watch: TypeAlias = Callable[[Progress], None]
+"""Told where a run is."""
+
+
+_TICK = 1e-6
+
+
+def _abandoned_in_a_row(server: Server) -> int:
+    """Return how many phases a server has abandoned since its last decision, if any."""
+    abandoned = 0
+    for record in server.log:
+        if isinstance(record, PhaseClosed):
+            abandoned = 0
+        elif isinstance(record, PhaseAbandoned):
+            abandoned += 1
+    return abandoned
+
+
+class Coordinator:
+    """Drives a server through its phases.
+
+    Parameters
+    ----------
+    server : Server
+        New, or taken up from its log.
+    transport : Transport
+        What carries the messages.
+    clock : callable
+        The time.
+    seed : int
+        Of the choice of clients.
+    patience : Patience
+        How long to wait.
+    watch : callable, optional
+        Told what happens.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        transport: Transport,
+        *,
+        clock: Clock,
+        seed: int = 0,
+        patience: Patience | None = None,
+        watch: Watch = lambda _: None,
+    ) -> None:
+        self.server = server
+        self.transport = transport
+        self.clock = clock
+        self.seed = seed
+        self.patience = Patience() if patience is None else patience
+        self.watch = watch
+        self.connected = 0
+        self._opened: float | None = None
+        self._sent = -math.inf
+        self._abandoned = _abandoned_in_a_row(server)
+
+    def run(self) -> Decision | None:
+        """Go on until the run is over; return its last decision."""
+        while self.step():
+            pass
+        return self.server.decision
+
+    def step(self) -> bool:
+        """Do the next thing: open a phase, wait for answers, or decide; return whether to go on."""
+        match self.server.state:
+            case ServerState.READY:
+                self._open()
+            case ServerState.COLLECTING:
+                self._collect()
+            case ServerState.FINISHED:
+                self._conclude()
+                return False
+        return True
+
+    def _open(self) -> None:
+        server = self.server
+        if self._abandoned >= self.patience.abandoned:
+            server.stop(Reason.QUORUM)
+            return
+        connected = self._reachable()
+        inside = set(server.clients)
+        outside = [client for client in connected if client not in inside and self._counts(client)]
+        if inside and not server.wanted():
+            outside = []
+        # Clients with weights of their own play all of them or not at all.
+        all_of_them = server.wanted() if server.rule.weights == "given" else 1
+        fewest = 1 if inside else max(self.patience.clients, all_of_them)
+        there = len(inside.intersection(connected)) + len(outside)
+        if there < fewest:
+            self._tell(f"waiting for clients: {there} of {fewest} are connected")
+            for answer in self.transport.receive(self.patience.resend):
+                self._take(answer)
+            return
+        server.open(self._chosen(outside, server.wanted()))
+        self._opened, self._sent = self.clock(), -math.inf
+        if server.state is ServerState.COLLECTING:
+            self._ask()
+        self._tell(f"phase {server.phase} is open")
+
+    def _counts(self, client: str) -> bool:
+        """Return whether a client has a weight, where clients have weights."""
+        return self.server.weights is None or client in self.server.weights
+
+    def _reachable(self) -> list[str]:
+        reachable = sorted(set(self.transport.connected()))
+        self.connected = len(reachable)
+        return reachable
+
+    def _chosen(self, outside: Sequence[str], wanted: int) -> list[str]:
+        """Return new clients at random; the choice is in the log, and the same if made again."""
+        # The seed of a phase does not depend on what happened before it.
+        rng = np.random.default_rng([self.seed, self.server.phase + 1])
+        order = rng.permutation(len(outside))[:wanted]
+        return [outside[place] for place in order.tolist()]
+
+    def _ask(self) -> None:
+        """Send the open assignment to all who have not answered it."""
+        assignment = self.server.assignment
+        if assignment is not None and self.server.missing:
+            self.transport.send(assignment, self.server.missing)
+        self._sent = self.clock()
+
+    def _collect(self) -> None:
+        server, patience = self.server, self.patience
+        now = self.clock()
+        if self._opened is None:  # taken up from the log: clients have the whole time again
+            self._opened = now
+        if now - self._sent >= patience.resend - _TICK:
+            self._ask()
+        in_time, in_grace = self._time_left(self._opened)
+        if server.missing and in_grace > 0:
+            wait = min(in_time or in_grace, self._sent + patience.resend - now)
+            for answer in self.transport.receive(max(wait, 0.0)):
+                self._take(answer)
+            if server.state is not ServerState.COLLECTING:
+                return
+            in_time, in_grace = self._time_left(self._opened)
+        if server.missing and in_time > 0:
+            return
+        if server.has_quorum:
+            decision = server.close()
+            self._abandoned, self._opened = 0, None
+            self._tell(f"phase {decision.phase} is decided: {decision.reason.value}")
+        elif not server.missing or in_grace == 0.0:
+            self._abandon()
+
+    def _time_left(self, opened: float) -> tuple[float, float]:
+        """Return the seconds until the deadline and until the end of the grace, or 0."""
+        deadline = opened + self.patience.deadline
+        now = self.clock()
+        ends = (deadline - now, deadline + self.patience.grace - now)
+        # What is less than a clock can tell is no time.
+        first, second = (end if end > _TICK else 0.0 for end in ends)
+        return first, second
+
+    def _take(self, answer: Answer) -> None:
+        server = self.server
+        if isinstance(answer, Refusal):
+            self._refused(answer)
+            return
+        rejection = server.receive(answer)
+        if rejection is Rejection.FORM:  # whose it is cannot be told
+            self._tell(f"a message does not count: {rejection.value}")
+        elif rejection is not None:
+            self._tell(f"an update of {answer.client} does not count: {rejection.value}")
+
+    def _refused(self, refusal: Refusal) -> None:
+        server = self.server
+        known = refusal.header == server.header and refusal.client in server.missing
+        if not known or server.assignment is None or refusal.phase != server.assignment.phase:
+            return
+        if refusal.why is Refused.BUDGET:
+            server.refuse(refusal)
+        self._tell(f"{refusal.client} refuses: {refusal.why.value} ({refusal.detail})")
+
+    def _abandon(self) -> None:
+        server = self.server
+        server.abandon()
+        self._abandoned, self._opened = self._abandoned + 1, None
+        self._tell(f"phase {server.phase} is abandoned: too few clients have reported")
+
+    def _conclude(self) -> None:
+        decision = self.server.decision
+        if decision is not None and not decision.final:  # the phase that followed did not fit
+            decision = replace(decision, reason=Reason.HORIZON)
+        if decision is not None:
+            self.transport.send(decision, self.server.clients)
+        self._tell("it is over")
+
+    def _tell(self, news: str) -> None:
+        server = self.server
+        opened = self.clock() if self._opened is None else self._opened
+        self.watch(
+            Progress(
+                phase=server.phase,
+                clients=len(server.clients),
+                reported=len(server.clients) - len(server.missing) - len(server.quarantined)
+                if server.state is ServerState.COLLECTING
+                else 0,
+                connected=self.connected,
+                left=server.left,
+                seconds=max(0.0, opened + self.patience.deadline - self.clock()),
+                bits=sum(server.uplink_bits.values()),
+                news=news,
+            )
+        )

@@ -1,0 +1,392 @@
+"""The log of a live run, in SQLite: on disk before anything is sent because of it.
+
+Every record is a row with a checksum over itself and the checksum before it. A damaged tail is what
+a crash may leave: the run goes on from the last good record. Damage before a good record is
+something else, and refused. One process at a time writes a log, which holds a lock while it does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self, TypeAlias
+
+from fedbandits.errors import FedbanditsError, InputError
+from fedbandits.protocol.codec import decode, encode
+from fedbandits.protocol.log import Record
+
+FORMAT = 1
+
+_MAGIC = b"SQLite format 3\0"
+
+# What SQLite says of a damaged file may quote what is damaged, and not be text.
+_UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
+
+_SCHEMA = (
+    "CREATE TABLE header (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT",
+    "CREATE TABLE records (number INTEGER PRIMARY KEY, at TEXT NOT NULL, body TEXT NOT NULL,"
+    " checksum TEXT NOT NULL) STRICT",
+)
+
+
+class DamagedLogError(FedbanditsError):
+    """A log cannot be trusted: something before its last record is not what was written."""
+
+
+class LogInUseError(FedbanditsError):
+    """Another process is writing this log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogContent:
+    """What a log holds.
+
+    Parameters
+    ----------
+    header : dict
+        What the run is: its specification, arms and versions.
+    records : tuple of Record
+        All good ones, in order.
+    times : tuple of str
+        When each was written.
+    dropped : int
+        Damaged records at the end, which are as if they had never been written.
+    """
+
+    header: dict[str, Any]
+    records: tuple[Record, ...]
+    times: tuple[str, ...]
+    dropped: int = 0
+
+
+class DurableLog:
+    """A log that outlasts the process; a `fedbandits.protocol.log.Log`.
+
+    Parameters
+    ----------
+    path : path
+        Of the file; made if it is not there.
+    header : dict, optional
+        What the run is, in JSON; required for a new log, and must be the same for an old one.
+
+    Raises
+    ------
+    InputError
+        If it is not there, empty, of another run, or no log at all.
+    LogInUseError
+        If another process writes it.
+    DamagedLogError
+        If it cannot be trusted.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from fedbandits.protocol import Rejection, UpdateRejected
+    >>> path = Path(tempfile.mkdtemp()) / "run.fedlog"
+    >>> with DurableLog(path, {"run": "demo"}) as log:
+    ...     log.append(UpdateRejected(client="a", phase=1, rejection=Rejection.PHASE))
+    >>> [type(record).__name__ for record in read_log(path).records]
+    ['UpdateRejected']
+    """
+
+    def __init__(self, path: str | Path, header: dict[str, Any] | None = None) -> None:
+        self.path = Path(path)
+        if header is None:
+            _check_there(self.path)
+        try:
+            self._lock = _locked(self.path)
+        except OSError as error:
+            raise InputError(str(self.path), f"cannot be written: {error.strerror}") from None
+        try:
+            self._database = _opened(self.path)
+        except BaseException:
+            self._lock.close()
+            raise
+        try:
+            content = self._begin(header)
+        except BaseException:
+            self.close()
+            raise
+        self.header, self.dropped = content.header, content.dropped
+        self._records = list(content.records)
+        self._number, self._checksum = self._last()
+
+    def _begin(self, header: dict[str, Any] | None) -> LogContent:
+        if header is not None and not _tables(self._database, self.path):
+            self._make(header)
+        content = _content(self._database, self.path)
+        if header is not None and content.header != json.loads(json.dumps(header)):
+            raise InputError(
+                str(self.path),
+                "is the log of another run; name another file, or resume that run",
+            )
+        if content.dropped:
+            with self._database:
+                self._database.execute(
+                    "DELETE FROM records WHERE number > ?", (len(content.records),)
+                )
+        return content
+
+    def _make(self, header: dict[str, Any]) -> None:
+        """Make the tables and say what the run is: both or neither."""
+        text = json.dumps(header, sort_keys=True)
+        try:
+            with self._database:
+                self._database.execute("BEGIN")
+                for table in _SCHEMA:
+                    self._database.execute(table)
+                self._database.executemany(
+                    "INSERT INTO header VALUES (?, ?)",
+                    [("format", str(FORMAT)), ("run", text), ("checksum", _digest("", text))],
+                )
+        except sqlite3.Error as error:
+            raise _unwritable(self.path, error) from None
+
+    def _last(self) -> tuple[int, str]:
+        row = self._database.execute(
+            "SELECT number, checksum FROM records ORDER BY number DESC LIMIT 1"
+        ).fetchone()
+        return (0, "") if row is None else (int(row[0]), str(row[1]))
+
+    def append(self, record: Record) -> None:
+        """Add a record; when this returns it is on disk.
+
+        Raises
+        ------
+        InputError
+            If it cannot be written, as on a disk that is full. Whether it is there is not known
+            then: open the log again.
+        """
+        body = json.dumps(encode(record))
+        number = self._number + 1
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        checksum = _digest(self._checksum, f"{now} {body}")
+        try:
+            with self._database:
+                self._database.execute(
+                    "INSERT INTO records VALUES (?, ?, ?, ?)", (number, now, body, checksum)
+                )
+        except sqlite3.Error as error:
+            raise _unwritable(self.path, error) from None
+        self._number, self._checksum = number, checksum
+        self._records.append(record)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()
+        self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def read_log(path: str | Path) -> LogContent:
+    """Return what a log holds; it may be written meanwhile.
+
+    Raises
+    ------
+    InputError
+        If there is no log, or it is something else.
+    DamagedLogError
+        If it cannot be trusted.
+    """
+    path = Path(path)
+    _check_there(path)
+    database = _connected(path, "ro")
+    try:
+        return _content(database, path)
+    finally:
+        database.close()
+
+
+def _check_there(path: Path) -> None:
+    """Refuse a log that is not there, or was never begun."""
+    if not path.is_file():
+        raise InputError(str(path), "is not there; name the log of a run")
+    beside = path.with_name(path.name + "-wal")  # where SQLite writes first
+    if path.stat().st_size == 0 and not (beside.is_file() and beside.stat().st_size):
+        raise InputError(str(path), "is empty; name the log of a run")
+
+
+def _check_kind(path: Path) -> None:
+    """Refuse a file that is no database: SQLite would take a short one for an empty database."""
+    try:
+        with path.open("rb") as file:
+            begins = file.read(len(_MAGIC))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise InputError(str(path), f"cannot be opened: {error.strerror}") from None
+    if begins not in (b"", _MAGIC):
+        raise _unreadable(path, "it is no database")
+
+
+def _tables(database: sqlite3.Connection, path: Path) -> set[str]:
+    """Return the tables of a log; none if it is new. Refuse a database of somebody else."""
+    try:
+        rows = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    except _UNREADABLE as error:
+        raise _unreadable(path, error) from None
+    tables = {str(name) for (name,) in rows}
+    if tables not in (set(), {"header", "records"}):
+        raise InputError(str(path), "is a database, and not the log of a run; name another file")
+    return tables
+
+
+def _content(database: sqlite3.Connection, path: Path) -> LogContent:
+    if not _tables(database, path):
+        raise InputError(str(path), "is empty; name the log of a run")
+    try:
+        header = dict(database.execute("SELECT key, value FROM header").fetchall())
+        rows = database.execute(
+            "SELECT number, at, body, checksum FROM records ORDER BY number"
+        ).fetchall()
+    except _UNREADABLE as error:
+        raise _unreadable(path, error) from None
+    if header.get("format") != str(FORMAT) or "run" not in header:
+        raise DamagedLogError(f"{path}: is not a log of a run of this version")
+    if header.get("checksum") != _digest("", header["run"]):
+        raise DamagedLogError(f"{path}: what the run is was changed; restore it from a copy")
+    records: list[Record] = []
+    before = ""
+    for row in rows:
+        record = _record(row, before) if row[0] == len(records) + 1 else None
+        if record is None:
+            break
+        records.append(record)
+        before = row[3]
+    _check_tail(rows, len(records), path)
+    return LogContent(
+        header=json.loads(header["run"]),
+        records=tuple(records),
+        times=tuple(str(row[1]) for row in rows[: len(records)]),
+        dropped=len(rows) - len(records),
+    )
+
+
+_Row: TypeAlias = tuple[int, str, str, str]
+
+
+def _check_tail(rows: list[_Row], good: int, path: Path) -> None:
+    """Refuse a log in which something whole comes after the first damaged record.
+
+    A crash leaves at most a damaged end. A row that is whole, behind or in the place of one that is
+    not, was written when what is missing now was there.
+    """
+    tail = rows[good:]
+    numbers = [row[0] for row in rows]
+    whole = numbers != list(range(1, len(rows) + 1))
+    whole = whole or any(row[3] == _checksum(row, before[3]) for before, row in pairwise(tail))
+    if tail and not whole:
+        checksums = {"", *(row[3] for row in rows)}
+        before = rows[good - 1][3] if good else ""
+        for row in tail:  # the checksum alone may be what is damaged
+            before = _checksum(row, before)
+            checksums.add(before)
+        whole = any(row[3] == _checksum(row, before) for row in tail for before in checksums)
+    if whole:
+        raise DamagedLogError(
+            f"{path}: record {good + 1} is damaged or missing, and others follow it; restore the"
+            " log from a copy: it cannot be trusted"
+        )
+
+
+def _record(row: _Row, before: str) -> Record | None:
+    """Return the record of a row; None if the row is not what was written."""
+    if row[3] != _checksum(row, before):
+        return None
+    try:
+        found: Record = decode(Record, json.loads(row[2]), "record")
+    except ValueError:  # an InputError is one
+        return None
+    return found
+
+
+def _checksum(row: _Row, before: str) -> str:
+    # The number of a row does not count: one that was moved is still seen to be whole.
+    _, at, body, _ = row
+    return _digest(before, f"{at} {body}")
+
+
+def _digest(before: str, text: str) -> str:
+    return hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """Return the database of a log, to write in; refuse a file that is something else, as it is."""
+    database = _connected(path, "rwc")
+    try:
+        _tables(database, path)
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = FULL")
+    except _UNREADABLE as error:
+        database.close()
+        raise _unreadable(path, error) from None
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _connected(path: Path, mode: str) -> sqlite3.Connection:
+    _check_kind(path)
+    try:
+        database = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)
+    except sqlite3.Error as error:
+        raise InputError(str(path), f"cannot be opened: {error}") from None
+    # Damaged text is damaged, and no reason to read nothing at all.
+    database.text_factory = lambda data: data.decode(errors="replace")
+    return database
+
+
+def _unreadable(path: Path, error: Exception | str) -> DamagedLogError:
+    return DamagedLogError(
+        f"{path}: is damaged, or not a log of a run ({error}); restore it from a copy"
+    )
+
+
+def _unwritable(path: Path, error: sqlite3.Error) -> InputError:
+    return InputError(str(path), f"cannot be written: {error}; nothing was sent because of it")
+
+
+def _locked(path: Path) -> IO[bytes]:
+    """Return the lock of a log: a file beside it, unlocked by the system when the process ends."""
+    file = path.with_name(path.name + ".lock").open("ab")
+    try:
+        if sys.platform == "win32":
+            import msvcrt  # noqa: PLC0415 - there alone
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl  # noqa: PLC0415 - not there
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise LogInUseError(
+            f"{path}: another server writes this log; there is one at a time (stop the other, or"
+            " wait for it)"
+        ) from None
+    return file

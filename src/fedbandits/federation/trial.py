@@ -1,0 +1,279 @@
+"""A trial: what is compared, by which rule, with how much patience. What fedbandits.toml says."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from fedbandits.construct import (
+    StrictTable,
+    construct,
+    input_error,
+    keys_of,
+    pair_from,
+)
+from fedbandits.errors import InputError, check_not_negative, check_word, nearest
+from fedbandits.federation.coordinator import Patience
+from fedbandits.privacy.policy import FEWEST_PULLS, Privacy
+from fedbandits.protocol import Quorum
+from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
+from fedbandits.rules.phased import Beliefs, Goal, PhasedRule
+from fedbandits.rules.radii.bounded import check_range
+
+FILE = "fedbandits.toml"
+"""What the file is called."""
+
+_ALGORITHMS: dict[str, type[Fed2Ucb] | type[Fed1Ucb]] = {
+    algorithm.name: algorithm for algorithm in (Fed2Ucb, Fed1Ucb)
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What a federation is to find out, and how.
+
+    Parameters
+    ----------
+    title : str
+        What reports are headed with, and what the run is called.
+    arms : tuple of str
+        Names of the options.
+    algorithm : Fed2Ucb or Fed1Ucb
+        What decides.
+    noise, spread : float, optional
+        σ and σ_c, as bounds. With a range, half of it by default.
+    limits : (float, float), optional
+        The range that contains every outcome.
+    goal : {"max", "min"}
+        Whether the best option has the highest or the lowest mean.
+    horizon, population : int, optional
+        T and N.
+    privacy : Privacy, optional
+        How clients protect their means.
+    quorum : Quorum
+        How many clients must report.
+    patience : Patience
+        How long to wait for them.
+    min_pulls : int
+        A mean of fewer pulls is never sent.
+    quarantine_after : int
+        A client whose updates were wrong so often is not listened to any more.
+    max_phases : int
+        After so many phases the run ends, undecided: a tie would go on for ever.
+    interleave : bool
+        Whether clients try the options in turns, in an order that is drawn anew for each turn, so
+        that none is confounded with the time of day.
+    seed : int
+        Of which clients are let in, and of the order of turns.
+    tables : dict
+        What it was read from.
+    """
+
+    title: str
+    arms: tuple[str, ...]
+    algorithm: Fed2Ucb | Fed1Ucb
+    noise: float | None = None
+    spread: float | None = None
+    limits: tuple[float, float] | None = None
+    goal: Goal = "max"
+    horizon: int | None = None
+    population: int | None = None
+    privacy: Privacy | None = None
+    quorum: Quorum = field(default_factory=Quorum)
+    patience: Patience = field(default_factory=Patience)
+    min_pulls: int = FEWEST_PULLS
+    quarantine_after: int = 3
+    max_phases: int = 100
+    interleave: bool = True
+    seed: int = 0
+    tables: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(self.arms) < 2:
+            raise InputError("arms", f"{len(self.arms)}; a comparison needs at least two")
+        for name in self.arms:
+            if not name.strip() or self.arms.count(name) > 1:
+                raise InputError("arms", f'"{name}" is empty, or there twice; name each by itself')
+        if self.limits is not None:
+            object.__setattr__(self, "limits", check_range(self.limits))
+        for name in ("noise", "spread"):
+            value = getattr(self, name)
+            if value is not None:
+                check_not_negative(value, name)
+
+    def rule(self) -> PhasedRule:
+        """Return what decides.
+
+        Raises
+        ------
+        InputError
+            If what it needs is not said.
+        """
+        half = None if self.limits is None else (self.limits[1] - self.limits[0]) / 2
+        needed = not getattr(self.algorithm.radius, "needs_clients", False)
+        noise = self.noise if self.noise is not None or not needed else half
+        spread, bounded = self.spread, False
+        if spread is None and needed:
+            # Of clients that exist, their range is enough to know.
+            bounded = self.population is not None or isinstance(self.algorithm, Fed1Ucb)
+            spread = half if bounded else None
+            if spread is None and isinstance(self.algorithm, Fed1Ucb):
+                spread = 0.0
+        for name, value in (("noise", noise), ("spread", spread)):
+            if value is None and needed:
+                raise InputError(
+                    f"assume.{name}",
+                    "is missing; give a bound, or a range of outcomes"
+                    + ("" if name == "noise" else " and the population"),
+                )
+        rule = self.algorithm.rule(
+            Beliefs(
+                n_arms=len(self.arms),
+                horizon=self.horizon,
+                noise=noise,
+                spread=spread,
+                population=self.population,
+                goal=self.goal,
+                bounded=bounded,
+            )
+        )
+        return replace(rule, max_phases=self.max_phases)
+
+
+class _Assume(StrictTable):
+    noise: float | None = None
+    spread: float | None = None
+
+
+class _File(StrictTable):
+    """The keys of the file; the others are its algorithm's."""
+
+    model_config = ConfigDict(extra="allow")
+
+    title: str
+    arms: list[str]
+    algorithm: str = Fed2Ucb.name
+    goal: str = "max"
+    horizon: Annotated[int, Field(ge=1)] | None = None
+    population: Annotated[int, Field(ge=1)] | None = None
+    assume: dict[str, Any] = Field(default_factory=dict)
+    range: list[float] | None = None
+    privacy: dict[str, Any] | None = None
+    quorum: dict[str, Any] = Field(default_factory=dict)
+    patience: dict[str, Any] = Field(default_factory=dict)
+    min_pulls: Annotated[int, Field(ge=1)] = FEWEST_PULLS
+    quarantine_after: Annotated[int, Field(ge=1)] = 3
+    max_phases: Annotated[int, Field(ge=1)] = 100
+    interleave: bool = True
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+def load_trial(path: str | Path) -> Trial:
+    """Return the trial of a file, or of the fedbandits.toml in a folder.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or says something that cannot be; the message names the key.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path /= FILE
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
+    except ValueError as error:  # neither UTF-8 nor TOML
+        raise InputError(str(path), f"is not TOML: {error}") from None
+    return read_trial(tables)
+
+
+def read_trial(tables: Mapping[str, Any]) -> Trial:
+    """Return the trial that the tables of a file describe.
+
+    Examples
+    --------
+    >>> trial = read_trial({
+    ...     "title": "colours",
+    ...     "arms": ["red", "blue"],
+    ...     "pulls": "50",
+    ...     "admissions": "2^p",
+    ...     "radius": {"rule": "certified", "delta": 0.05},
+    ...     "range": [0, 1],
+    ...     "population": 40,
+    ... })
+    >>> trial.arms, trial.rule().population
+    (('red', 'blue'), 40)
+    """
+    try:
+        file = _File.model_validate(dict(tables))
+    except ValidationError as error:
+        raise input_error(error, "", _File.model_fields) from None
+    try:
+        assume = _Assume.model_validate(file.assume)
+    except ValidationError as error:
+        raise input_error(error, "assume", _Assume.model_fields) from None
+    if file.algorithm not in _ALGORITHMS:
+        raise InputError(
+            "algorithm",
+            f'"{file.algorithm}" does not run in a federation;'
+            f" {nearest(file.algorithm, _ALGORITHMS)}",
+        )
+    algorithm = _ALGORITHMS[file.algorithm]
+    own = {key: value for key, value in tables.items() if key not in _File.model_fields}
+    known = [*_File.model_fields, *keys_of(algorithm)]
+    for key in own:
+        if key not in known:
+            raise InputError(key, f"is not a key here; {nearest(key, known)}")
+    check_word(file.goal, Goal, "goal")
+    trial = Trial(
+        title=file.title,
+        arms=tuple(file.arms),
+        algorithm=construct(algorithm, own, ""),
+        noise=assume.noise,
+        spread=assume.spread,
+        limits=None if file.range is None else _range(file.range),
+        goal="max" if file.goal == "max" else "min",
+        horizon=file.horizon,
+        population=file.population,
+        privacy=None if file.privacy is None else construct(Privacy, file.privacy, "privacy"),
+        quorum=construct(Quorum, file.quorum, "quorum"),
+        patience=construct(Patience, file.patience, "patience"),
+        min_pulls=file.min_pulls,
+        quarantine_after=file.quarantine_after,
+        max_phases=file.max_phases,
+        interleave=file.interleave,
+        seed=file.seed,
+        tables=dict(tables),
+    )
+    _check(trial)
+    return trial
+
+
+def _range(values: list[float]) -> tuple[float, float]:
+    try:
+        return pair_from(values)
+    except InputError as error:
+        raise error.within("range") from None
+
+
+def _check(trial: Trial) -> None:
+    """Refuse a trial that could never run, before anybody pulls anything."""
+    rule = trial.rule()
+    pulls = rule.pulls(1)
+    if pulls < trial.min_pulls:
+        raise InputError(
+            "pulls",
+            f"{pulls} in the first phase, and min_pulls is {trial.min_pulls}: a mean of so few"
+            " gives observations away; pull more, or lower min_pulls",
+        )
+    if pulls * rule.n_arms > (math.inf if trial.horizon is None else trial.horizon):
+        raise InputError(
+            "horizon", f"{trial.horizon:,} slots, and the first phase takes {pulls * rule.n_arms:,}"
+        )
