@@ -650,7 +650,8 @@ class Server:
             n_arms if mechanism is None else 0,
             n_arms if assignment.release.squares else 0,
         )
-        if (len(update.means), len(squares)) != wanted:
+        sent_as_asked = (update.squares is not None) == assignment.release.squares
+        if (len(update.means), len(squares)) != wanted or not sent_as_asked:
             return Rejection.SHAPE
         if update.counts != assignment.pulls:
             return Rejection.COUNTS
