@@ -64,7 +64,7 @@ def audit_table(entries: list[Entry]) -> Any:
             str(update.phase),
             f"{sum(update.counts):,}",
             f"{entry.clipped:,}",
-            f"{_bits(entry):,}",
+            f"{entry.update.payload_bits:,}",
             shown + (f" and {more} more" if more > 0 else ""),
         )
     return table
@@ -76,7 +76,7 @@ def audit_words(entries: list[Entry]) -> list[str]:
 
     pulls = sum(sum(entry.update.counts) for entry in entries)
     clipped = sum(entry.clipped for entry in entries)
-    bits = sum(_bits(entry) for entry in entries)
+    bits = sum(entry.update.payload_bits for entry in entries)
     last = entries[-1]
     lines = [f"{len(entries):,} updates about {pulls:,} observations, {bits:,} bits of means."]
     single = sum(
@@ -104,11 +104,6 @@ def audit_words(entries: list[Entry]) -> list[str]:
         else "Privacy: the client has no policy; means were sent as the server asked."
     )
     return lines
-
-
-def _bits(entry: Entry) -> int:
-    sent = sum(count > 0 for count in entry.update.counts)
-    return 8 * len(entry.update.packed) or 64 * sent
 
 
 def _plain(entry: Entry) -> dict[str, Any]:

@@ -278,6 +278,11 @@ class Privacy:
         return high - low
 
     @property
+    def doubled(self) -> bool:
+        """Whether widths are widened as the paper does it: B' = 2B."""
+        return self.quantize is not None and self.quantize.widening == "paper"
+
+    @property
     def has_budget(self) -> bool:
         """Whether a release can be refused for what it spends."""
         return self.epsilon is not None or self.rho is not None

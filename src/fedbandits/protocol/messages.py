@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from fedbandits.privacy.mechanisms import Mechanism
+from fedbandits.privacy.mechanisms import UNPROTECTED_BITS, Mechanism
+from fedbandits.privacy.packing import payload_bits
 
 PROTOCOL_VERSION = 1
 
@@ -219,3 +220,9 @@ class Update:
     packed: bytes = b""
     squares: tuple[float, ...] | None = None
     clipped: int = 0
+
+    @property
+    def payload_bits(self) -> int:
+        """Bits of the means: those that are packed, or 64 for each that is sent as it is."""
+        sent = sum(count > 0 for count in self.counts)
+        return 8 * len(self.packed) or payload_bits(sent, UNPROTECTED_BITS)

@@ -13,7 +13,7 @@ from enum import Enum
 import numpy as np
 
 from fedbandits.errors import LARGEST, InputError, ProtocolError, check_number
-from fedbandits.privacy.mechanisms import UNPROTECTED_BITS, Mechanism, Noised
+from fedbandits.privacy.mechanisms import Mechanism, Noised
 from fedbandits.privacy.packing import payload_bits, unpack
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import bits_in_phase, protected
@@ -793,8 +793,7 @@ class Server:
         """Return what protecting the means of clients leaves in them."""
         if self.privacy is None:
             return UNDISTORTED
-        quantize = self.privacy.quantize
-        return sums.over(counts, doubled=quantize is not None and quantize.widening == "paper")
+        return sums.over(counts, doubled=self.privacy.doubled)
 
     def _decide(self) -> Decision:
         counts, sums, squares = self._with_reports()
@@ -907,10 +906,7 @@ class Server:
         """Return the bits of the means that clients have sent in this phase, in their order."""
         sent = np.zeros_like(self._uplink)
         for client, update in self._reported.items():
-            arms = sum(count > 0 for count in update.counts)
-            sent[self._columns[client]] = 8 * len(update.packed) or payload_bits(
-                arms, UNPROTECTED_BITS
-            )
+            sent[self._columns[client]] = update.payload_bits
         return sent
 
 

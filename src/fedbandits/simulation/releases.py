@@ -119,7 +119,6 @@ class Releases:
         if privacy is None:
             return _NOTHING
         privacy.check_pulls(pulls, phase)
-        doubled = privacy.quantize is not None and privacy.quantize.widening == "paper"
         bits = bits_in_phase(
             self.rule,
             privacy,
@@ -138,7 +137,7 @@ class Releases:
             variance=np.array([one.variance for one in left])[:, :, np.newaxis],
             scale=np.array([one.scale for one in left])[:, :, np.newaxis],
             bias=np.array([one.bias for one in left])[:, :, np.newaxis],
-            doubled=doubled,
+            doubled=privacy.doubled,
         )
         if isinstance(mechanism, Rounded):
             return PhaseReleases(rounded=mechanism, scale=0.0, distortion=distortion)
