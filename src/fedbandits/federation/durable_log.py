@@ -10,18 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self, TypeAlias
+from typing import Any, BinaryIO, Self, TypeAlias
 
 from fedbandits.errors import FedbanditsError, InputError
 from fedbandits.protocol.codec import decode, encode
 from fedbandits.protocol.log import Record
+from fedbandits.protocol.outbox import lock_file
 
 FORMAT = 1
 
@@ -371,18 +371,11 @@ def _unwritable(path: Path, error: sqlite3.Error) -> InputError:
     return InputError(str(path), f"cannot be written: {error}; nothing was sent because of it")
 
 
-def _locked(path: Path) -> IO[bytes]:
+def _locked(path: Path) -> BinaryIO:
     """Return the lock of a log: a file beside it, unlocked by the system when the process ends."""
     file = path.with_name(path.name + ".lock").open("ab")
     try:
-        if sys.platform == "win32":
-            import msvcrt  # noqa: PLC0415 - there alone
-
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl  # noqa: PLC0415 - not there
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(file, wait=False)
     except OSError:
         file.close()
         raise LogInUseError(

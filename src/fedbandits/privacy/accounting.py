@@ -247,28 +247,6 @@ def gaussian_rho(sensitivity: float, scale: float) -> float:
     return sensitivity**2 / (2.0 * scale**2)
 
 
-def laplace_rho(sensitivity: float, scale: float) -> float:
-    r"""Return ρ of a release with Laplace noise: :math:`(\Delta_1 / \beta)^2 / 2`.
-
-    Examples
-    --------
-    >>> round(laplace_rho(0.01, 0.1), 12)
-    0.005
-    """
-    return (sensitivity / scale) ** 2 / 2.0
-
-
-def gaussian_scale(sensitivity: float, rho: float) -> float:
-    """Return the standard deviation of the noise that spends ρ.
-
-    Examples
-    --------
-    >>> round(gaussian_scale(0.01, gaussian_rho(0.01, 0.1)), 12)
-    0.1
-    """
-    return sensitivity / math.sqrt(2.0 * rho)
-
-
 def epsilon_of(rho: float, delta: float) -> float:
     """Return ε such that ρ-zCDP is (ε, δ)-differentially private; see `Spending.epsilon`.
 

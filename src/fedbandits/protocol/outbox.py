@@ -146,17 +146,25 @@ class AuditFile:
         return iter(self._entries)
 
 
-def lock_file(file: BinaryIO) -> None:
-    """Wait until nobody else holds the lock of an open file; the system lets go when it closes."""
+def lock_file(file: BinaryIO, *, wait: bool = True) -> None:
+    """Take the lock of an open file, which the system lets go when the file closes.
+
+    Parameters
+    ----------
+    file : file
+        Open for writing.
+    wait : bool
+        Whether to wait for whoever holds it; else there is an OSError.
+    """
     if sys.platform == "win32":
         import msvcrt  # noqa: PLC0415 - there alone
 
         file.seek(0)
-        msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+        msvcrt.locking(file.fileno(), msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
     else:
         import fcntl  # noqa: PLC0415 - not there
 
-        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _sync_folder(folder: Path) -> None:
