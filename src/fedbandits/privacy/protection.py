@@ -13,6 +13,7 @@ from fedbandits.errors import InputError
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.rounding import MOST_BITS, bits_for
 from fedbandits.rules.distortion import DistortionSums
+from fedbandits.rules.index_rules import IndexRule
 from fedbandits.rules.phased import Charge, PhasedRule, Player
 from fedbandits.rules.radii import CertifiedRadius, JointRadius, PairwiseRadius, PaperRadius
 
@@ -95,6 +96,8 @@ def protected(rule: PhasedRule, privacy: Privacy) -> PhasedRule:
             '"radius" needs a width that is known before anything is observed: use a radius of'
             f" {known}, or a number of bits",
         )
+    if isinstance(rule, IndexRule):
+        rule = rule.with_fewest_pulls(privacy.min_pulls)
     if privacy.noise is None or not (privacy.has_budget or privacy.releases):
         return rule
     pulls = rule.pulls(1)

@@ -49,8 +49,9 @@ from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import UNDISTORTED, Distortion, DistortionSums
 from fedbandits.rules.phased import PhasedRule, cut_to_fit
 from fedbandits.rules.radii.paired_t import t_interval_widths
+from fedbandits.rules.standing import Standing
 from fedbandits.rules.statistics import aggregate
-from fedbandits.rules.variance_components import merged_squares
+from fedbandits.rules.variance_components import VarianceComponents, merged_squares
 
 
 class ServerState(Enum):
@@ -396,7 +397,30 @@ class Server:
 
     def wanted(self) -> int:
         """Return how many new clients the next phase asks for."""
-        return self.rule.admit(self.phase + 1, len(self._columns), self.capped)[0]
+        return self._admission()[0]
+
+    def _admission(self) -> tuple[int, bool]:
+        """Return how many new clients the next phase asks for, and whether a cap has cut them."""
+        clients, standing = len(self._columns), self._standing()
+        return self.rule.admit(self.phase + 1, clients, self.capped, standing)
+
+    def _standing(self) -> Standing | None:
+        """Return what is known between phases, for a rule that asks for it."""
+        if not (self.rule.adaptive and self._columns):
+            return None
+        counts, sums = self._counts, self._sums
+        distortion = self._distortion(self._distorted, counts)
+        estimates, _ = self._estimated(counts, sums, self._squares, distortion)
+        return Standing(
+            active=self._active,
+            estimates=estimates,
+            counts=counts,
+            sizes=np.ones(1),
+            clients=np.asarray(len(self._columns)),
+            slots_left=np.asarray(self.rule.slots - self.slots_played),
+            shares=self._shares(),
+            distortion=distortion,
+        )
 
     def open(self, admitted: Sequence[str]) -> Assignment:
         """Open the next phase with these new clients and return what everybody plays.
@@ -408,19 +432,19 @@ class Server:
         known = [client for client in admitted if client in self._columns]
         if known or len(set(admitted)) != len(admitted):
             raise ProtocolError(f"a client was admitted twice: {(known or list(admitted))[0]}")
-        wanted, capped = self.rule.admit(self.phase + 1, len(self._columns), self.capped)
+        wanted, capped = self._admission()
         if len(admitted) > wanted:
             raise ProtocolError(f"{len(admitted)} new clients where the phase wants {wanted}")
         if not self._columns and not admitted:
             raise ProtocolError("the first phase needs at least one client")
         self._check_weights(admitted, wanted)
-        planned = self.rule.plan(self.phase + 1, self._active)
+        planned = self.rule.plan(self.phase + 1, self._active, self._standing(), len(admitted))
         fitting = cut_to_fit(planned, self.rule.slots - self.slots_played)
         assignment = Assignment(
             header=self.header,
             phase=self.phase + 1,
             pulls=tuple(fitting.tolist()),
-            release=self._release_of(fitting, len(admitted)),
+            release=self._release_of(planned, len(admitted)),
             previous=self.decision,
         )
         self._commit(
@@ -453,7 +477,9 @@ class Server:
         """Return what clients are to send of the phase that begins, and how."""
         if self.privacy is None:
             return self.release
-        phase, n, arm = self.phase + 1, int(pulls.max()), int(pulls.argmax())
+        # Noise that protects the mean of the fewest pulls protects the others, too.
+        arm = int(np.where(pulls > 0, pulls, self.rule.slots + 1).argmin())
+        phase, n = self.phase + 1, int(pulls[arm])
         before = np.pad(self._counts[arm], (0, newcomers))
         sums = self._distorted.admitted(newcomers).kept(np.array([arm]))
         bits = bits_in_phase(
@@ -559,7 +585,7 @@ class Server:
         if self.decision is None:
             raise ProtocolError("nothing is known before the first phase is closed")
         counts, sums = self._counts, self._sums
-        means = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
+        means = _means(counts, sums)
         distortion = self._distortion(self._distorted, counts)
         inside = counts > 0
         if self.rule.radius.needs_clients:  # it is told no variances
@@ -795,31 +821,41 @@ class Server:
             return UNDISTORTED
         return sums.over(counts, doubled=self.privacy.doubled)
 
-    def _decide(self) -> Decision:
-        counts, sums, squares = self._with_reports()
-        means = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
+    def _estimated(
+        self, counts: IntArray, sums: FloatArray, squares: FloatArray, distortion: Distortion
+    ) -> tuple[FloatArray, VarianceComponents | None]:
+        """Return the estimates of the arms that are left, and what is estimated of σ and σ_c.
+
+        Those of arms that are out, or that nobody has pulled, stay as they were.
+        """
+        means = _means(counts, sums)
         pulled = self._active & (counts > 0).any(axis=1)
         components = self.rule.components(
             counts=counts, client_means=means, squares=squares, active=self._active
         )
-        shares = self._shares()
-        distortion = self._distortion(self._distorted_after(counts), counts)
         weights = self.rule.weights_of(
             counts[pulled],
             components=components,
-            shares=shares,
+            shares=self._shares(),
             distortion=distortion.of_arms(pulled),
         )
-        fresh = self._estimates.copy()
-        fresh[pulled] = aggregate(means[pulled], weights=weights)
+        estimates = self._estimates.copy()
+        estimates[pulled] = aggregate(means[pulled], weights=weights)
+        return estimates, components
+
+    def _decide(self) -> Decision:
+        counts, sums, squares = self._with_reports()
+        distortion = self._distortion(self._distorted_after(counts), counts)
+        estimates, components = self._estimated(counts, sums, squares, distortion)
+        means = _means(counts, sums)
         verdict = self.rule.decide(
             phase=self.phase,
             active=self._active,
-            estimates=fresh,
+            estimates=estimates,
             counts=_as_if_pulled(counts),
             client_means=self._complete(means, counts) if self.rule.radius.needs_clients else None,
             components=components,
-            shares=shares,
+            shares=self._shares(),
             distortion=distortion,
         )
         left = np.flatnonzero(verdict.active)
@@ -908,6 +944,11 @@ class Server:
         for client, update in self._reported.items():
             sent[self._columns[client]] = update.payload_bits
         return sent
+
+
+def _means(counts: IntArray, sums: FloatArray) -> FloatArray:
+    """Return the mean of every client and arm; 0 where nothing was pulled."""
+    return np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
 
 
 def _as_if_pulled(counts: IntArray) -> IntArray:

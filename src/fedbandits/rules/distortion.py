@@ -40,6 +40,10 @@ class ReleaseError:
     bias: float | FloatArray = 0.0
 
 
+NO_ERROR = ReleaseError()
+"""Of a mean that is released as it is."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distortion:
     """What the errors of all its releases leave in a client's mean, or in an estimate.

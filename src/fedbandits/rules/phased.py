@@ -27,6 +27,7 @@ from fedbandits.rules.radii import (
     Radius,
 )
 from fedbandits.rules.schedules import Schedule
+from fedbandits.rules.standing import Standing
 from fedbandits.rules.statistics import (
     client_factor,
     clients_in,
@@ -64,6 +65,16 @@ LONGEST_HORIZON = 10**15
 def _uses_variances(radius: Radius, weights: Averaging) -> bool:
     """Return whether σ or σ_c makes any difference to what is decided."""
     return weights != "equal" or not isinstance(radius, _WITHOUT_SPREAD)
+
+
+def _given(value: float | None, name: str, algorithm: str) -> float:
+    """Return σ or σ_c where an algorithm cannot do without."""
+    if value is None:
+        raise InputError(
+            f"assume.{name}",
+            f'"estimate" is not for {algorithm}, which must know it from the start; give a number',
+        )
+    return value
 
 
 class Player(Enum):
@@ -152,13 +163,11 @@ class Beliefs:
 
     def noise_for(self, algorithm: str) -> float:
         """Return σ, which an algorithm needs."""
-        if self.noise is None:
-            raise InputError(
-                "assume.noise",
-                f'"estimate" takes the statistics of many clients, and {algorithm} has none; give a'
-                " number",
-            )
-        return self.noise
+        return _given(self.noise, "noise", algorithm)
+
+    def spread_for(self, algorithm: str) -> float:
+        """Return σ_c, which an algorithm needs."""
+        return _given(self.spread, "spread", algorithm)
 
     def check_estimates(self, radius: Radius, weights: Weights, clients: int | None) -> None:
         """Refuse to estimate what nobody uses, or from clients that are too few.
@@ -326,6 +335,11 @@ class PhasedRule:
     affordable: Callable[[int], bool] | None = None
 
     @property
+    def adaptive(self) -> bool:
+        """Whether pulls and admissions depend on what was observed."""
+        return False
+
+    @property
     def slots(self) -> int:
         """How many slots there are at most."""
         return LONGEST_HORIZON if self.horizon is None else self.horizon
@@ -346,7 +360,9 @@ class PhasedRule:
         low, high = limits
         return replace(self.radius, **{"range": (-high, -low)})
 
-    def admit(self, phase: int, clients: int, capped: bool) -> tuple[int, bool]:
+    def admit(
+        self, phase: int, clients: int, capped: bool, standing: Standing | None = None
+    ) -> tuple[int, bool]:
         """Return how many clients join in this phase, and whether the cap has ever cut them short.
 
         Parameters
@@ -357,6 +373,8 @@ class PhasedRule:
             How many are in already.
         capped : bool
             What the last call returned; False at first.
+        standing : Standing, optional
+            What is known by now, for rules that look at it; schedules do not.
         """
         if capped or clients == self.population:
             return 0, capped
@@ -375,10 +393,27 @@ class PhasedRule:
         """Return whether the clients' privacy budget allows no release after this phase."""
         return self.affordable is not None and not self.affordable(phase + 1)
 
-    def plan(self, phase: int, active: BoolArray) -> IntArray:
+    def plan(
+        self,
+        phase: int,
+        active: BoolArray,
+        standing: Standing | None = None,
+        newcomers: IntArray | int = 0,
+    ) -> IntArray:
         """Return how often each client pulls each arm in this phase: f(p) if active, else 0.
 
         More pulls than the horizon has slots never fit, so they are returned as the horizon.
+
+        Parameters
+        ----------
+        phase : int
+            The phase that begins.
+        active : array of bool, shape (..., arms)
+            The arms that are left.
+        standing : Standing, optional
+            What is known by now, for rules that look at it; schedules do not.
+        newcomers : int or array of int, shape (...)
+            How many clients have joined in this phase, for the same rules.
         """
         return np.where(active, min(self.pulls(phase), self.slots), 0).astype(np.int64)
 

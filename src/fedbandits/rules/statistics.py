@@ -65,6 +65,23 @@ def clients_in(counts: npt.ArrayLike, sizes: npt.ArrayLike = 1) -> FloatArray:
     return np.asarray(((counts > 0) * np.asarray(sizes, dtype=np.float64)).sum(axis=-1))[()]
 
 
+def pulls_in_all(counts: npt.ArrayLike, sizes: npt.ArrayLike = 1) -> FloatArray:
+    """Return how often all clients together have pulled an arm.
+
+    Parameters
+    ----------
+    counts, sizes
+        As in `clients_in`.
+
+    Examples
+    --------
+    >>> pulls_in_all([[10, 0], [10, 5]], sizes=[2, 4])
+    array([20., 40.])
+    """
+    pulled = np.asarray(counts, dtype=np.float64) * np.asarray(sizes, dtype=np.float64)
+    return np.asarray(np.add.reduce(np.ascontiguousarray(pulled), axis=-1))[()]
+
+
 def pull_factor(counts: npt.ArrayLike, sizes: npt.ArrayLike = 1) -> FloatArray:
     r"""Return η: the variance of the average of client means, for observations of variance 1.
 

@@ -16,15 +16,16 @@ from fedbandits.problems.problem import ClientSampler
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.statistics import aggregate
 from fedbandits.rules.variance_components import VarianceComponents, merged_squares
+from fedbandits.simulation.batch import OutOfMemoryLimitError
 from fedbandits.simulation.game import Game
-from fedbandits.simulation.phases import OutOfMemoryLimitError, Played
-from fedbandits.simulation.releases import PhaseReleases, Releases
+from fedbandits.simulation.phases import Played
+from fedbandits.simulation.releases import PhaseReleases, Releases, protect
 from fedbandits.simulation.streams import Purpose
 
 _BYTES_A_CLIENT_AND_ARM = 3 * 8
 
 
-class _Replication:
+class ClientsOfReplication:
     """The clients of one replication: for every arm their local means and their sums so far.
 
     An arm that is out is left as it was: it is never read again.
@@ -43,6 +44,7 @@ class _Replication:
         self.cells: list[IntArray | None] = [None] * n_arms
 
     def admit(self, clients: int, arms: list[int]) -> None:
+        """Let new clients in, with their local means of some arms."""
         drawn = self.sampler.draw(clients, arms)
         if drawn.rows is not None:
             self.rows = np.concatenate((self.rows, drawn.rows))
@@ -79,7 +81,7 @@ class ClientEvidence:
         self.numbers = replications.tolist()
         self.counts: FloatArray = np.zeros(0)
         self._shares = self.problem.shares if isinstance(self.problem, Exact) else None
-        self._kept: list[_Replication] = []
+        self._kept: list[ClientsOfReplication] = []
         self._releases = Releases(game)
 
     @property
@@ -94,7 +96,7 @@ class ClientEvidence:
         self._check_memory(active)
         if not self._kept:
             self._kept = [
-                _Replication(
+                ClientsOfReplication(
                     self.problem.sampler(self.streams.sources(number)),
                     number,
                     active.shape[1],
@@ -158,13 +160,13 @@ class ClientEvidence:
             bits=releases.bits,
         )
 
-    def _shares_of(self, state: _Replication) -> FloatArray | None:
+    def _shares_of(self, state: ClientsOfReplication) -> FloatArray | None:
         """Return the weights that clients have of their own, in their order of admission."""
         return None if self._shares is None else self._shares[state.rows]
 
     def _weights(
         self,
-        state: _Replication | None,
+        state: ClientsOfReplication | None,
         components: VarianceComponents | None,
         releases: PhaseReleases,
     ) -> FloatArray | None:
@@ -181,7 +183,7 @@ class ClientEvidence:
 
     def _pull(
         self,
-        state: _Replication,
+        state: ClientsOfReplication,
         phase: int,
         arm: int,
         *,
@@ -203,11 +205,11 @@ class ClientEvidence:
         fresh = noise.phase_sums(rng, pulls, means, cells, room)
         if self._releases.privacy is not None:
             rng = self.streams.at(Purpose.RELEASES, replication=state.number, phase=phase, arm=arm)
-            fresh = pulls * self._releases.protect(fresh / pulls, releases, rng)
+            fresh = pulls * protect(fresh / pulls, releases, self._releases.privacy, rng)
         sums += fresh
 
     def _estimated(
-        self, state: _Replication, arms: list[int], means: FloatArray
+        self, state: ClientsOfReplication, arms: list[int], means: FloatArray
     ) -> VarianceComponents:
         """Return what the clients of a replication show of noise and spread."""
         squares = np.array([state.squares[arm] for arm in arms]) if state.with_squares else None

@@ -19,9 +19,10 @@ from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.laws import Gaussian
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.statistics import aggregate
+from fedbandits.simulation.batch import OutOfMemoryLimitError
 from fedbandits.simulation.game import Game
-from fedbandits.simulation.phases import OutOfMemoryLimitError, Played
-from fedbandits.simulation.releases import Releases
+from fedbandits.simulation.phases import Played
+from fedbandits.simulation.releases import Releases, deviation
 from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK, Purpose, blocks_of
 
 # Sums of so many (phase, replication, arm, cohort) at once; more or fewer take longer.
@@ -95,10 +96,9 @@ class CohortEvidence:
         scale = self.noise * math.sqrt(pulls) / np.sqrt(self.sizes)
         counts = self.counts + float(pulls) * np.arange(1.0, n_phases + 1).reshape(-1, 1, 1, 1)
         releases = self._releases.play(phase, pulls, counts[:, 0, 0], self.sizes)
-        error = self._releases.deviation(releases)
+        error = deviation(releases, self._releases.privacy)
         if error > 0:
-            deviation = math.hypot(self.noise * math.sqrt(pulls), pulls * error)
-            scale = deviation / np.sqrt(self.sizes)
+            scale = math.hypot(self.noise * math.sqrt(pulls), pulls * error) / np.sqrt(self.sizes)
         weights = self.rule.weights_of(counts, self.sizes, distortion=releases.distortion)
         estimates = np.zeros((n_phases, *active.shape))
         # Block by block, so that what is worked on stays in the cache.

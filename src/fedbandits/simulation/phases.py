@@ -18,16 +18,12 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from fedbandits.privacy.mechanisms import UNPROTECTED_BITS
-from fedbandits.privacy.packing import payload_bits
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import UNDISTORTED, Distortion
-from fedbandits.rules.phased import Charge, PhasedRule, cut_to_fit
+from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.variance_components import VarianceComponents
+from fedbandits.simulation.batch import Batch, in_parts
 from fedbandits.simulation.game import Game, Outcome
-
-
-class OutOfMemoryLimitError(Exception):
-    """The statistics of these replications together would exceed the memory limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,44 +99,16 @@ def play_phases(game: Game, replications: IntArray, evidence_of: EvidenceFactory
     evidence_of : callable
         The fidelity.
     """
-    try:
-        return _play_in_step(
-            game, game.phased_rule(), replications, evidence_of(game, replications)
-        )
-    except OutOfMemoryLimitError:
-        # Streams are keyed by replication, so a batch can be begun again in halves.
-        half = replications.size // 2
-        parts = (replications[:half], replications[half:])
-        return Outcome.joined([play_phases(game, part, evidence_of) for part in parts])
+    rule = game.phased_rule()
+    return in_parts(
+        lambda part: _play_in_step(game, rule, part, evidence_of(game, part)), replications
+    )
 
 
-class _Standings:
-    """How all replications of a batch stand; ``rows`` are those that go on."""
+class _Standings(Batch):
+    """Replications that are all in the same phase with the same clients."""
 
-    def __init__(self, game: Game, rule: PhasedRule, replications: int) -> None:
-        self.rule = rule
-        self.ledger = game.ledger(replications)
-        self.rows: IntArray = np.arange(replications)
-        self.active: BoolArray = np.ones((replications, rule.n_arms), dtype=np.bool_)
-        self.clients: IntArray = np.zeros(replications, dtype=np.int64)
-        self.phases: IntArray = np.zeros(replications, dtype=np.int64)
-        self.decision_slot: IntArray = np.full(replications, -1, dtype=np.int64)
-        self.winner: IntArray = np.full(replications, -1, dtype=np.int64)
-        self.capped: BoolArray = np.zeros(replications, dtype=np.bool_)
-        self.spent: BoolArray = np.zeros(replications, dtype=np.bool_)
-        self.uplink_bits: FloatArray = np.zeros(replications)
-        self.trace: list[FloatArray] | None = [] if game.trace else None
-
-    def slots_left(self) -> IntArray:
-        return self.rule.slots - self.ledger.slot[self.rows]
-
-    def play_out(self, over: BoolArray, planned: IntArray, clients: int) -> None:
-        """Let these rows play a phase that does not fit up to the horizon, and end."""
-        cut = cut_to_fit(planned[over], self.slots_left()[over])
-        self.ledger.play(self.rows[over], cut, clients=clients, complete=~over[over])
-        self.rows = self.rows[~over]
-
-    def settle(self, phase: int, played: Played, sizes: FloatArray, clients: int) -> None:
+    def settle(self, phase: int, played: Played, sizes: FloatArray) -> None:
         """Decide phases that are alike: every row up to its first drop, then on from there."""
         n_phases = played.estimates.shape[0]
         steps = np.arange(n_phases)
@@ -148,7 +116,6 @@ class _Standings:
             self.trace += [np.full(self.active.shape, np.nan) for _ in steps]
         places = np.arange(self.rows.size)
         done = np.zeros_like(places)
-        bits_of = np.array([payload_bits(n, played.bits) for n in range(self.rule.n_arms + 1)])
         while places.size:
             rows = self.rows[places]
             active = self.active[rows]
@@ -173,23 +140,13 @@ class _Standings:
             turns &= steps[:, np.newaxis] >= done
             until = np.where(turns.any(axis=0), turns.argmax(axis=0) + 1, n_phases)
             self._remember(phase, rows, played.estimates[:, places], done, until)
-            everyone = np.ones(rows.size, dtype=np.bool_)
-            planned = self.rule.plan(phase, active)
-            self.ledger.play(rows, planned, clients=clients, complete=everyone, times=until - done)
-            if self.rule.charge is Charge.PHASE:
-                sent = bits_of[active.sum(axis=-1)]
-            else:  # every observation by itself, or nothing at all
-                sent = played.bits * planned.sum(axis=-1) * (self.rule.charge is Charge.SLOT)
-            self.uplink_bits[rows] += float(clients) * (until - done) * sent
+            self.account(rows, self.rule.plan(phase, active), played.bits, until - done)
             stays = np.zeros_like(active)
             last = (until - 1, np.arange(rows.size))
             stays[:, arms] = verdict.active[last]
             decided = verdict.settled[last]
-            self.active[rows] = stays
-            self.phases[rows] = phase + until - 1
-            self.decision_slot[rows[decided]] = self.ledger.slot[rows[decided]]
-            winner = arms[self.rule.best(verdict.estimates[last], verdict.active[last])]
-            self.winner[rows[decided]] = winner[decided]
+            best = arms[self.rule.best(verdict.estimates[last], verdict.active[last])]
+            self.decide(rows, phase + until - 1, stays, best, decided)
             again = ~decided & (until < n_phases)
             places, done = places[again], until[again]
 
@@ -203,43 +160,6 @@ class _Standings:
                 self.trace[phase - 1 + step][rows[now]] = np.where(
                     self.active[rows[now]], values[now], np.nan
                 )
-
-    def end(self, phase: int, estimates: FloatArray, clients: int) -> BoolArray:
-        """Let rows that are decided or may not go on stay on their arm; return which they are."""
-        rows = self.rows
-        over: BoolArray = self.winner[rows] >= 0
-        if self.rule.ends_after(phase):
-            self.capped[rows] |= ~over & (phase == self.rule.max_phases)
-            self.spent[rows] |= ~over & self.rule.spent_after(phase)
-            over = np.ones_like(over)
-        # A phase that ends with the last slot decides, and none follows.
-        over |= self.ledger.slot[rows] == self.rule.slots
-        if over.any():
-            best = self.rule.best(estimates[over], self.active[rows[over]])
-            winner = self.winner[rows[over]]
-            self.ledger.stay(rows[over], np.where(winner < 0, best, winner), clients=clients)
-            self.rows = rows[~over]
-        return over
-
-    def outcome(self) -> Outcome:
-        return Outcome(
-            exploration=self.ledger.exploration,
-            communication=self.ledger.communication,
-            clients=self.clients,
-            phases=self.phases,
-            decision_slot=self.decision_slot,
-            winner=self.winner,
-            capped=self.capped,
-            spent=self.spent,
-            uplink_bits=self.uplink_bits,
-            clipped=np.zeros(self.capped.shape),
-            exploration_curves=self.ledger.exploration_curves,
-            communication_curves=self.ledger.communication_curves,
-            trace=None
-            if self.trace is None
-            else np.array(self.trace[: self.phases.max()]).reshape(-1, *self.active.shape),
-            breakpoints=tuple(self.ledger.breakpoints()),
-        )
 
 
 def _play_in_step(
@@ -256,7 +176,7 @@ def _play_in_step(
         planned = rule.plan(phase, standings.active[standings.rows])
         fits = planned.sum(axis=-1) <= standings.slots_left()
         if not fits.all():
-            standings.play_out(~fits, planned, clients)
+            standings.play_out(~fits, planned)
             evidence.keep(fits)
             planned = planned[fits]
             if not standings.rows.size:
@@ -268,10 +188,10 @@ def _play_in_step(
         most = min(stretch, fitting, evidence.most_phases)
         n_phases = _alike(rule, phase, clients, capped, most)
         played = evidence.play(phase, int(planned[0].max()), playing, n_phases)
-        standings.settle(phase, played, evidence.sizes, clients)
+        standings.settle(phase, played, evidence.sizes)
         stretch *= 2
         phase += n_phases - 1
-        over = standings.end(phase, played.estimates[-1], clients)
+        over = standings.end(phase, played.estimates[-1])
         if over.any():
             evidence.keep(~over)
     return standings.outcome()

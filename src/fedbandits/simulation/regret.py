@@ -126,7 +126,7 @@ class RegretLedger:
         rows: IntArray,
         pulls: IntArray,
         *,
-        clients: int,
+        clients: int | IntArray,
         complete: BoolArray,
         times: int | IntArray = 1,
     ) -> None:
@@ -138,35 +138,36 @@ class RegretLedger:
             The replications that play it.
         pulls : array of int, shape (n, arms)
             Slots on each arm, in index order, cut to what is left of the horizon.
-        clients : int
+        clients : int or array of int, shape (n,)
             M(p).
         complete : array of bool, shape (n,)
             Whether the phase is played to its end; else nothing is sent at its end.
         times : int or array of int, shape (n,)
             How often it is played.
         """
+        members = np.broadcast_to(np.asarray(clients, dtype=np.float64), rows.shape)
         slots = times * pulls.sum(axis=-1)
         stop = self.slot[rows] + slots
         reached = self.grid.searchsorted(stop, side="right")
         if (reached > self._cursor[rows]).any():
-            self._draw(rows, pulls, reached, clients=clients, complete=complete)
+            self._draw(rows, pulls, reached, clients=members, complete=complete)
         if self._points is not None:
             for i, n in enumerate(np.broadcast_to(times, rows.shape).tolist()):
                 for _ in range(n):
-                    self._keep_points(int(rows[i]), pulls[i], clients, bool(complete[i]))
+                    self._keep_points(int(rows[i]), pulls[i], float(members[i]), bool(complete[i]))
         self.slot[rows] = stop
-        self._plays[rows] += float(clients) * np.reshape(times, (-1, 1)) * pulls
-        self._messages[rows] += self._sent(clients, times * complete, slots)
+        self._plays[rows] += members[:, np.newaxis] * np.reshape(times, (-1, 1)) * pulls
+        self._messages[rows] += self._sent(members, times * complete, slots)
         self._cursor[rows] = reached
 
-    def stay(self, rows: IntArray, arms: IntArray, *, clients: int) -> None:
+    def stay(self, rows: IntArray, arms: IntArray, *, clients: int | IntArray) -> None:
         """Account for all clients staying on an arm until the horizon, without communication.
 
         Where there is no horizon the game is over, and nothing more is counted.
         """
         start = self.slot[rows]
-        clients = 0 if self.stops else clients
-        slope = clients * self.gaps[arms]
+        members = np.broadcast_to(np.asarray(0 if self.stops else clients), rows.shape)
+        slope = members * self.gaps[arms]
         later = self.grid > start[:, np.newaxis]
         beyond = self.grid - start[:, np.newaxis]
         exploration = self._regret(self._plays[rows])[:, np.newaxis] + slope[:, np.newaxis] * beyond
@@ -174,7 +175,7 @@ class RegretLedger:
         self.communication_curves[rows] = np.where(
             later, self.communication[rows, np.newaxis], self.communication_curves[rows]
         )
-        self._plays[rows, arms] += clients * (self.horizon - start).astype(np.float64)
+        self._plays[rows, arms] += members * (self.horizon - start).astype(np.float64)
         self.slot[rows] = self.horizon
         self._cursor[rows] = self.grid.size
         if self._points is not None:
@@ -195,7 +196,9 @@ class RegretLedger:
     def _regret(self, plays: FloatArray) -> FloatArray:
         return np.asarray((plays * self.gaps).sum(axis=-1))
 
-    def _sent(self, clients: int, ends: FloatArray | IntArray, slots: IntArray) -> FloatArray:
+    def _sent(
+        self, clients: FloatArray, ends: FloatArray | IntArray, slots: IntArray
+    ) -> FloatArray:
         """Return how many messages are charged for so many ends of phases and slots."""
         charged = {Charge.PHASE: ends, Charge.SLOT: slots, Charge.NOTHING: np.zeros_like(slots)}
         return charged[self.charge].astype(np.float64) * clients
@@ -206,7 +209,7 @@ class RegretLedger:
         pulls: IntArray,
         reached: IntArray,
         *,
-        clients: int,
+        clients: FloatArray,
         complete: BoolArray,
     ) -> None:
         """Evaluate the curves at the grid points that lie in these phases."""
@@ -220,13 +223,13 @@ class RegretLedger:
         behind = (since - 1) // length
         into = since - behind * length
         played = behind[:, np.newaxis] * pulls[at] + cut_to_fit(pulls[at], into)
-        plays = self._plays[row] + float(clients) * played
+        plays = self._plays[row] + clients[at][:, np.newaxis] * played
         self.exploration_curves[row, points] = self._regret(plays)
         ended = behind + (complete[at] & (into == length))
-        messages = self._messages[row] + self._sent(clients, ended, since)
+        messages = self._messages[row] + self._sent(clients[at], ended, since)
         self.communication_curves[row, points] = self.cost * messages
 
-    def _keep_points(self, row: int, pulls: IntArray, clients: int, complete: bool) -> None:
+    def _keep_points(self, row: int, pulls: IntArray, clients: float, complete: bool) -> None:
         """Keep every bend and jump of one more phase."""
         points = self._points[row] if self._points is not None else []
         slot, exploration, communication = points[-1]

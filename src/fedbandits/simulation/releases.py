@@ -7,11 +7,17 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from fedbandits.privacy.mechanisms import UNPROTECTED_BITS, Rounded
+from fedbandits.privacy.mechanisms import UNPROTECTED_BITS, Mechanism, Rounded
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import bits_in_phase
 from fedbandits.rules.arrays import FloatArray
-from fedbandits.rules.distortion import UNDISTORTED, Distortion, DistortionSums
+from fedbandits.rules.distortion import (
+    NO_ERROR,
+    UNDISTORTED,
+    Distortion,
+    DistortionSums,
+    ReleaseError,
+)
 from fedbandits.simulation.game import Game
 
 
@@ -53,11 +59,14 @@ class PhaseReleases:
         The scale of the noise; 0 where there is none.
     distortion : Distortion, shape (phases, 1, 1, groups)
         What is left of it in clients' means after each phase.
+    error : ReleaseError
+        What one released mean may be off by.
     """
 
     rounded: Rounded | None
     scale: float
     distortion: Distortion
+    error: ReleaseError = NO_ERROR
 
     @property
     def bits(self) -> int:
@@ -139,30 +148,41 @@ class Releases:
             bias=np.array([one.bias for one in left])[:, :, np.newaxis],
             doubled=privacy.doubled,
         )
-        if isinstance(mechanism, Rounded):
-            return PhaseReleases(rounded=mechanism, scale=0.0, distortion=distortion)
-        return PhaseReleases(rounded=None, scale=mechanism.scale, distortion=distortion)
+        return release_of(mechanism, distortion)
 
-    def deviation(self, how: PhaseReleases) -> float:
-        """Return the standard deviation of what releases are off by, for a normal law of them.
 
-        Exact for Gaussian noise. Of rounding it is that of a mean which may lie anywhere between
-        two places of the grid: h²/6 for stochastic and h²/12 for nearest rounding.
-        """
-        if how.rounded is not None:
-            parts = 6.0 if how.rounded.rounding == "stochastic" else 12.0
-            return how.rounded.step / math.sqrt(parts)
-        laplace = self.privacy is not None and self.privacy.noise == "laplace"
-        return how.scale * math.sqrt(2.0) if laplace else how.scale
+def release_of(mechanism: Mechanism, distortion: Distortion = UNDISTORTED) -> PhaseReleases:
+    """Return how means are protected by a mechanism."""
+    if isinstance(mechanism, Rounded):
+        return PhaseReleases(
+            rounded=mechanism, scale=0.0, error=mechanism.error, distortion=distortion
+        )
+    return PhaseReleases(
+        rounded=None, scale=mechanism.scale, error=mechanism.error, distortion=distortion
+    )
 
-    def protect(
-        self, means: FloatArray, how: PhaseReleases, rng: np.random.Generator
-    ) -> FloatArray:
-        """Return what clients release of their means, drawn from the exact law.
 
-        Noise is continuous here: on its grid of 2²⁰ places to a scale it would be the same.
-        """
-        if how.rounded is not None:
-            return how.rounded.values(how.rounded.places(means, rng))
-        draw = rng.normal if self.privacy and self.privacy.noise == "gaussian" else rng.laplace
-        return np.asarray(means + draw(0.0, how.scale, means.shape))
+def deviation(how: PhaseReleases, privacy: Privacy | None) -> float:
+    """Return the standard deviation of what releases are off by, for a normal law of them.
+
+    Exact for Gaussian noise. Of rounding it is that of a mean which may lie anywhere between two
+    places of the grid: h²/6 for stochastic and h²/12 for nearest rounding.
+    """
+    if how.rounded is not None:
+        parts = 6.0 if how.rounded.rounding == "stochastic" else 12.0
+        return how.rounded.step / math.sqrt(parts)
+    laplace = privacy is not None and privacy.noise == "laplace"
+    return how.scale * math.sqrt(2.0) if laplace else how.scale
+
+
+def protect(
+    means: FloatArray, how: PhaseReleases, privacy: Privacy | None, rng: np.random.Generator
+) -> FloatArray:
+    """Return what clients release of their means, drawn from the exact law.
+
+    Noise is continuous here: on its grid of 2²⁰ places to a scale it would be the same.
+    """
+    if how.rounded is not None:
+        return how.rounded.values(how.rounded.places(means, rng))
+    draw = rng.normal if privacy and privacy.noise == "gaussian" else rng.laplace
+    return np.asarray(means + draw(0.0, how.scale, means.shape))

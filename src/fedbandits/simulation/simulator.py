@@ -29,6 +29,9 @@ from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import LONGEST_HORIZON, Beliefs, PhasedRule, Player
 from fedbandits.rules.variance_components import FEWEST_TO_ESTIMATE, check_min_clients
+from fedbandits.simulation.adaptive import play_adaptive
+from fedbandits.simulation.adaptive_clients import AdaptiveClients
+from fedbandits.simulation.adaptive_cohorts import AdaptiveCohorts
 from fedbandits.simulation.assumptions import doubts
 from fedbandits.simulation.clients import ClientEvidence
 from fedbandits.simulation.cohorts import CohortEvidence
@@ -52,6 +55,11 @@ _PLAYERS: dict[Fidelity, Callable[[Game, IntArray], Outcome]] = {
     Fidelity.CLIENTS: partial(play_phases, evidence_of=ClientEvidence),
     Fidelity.PULLS: play_pulls,
     Fidelity.SLOTS: play_slots,
+}
+_ADAPTIVE_PLAYERS: dict[Fidelity, Callable[[Game, IntArray], Outcome]] = {
+    Fidelity.COHORTS: partial(play_adaptive, evidence_of=AdaptiveCohorts),
+    Fidelity.CLIENTS: partial(play_adaptive, evidence_of=AdaptiveClients),
+    Fidelity.PULLS: play_pulls,
 }
 # How many replications one task takes: vectorised drivers gain from many, the others do not.
 _MOST_PER_TASK = {
@@ -331,7 +339,7 @@ def _check_first_phases(rule: PhasedRule, label: str, privacy: Privacy | None) -
         if privacy is not None:
             privacy.check_pulls(rule.pulls(phase), phase)
         slots += 2 * rule.pulls(phase)
-        if slots > rule.slots or rule.ends_after(phase):
+        if slots > rule.slots or rule.ends_after(phase) or rule.adaptive:
             break
         newcomers, capped = rule.admit(phase, clients, capped)
         clients += newcomers
@@ -349,7 +357,9 @@ class _Task:
     def run(self) -> tuple[int, Outcome, float]:
         begin = time.perf_counter()
         try:
-            outcome = _PLAYERS[self.fidelity](self.game, self.replications)
+            adaptive = isinstance(self.game.rule, PhasedRule) and self.game.rule.adaptive
+            players = _ADAPTIVE_PLAYERS if adaptive else _PLAYERS
+            outcome = players[self.fidelity](self.game, self.replications)
         except InputError as error:
             raise _located(error, self.number) from None
         except RejectionError as error:

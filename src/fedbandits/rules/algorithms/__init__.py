@@ -9,6 +9,7 @@ from fedbandits.rules.algorithms.authors_baseline import AuthorsBaseline
 from fedbandits.rules.algorithms.centralized import Centralized
 from fedbandits.rules.algorithms.fed1_ucb import Fed1Ucb
 from fedbandits.rules.algorithms.fed2_ucb import Fed2Ucb
+from fedbandits.rules.algorithms.fed_index import FedIndex
 from fedbandits.rules.algorithms.improved_ucb import ImprovedUcb
 from fedbandits.rules.algorithms.local_ucb import LocalUcb
 from fedbandits.rules.algorithms.ucb1 import Ucb1
@@ -37,6 +38,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     for algorithm in (
         Fed2Ucb,
         Fed1Ucb,
+        FedIndex,
         Centralized,
         ImprovedUcb,
         AuthorsBaseline,
@@ -68,6 +70,7 @@ __all__ = [
     "Centralized",
     "Fed1Ucb",
     "Fed2Ucb",
+    "FedIndex",
     "ImprovedUcb",
     "LocalUcb",
     "Ucb1",

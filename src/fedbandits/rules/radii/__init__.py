@@ -22,6 +22,7 @@ from fedbandits.errors import InputError
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii.bernstein import BernsteinRadius
 from fedbandits.rules.radii.chernoff import ChernoffRadius
+from fedbandits.rules.radii.index import Commit, Index, IndexRadius
 from fedbandits.rules.radii.intervals import ImprovedUcbRadius, JointRadius, PaperRadius
 from fedbandits.rules.radii.known import PhaseStatistics, Radius
 from fedbandits.rules.radii.paired_t import PairedTRadius
@@ -99,8 +100,11 @@ __all__ = [
     "BernsteinRadius",
     "CertifiedRadius",
     "ChernoffRadius",
+    "Commit",
     "Dependence",
     "ImprovedUcbRadius",
+    "Index",
+    "IndexRadius",
     "JointRadius",
     "PairedTRadius",
     "PairwiseRadius",

@@ -39,6 +39,8 @@ class PhaseStatistics:
         spread evenly over clients.
     client_means : array, shape (..., arms, clients), optional
         The mean of every client, for rules that need them one by one.
+    clients : float or array, shape (...)
+        How many have pulled any arm, for rules that reckon with all that clients ever pull.
     independent_clients : bool
         Whether clients are drawn independently of each other; not so from a finite population.
     distortion : Distortion
@@ -55,6 +57,7 @@ class PhaseStatistics:
     pull_factor: FloatArray
     heaviest_pull: FloatArray
     client_means: FloatArray | None = None
+    clients: FloatArray | float = 1.0
     independent_clients: bool = False
     distortion: Distortion = UNDISTORTED
 

@@ -1,0 +1,269 @@
+r"""Index rules: phases that play what may still be the best, and no more of it than is needed.
+
+Elimination pulls all arms that are left equally often. An index rule keeps for every arm the
+estimate :math:`m_k` and an index :math:`m_k + b_k` above it (`fedbandits.rules.radii.IndexRadius`).
+The arm with the best estimate is the *leader*; arms whose index is above the leader's estimate are
+its *challengers*. In every phase all clients play the same:
+
+* every challenger, so often that its pulls in all grow by the factor 1 + α at most, and by no more
+  than what would bring its index down to the leader's estimate if that and its own stayed the same;
+* the leader, up to twice as often as any challenger in all, which costs no regret if it is the
+  best, and sharpens what all challengers are compared with.
+
+A challenger whose variance comes more from too few clients than from too few pulls is not pulled
+more: it asks for clients. As many join as there are already, and in that phase it is pulled again.
+So no arm runs away: without newcomers, nobody pulls a challenger more often than its own pulls tell
+something.
+
+When there is no challenger the leader is played alone, until its lower end is above all indices:
+the rule would not change its mind any more, and commits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.distortion import UNDISTORTED, Distortion
+from fedbandits.rules.eliminations import best_active
+from fedbandits.rules.phased import PhasedRule
+from fedbandits.rules.radii import PhaseStatistics
+from fedbandits.rules.standing import Standing
+from fedbandits.rules.statistics import pulls_in_all
+from fedbandits.rules.variance_components import VarianceComponents
+
+# A challenger that is almost beaten is still pulled by so much more: its estimate will move.
+_LEAST_GROWTH = 0.1
+# The leader is pulled so many times as often as a challenger, in all.
+_LEAD = 2.0
+# In one phase the pulls of the leader grow by this factor at most: it may not be the best.
+_LEADER_GROWTH = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class FewestPulls:
+    """Phase to the fewest pulls of an arm that is played at all.
+
+    Examples
+    --------
+    >>> [FewestPulls(20, 5)(phase) for phase in (1, 2, 3)]
+    [20, 5, 5]
+    """
+
+    first: int
+    later: int
+
+    def __call__(self, phase: int) -> int:
+        """Return what a phase pulls at least."""
+        return self.first if phase == 1 else self.later
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    """Who leads and who challenges; leading axes as they came in."""
+
+    leader: BoolArray
+    challengers: BoolArray
+    unpulled: BoolArray
+    index: FloatArray
+    known: PhaseStatistics
+    pulls: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexRule(PhasedRule):
+    """Adaptive allocation in phases: what is played follows from indices.
+
+    Parameters
+    ----------
+    **phased
+        As in `PhasedRule`, with an `IndexRadius`. Of the schedules only the first values count:
+        the pulls and clients of the first phase; later pulls are the fewest that a phase makes.
+    growth : float
+        α.
+    admit_when : float
+        A challenger asks for clients when its client variance exceeds so many times its pull
+        variance.
+    arms_per_phase : int, optional
+        How many arms a phase plays at most; the leader and all challengers by default.
+    """
+
+    growth: float = 1.0
+    admit_when: float = 1.0
+    arms_per_phase: int | None = None
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether pulls and admissions depend on what was observed: they do."""
+        return True
+
+    @property
+    def fewest_pulls(self) -> int:
+        """The fewest pulls of an arm that a phase plays, after the first."""
+        return self.pulls(2)
+
+    def with_fewest_pulls(self, fewest: int) -> IndexRule:
+        """Return the rule that never asks for the mean of fewer pulls."""
+        pulls = FewestPulls(max(self.pulls(1), fewest), max(self.pulls(2), fewest))
+        return replace(self, pulls=pulls)
+
+    def admit(
+        self, phase: int, clients: int, capped: bool, standing: Standing | None = None
+    ) -> tuple[int, bool]:
+        """Return how many clients join in this phase; see `PhasedRule.admit`."""
+        if standing is None or phase == 1:
+            return PhasedRule.admit(self, phase, clients, capped)
+        wanted, cut = self.joining(np.asarray(capped), standing)
+        return int(wanted), bool(cut)
+
+    def joining(self, capped: BoolArray, standing: Standing) -> tuple[IntArray, BoolArray]:
+        """Return how many clients join after the first phase, and whether the cap ever cut them.
+
+        Parameters
+        ----------
+        capped : array of bool, shape (...)
+            Whether it has already.
+        standing : Standing
+            What is known.
+        """
+        clients = np.asarray(standing.clients, dtype=np.int64)
+        choice = self._choose(standing)
+        asks = (choice.challengers & self._short_of_clients(choice.known)).any(axis=-1)
+        wanted = np.where(asks & ~capped, clients, 0)
+        if self.population is not None:
+            wanted = np.minimum(wanted, self.population - clients)
+        if self.max_clients is None:
+            return wanted, capped
+        room = self.max_clients - clients
+        return np.minimum(wanted, room), np.asarray(capped | (wanted > room))
+
+    def plan(
+        self,
+        phase: int,
+        active: BoolArray,
+        standing: Standing | None = None,
+        newcomers: IntArray | int = 0,
+    ) -> IntArray:
+        """Return how often each client pulls each arm; see `PhasedRule.plan`.
+
+        A phase that does not fit into what is left of the horizon is played on the leader.
+        """
+        if standing is None or phase == 1:
+            return PhasedRule.plan(self, phase, active)
+        choice = self._choose(standing)
+        joined = np.asarray(newcomers, dtype=np.int64)[..., np.newaxis]
+        clients = np.asarray(standing.clients, dtype=np.int64)[..., np.newaxis] + joined
+        stuck = self._short_of_clients(choice.known) & (joined == 0)
+        played = choice.challengers & ~stuck
+        wanted = np.where(played, self._target(choice) * choice.pulls, 0.0)
+        more = np.where(played, wanted - choice.pulls, 0.0)
+        more = np.where(choice.leader, self._of_leader(choice, wanted), more)
+        pulls = np.ceil(np.minimum(more / clients, float(self.slots))).astype(np.int64)
+        pulls = np.where(choice.unpulled, self.pulls(1), pulls)
+        pulls = np.where(pulls > 0, np.maximum(pulls, self.fewest_pulls), 0)
+        total = pulls.sum(axis=-1, keepdims=True)
+        fits = total <= np.asarray(standing.slots_left)[..., np.newaxis]
+        fits |= ~choice.leader.any(axis=-1, keepdims=True)  # nobody has reported anything yet
+        return np.asarray(np.where(fits, pulls, np.where(choice.leader, total, 0)))
+
+    def _choose(self, standing: Standing) -> _Choice:
+        """Return who leads and who challenges, by what is known."""
+        counts = np.asarray(standing.counts)
+        pulled = np.asarray((counts > 0).any(axis=-1))
+        known = self._known(
+            1,
+            standing.active,
+            self._upwards(standing.estimates),
+            # Nobody asks for the variance of what nobody has pulled.
+            np.where(pulled[..., np.newaxis], counts, 1),
+            standing.sizes,
+            shares=standing.shares,
+            distortion=standing.distortion,
+        )
+        seen = standing.active & pulled
+        leader = _at(best_active(known.estimates, seen), seen.shape[-1]) & seen
+        index = known.estimates + self.radius.half_widths(known)
+        ahead = np.where(leader, known.estimates, -np.inf).max(axis=-1, keepdims=True)
+        challengers = seen & ~leader & (index > ahead)
+        if self.arms_per_phase is not None:
+            order = np.argsort(np.where(challengers, -index, np.inf), axis=-1, kind="stable")
+            place = np.argsort(order, axis=-1, kind="stable")
+            challengers &= place < self.arms_per_phase - 1
+        return _Choice(
+            leader=leader,
+            challengers=challengers,
+            unpulled=standing.active & ~pulled,
+            index=index,
+            known=known,
+            pulls=pulls_in_all(counts, standing.sizes),
+        )
+
+    def _short_of_clients(self, known: PhaseStatistics) -> BoolArray:
+        """Return whether an arm's variance is more for want of clients than of pulls."""
+        return np.asarray(known.client_variance > self.admit_when * known.pull_variance)
+
+    def _target(self, choice: _Choice) -> FloatArray:
+        r"""Return the factor by which the pulls of each challenger are to grow.
+
+        Its index comes down to the leader's estimate when v falls to :math:`v (\Delta / b)^2`, of
+        which its client variance is left as it is.
+        """
+        known = choice.known
+        ahead = np.where(choice.leader, known.estimates, -np.inf).max(axis=-1, keepdims=True)
+        width = choice.index - known.estimates
+        behind = np.maximum(ahead - known.estimates, 0.0)
+        share = np.divide(behind, width, out=np.zeros_like(width), where=width > 0)
+        left = known.variance * share**2 - known.client_variance
+        most = 1.0 + self.growth
+        enough = known.pull_variance < most * left
+        factor = np.divide(known.pull_variance, left, out=np.full_like(left, most), where=enough)
+        return np.asarray(np.maximum(factor, 1.0 + min(_LEAST_GROWTH, self.growth)))
+
+    def _of_leader(self, choice: _Choice, wanted: FloatArray) -> FloatArray:
+        """Return how many more pulls the leader gets: to be ahead of all, or to be sure."""
+        known, pulls = choice.known, choice.pulls
+        most = wanted.max(axis=-1, keepdims=True)
+        catch_up = np.clip(_LEAD * most - pulls, 0.0, (_LEADER_GROWTH - 1.0) * pulls)
+        # Alone: as often as its lower end needs to be above every index, if nothing moves.
+        rivals = known.active & ~choice.leader
+        highest = np.where(rivals, choice.index, -np.inf).max(axis=-1, keepdims=True)
+        above = np.maximum(known.estimates - highest, 0.0)
+        width = choice.index - known.estimates
+        need = np.divide(width, above, out=np.full_like(width, np.inf), where=above > 0) ** 2
+        alone = np.clip(need, 1.0 + self.growth, max(_LEADER_GROWTH, 1.0 + self.growth)) - 1.0
+        return np.asarray(np.where(most > 0, catch_up, alone * pulls))
+
+    def _known(
+        self,
+        phase: int | IntArray,
+        active: BoolArray,
+        estimates: FloatArray,
+        counts: npt.ArrayLike,
+        sizes: npt.ArrayLike,
+        *,
+        components: VarianceComponents | None = None,
+        shares: FloatArray | None = None,
+        distortion: Distortion = UNDISTORTED,
+    ) -> PhaseStatistics:
+        known = PhasedRule._known(
+            self,
+            phase,
+            active,
+            estimates,
+            counts,
+            sizes,
+            components=components,
+            shares=shares,
+            distortion=distortion,
+        )
+        pulled = np.atleast_2d(np.asarray(counts) > 0).any(axis=-2, keepdims=True)
+        clients = pulls_in_all(pulled, sizes)[..., 0]
+        return replace(known, clients=clients)
+
+
+def _at(place: IntArray, n_arms: int) -> BoolArray:
+    """Return where one of the arms is."""
+    return np.asarray(np.arange(n_arms) == np.asarray(place)[..., np.newaxis])

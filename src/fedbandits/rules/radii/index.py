@@ -1,0 +1,145 @@
+r"""Widths of index rules: how far above its estimate an arm may still be.
+
+Not for elimination: an index rule plays what may still be the best, and stops asking when its own
+indices would never let another arm be played again. See `fedbandits.rules.index_rules`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from fedbandits.errors import check_word
+from fedbandits.rules.arrays import BoolArray, FloatArray
+from fedbandits.rules.eliminations import best_active
+from fedbandits.rules.levels import LevelLike, as_level
+from fedbandits.rules.radii.known import PhaseStatistics, need_horizon, unbiased_width
+
+Index: TypeAlias = Literal["moss", "ucb2", "ucb"]
+"""How much an arm is given beyond its estimate, from the least to the most."""
+
+Commit: TypeAlias = Literal["index", "certified"]
+"""When an index rule stops asking: when its indices would not change its mind, or by a test."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexRadius:
+    r"""Width of an index, :math:`b_k = \sqrt{2 v_k L_k}`.
+
+    With :math:`N_k = \sigma^2 / v_k`, the pulls that an estimate is worth, and :math:`n = M T`, all
+    pulls that the M clients make,
+
+    * ``ucb``: :math:`L_k = \log T`;
+    * ``ucb2``: :math:`L_k = 1 + \log^+(n / N_k)`;
+    * ``moss``: :math:`L_k = 1 + \log^+(n / (K N_k))`.
+
+    The leader, the arm with the best estimate, is committed to when its lower end is above every
+    other index: :math:`m_l - \sqrt{2 w_l L_l} > m_k + b_k` where :math:`w_l` is the part of
+    :math:`v_l` that more pulls by the same clients would remove. From then on the rule would not
+    choose another arm unless the leader's pulls deviate by more than that.
+
+    Guarantee: none of the commitment, which is as good as the index; see the page on index rules.
+    With ``commit = "certified"`` the leader's interval must be above all others in a confidence
+    sequence, and the best arm is missed with probability at most δ; for clients who all play from
+    the start.
+
+    Parameters
+    ----------
+    index : {"moss", "ucb2", "ucb"}
+        Which.
+    noise : float
+        σ.
+    commit : {"index", "certified"}
+        When the rule stops asking.
+    delta : number or expression in T
+        δ, of a certified commitment.
+    first_variance : float
+        The variance proxy of an estimate after the first phase, at which a confidence sequence is
+        about the narrowest.
+
+    References
+    ----------
+    Auer, Cesa-Bianchi and Fischer (2002), "Finite-time analysis of the multiarmed bandit problem",
+    for UCB2. Audibert and Bubeck (2009), "Minimax policies for adversarial and stochastic bandits",
+    for MOSS. Robbins (1970), "Statistical methods related to the law of the iterated logarithm",
+    for the confidence sequence.
+
+    Examples
+    --------
+    >>> from fedbandits.rules.radii.known import example_statistics
+    >>> known = example_statistics()
+    >>> for index in ("moss", "ucb2", "ucb"):
+    ...     width = IndexRadius(index=index, noise=0.5).half_widths(known)
+    ...     print(index, float(width.max().round(4)))
+    moss 0.0087
+    ucb2 0.0119
+    ucb 0.0197
+    """
+
+    rule: ClassVar[str] = "index"
+    needs_clients: ClassVar[bool] = False
+
+    index: Index = "moss"
+    noise: float
+    commit: Commit = "index"
+    delta: LevelLike = "1/T"
+    first_variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_word(self.index, Index, "index")
+        check_word(self.commit, Commit, "commit")
+        as_level(self.delta)
+
+    def check_horizon(self, horizon: int | None) -> None:
+        """Refuse a game without a horizon, or one for which δ is no level."""
+        need_horizon(self.rule, horizon)
+        as_level(self.delta).value(horizon)
+
+    def logs(self, known: PhaseStatistics) -> FloatArray:
+        r"""Return :math:`L_k`, shape (..., arms)."""
+        horizon = known.log_horizon()
+        if self.index == "ucb":
+            return np.full(np.shape(known.variance), horizon)
+        # An estimate is worth a pull at least.
+        worth = np.maximum(self.noise**2 / np.maximum(known.variance, math.ulp(0.0)), 1.0)
+        log = horizon + np.log(known.clients)[..., np.newaxis] - np.log(worth)
+        if self.index == "moss":
+            log = log - math.log(known.n_arms)
+        return np.asarray(1.0 + np.maximum(log, 0.0))
+
+    def half_widths(self, known: PhaseStatistics) -> FloatArray:
+        """Return how far an index is above its estimate; see `Radius`."""
+        return known.widened(unbiased_width(known.variance, self.logs(known), known))
+
+    def stays(self, known: PhaseStatistics) -> BoolArray:
+        """Return the leader alone where it is committed to, else all arms."""
+        leader = best_active(known.estimates, known.active)
+        first = np.arange(known.active.shape[-1]) == np.asarray(leader)[..., np.newaxis]
+        if self.commit == "certified":
+            up = down = self._sequence(known)
+        else:
+            up = self.half_widths(known)
+            down = known.widened(unbiased_width(known.pull_variance, self.logs(known), known))
+        low = np.where(first, known.estimates - down, -np.inf).max(axis=-1, keepdims=True)
+        rivals = known.active & ~first
+        sure = np.where(rivals, known.estimates + up < low, True).all(axis=-1, keepdims=True)
+        return np.asarray(np.where(sure, first, known.active))
+
+    def margins(self, known: PhaseStatistics) -> FloatArray:
+        """Return how far each arm may be below another; see `Radius`."""
+        widths = np.broadcast_to(self.half_widths(known), known.estimates.shape)
+        return np.asarray(widths + known.of_active(widths))
+
+    def _sequence(self, known: PhaseStatistics) -> FloatArray:
+        r"""Return half-widths that hold together for all arms and at all times.
+
+        :math:`\sqrt{w (1 + w/w_1) \log((1 + w_1/w) K^2 / \delta^2)}`: Robbins's normal mixture,
+        with δ/K for each arm.
+        """
+        ratio = known.pull_variance / self.first_variance
+        log = np.log1p(1.0 / np.maximum(ratio, math.ulp(0.0)))
+        log = log + 2.0 * math.log(known.n_arms / as_level(self.delta).value(known.horizon))
+        return np.asarray(np.sqrt(known.pull_variance * (1.0 + ratio) * log))

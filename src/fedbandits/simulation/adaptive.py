@@ -1,0 +1,189 @@
+"""The driver of index rules: many replications in step, each with its own pulls and clients.
+
+What is played depends on what was observed, so that replications differ in which arms they pull, in
+how often, and in when clients join. They are still all in the same phase; where the estimates come
+from is the business of a fidelity, behind `AdaptiveEvidence`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from fedbandits.privacy.mechanisms import UNPROTECTED_BITS
+from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.distortion import UNDISTORTED, Distortion
+from fedbandits.rules.index_rules import IndexRule
+from fedbandits.rules.standing import Standing
+from fedbandits.simulation.batch import Batch, in_parts
+from fedbandits.simulation.game import Game, Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """What all phases so far gave; rows are replications.
+
+    Parameters
+    ----------
+    estimates : array, shape (rows, arms)
+        Global estimates.
+    counts : array, shape (rows, arms, groups)
+        Pulls so far of each arm by each client of a group.
+    sizes : array, broadcast against ``counts``
+        Clients in each group.
+    shares : array, shape (rows, 1, clients), optional
+        The weight of every client, where they have weights of their own.
+    distortion : Distortion, shape (rows, arms, groups)
+        What protecting clients' means leaves in them.
+    bits : int
+        Of every mean that was sent.
+    """
+
+    estimates: FloatArray
+    counts: FloatArray
+    sizes: FloatArray
+    shares: FloatArray | None = None
+    distortion: Distortion = UNDISTORTED
+    bits: int = UNPROTECTED_BITS
+
+
+class AdaptiveEvidence(Protocol):
+    """The statistics that the clients of many replications have gathered, each its own way."""
+
+    def admit(self, phase: int, newcomers: IntArray) -> None:
+        """Let new clients in, shape (rows,); none in some of the replications."""
+        ...
+
+    def play(self, phase: int, pulls: IntArray) -> Gathered:
+        """Let every client pull each arm so often, shape (rows, arms)."""
+        ...
+
+    def keep(self, going: BoolArray) -> None:
+        """Forget the replications that are over."""
+        ...
+
+
+AdaptiveFactory: TypeAlias = Callable[[Game, IntArray], AdaptiveEvidence]
+"""Makes the evidence of a game for some replications."""
+
+
+def play_adaptive(game: Game, replications: IntArray, evidence_of: AdaptiveFactory) -> Outcome:
+    """Play replications of a game with an index rule, in as many batches as memory asks for.
+
+    Parameters
+    ----------
+    game : Game
+        With an `IndexRule`.
+    replications : array of int
+        Their numbers, ascending.
+    evidence_of : callable
+        The fidelity.
+    """
+    rule = game.rule
+    if not isinstance(rule, IndexRule):
+        raise TypeError("its pulls do not depend on what is observed")
+    return in_parts(
+        lambda part: _play_in_step(game, rule, part, evidence_of(game, part)), replications
+    )
+
+
+def _play_in_step(
+    game: Game, rule: IndexRule, replications: IntArray, evidence: AdaptiveEvidence
+) -> Outcome:
+    batch = Batch(game, rule, replications.size)
+    gathered: Gathered | None = None
+    phase = 0
+    while batch.rows.size:
+        phase += 1
+        newcomers, planned = _next_phase(rule, phase, batch, gathered)
+        fits = planned.sum(axis=-1) <= batch.slots_left()
+        if not fits.all():
+            batch.play_out(~fits, planned)
+            evidence.keep(fits)
+            newcomers, planned = newcomers[fits], planned[fits]
+            if not batch.rows.size:
+                break
+        if newcomers.any():
+            evidence.admit(phase, newcomers)
+        gathered = evidence.play(phase, planned)
+        _settle(rule, phase, batch, planned, gathered)
+        over = batch.end(phase, gathered.estimates)
+        if over.any():
+            evidence.keep(~over)
+            gathered = _kept(gathered, ~over)
+    return batch.outcome()
+
+
+def _next_phase(
+    rule: IndexRule, phase: int, batch: Batch, gathered: Gathered | None
+) -> tuple[IntArray, IntArray]:
+    """Return who joins and what is played, and count the clients in."""
+    rows = batch.rows
+    active = batch.active[rows]
+    if gathered is None:
+        clients, cut = rule.admit(phase, 0, False)
+        newcomers = np.full(rows.size, clients, dtype=np.int64)
+        capped = np.full(rows.size, cut)
+        planned = rule.plan(phase, active)
+    else:
+        standing = Standing(
+            active=active,
+            estimates=gathered.estimates,
+            counts=gathered.counts,
+            sizes=gathered.sizes,
+            clients=batch.clients[rows],
+            slots_left=batch.slots_left(),
+            shares=gathered.shares,
+            distortion=gathered.distortion,
+        )
+        newcomers, capped = rule.joining(batch.capped[rows], standing)
+        planned = rule.plan(phase, active, standing, newcomers)
+    batch.clients[rows] += newcomers
+    batch.capped[rows] = capped
+    return newcomers, planned
+
+
+def _settle(rule: IndexRule, phase: int, batch: Batch, pulls: IntArray, gathered: Gathered) -> None:
+    """Account for a phase and enter what it decides."""
+    rows = batch.rows
+    active = batch.active[rows]
+    verdict = rule.decide(
+        phase=phase,
+        active=active,
+        estimates=gathered.estimates,
+        counts=gathered.counts,
+        sizes=gathered.sizes,
+        shares=gathered.shares,
+        distortion=gathered.distortion,
+    )
+    if batch.trace is not None:
+        kept = np.full(batch.active.shape, np.nan)
+        kept[rows] = np.where(active, gathered.estimates, np.nan)
+        batch.trace.append(kept)
+    batch.account(rows, pulls, gathered.bits, np.ones(rows.size, dtype=np.int64))
+    best = np.asarray(rule.best(verdict.estimates, verdict.active))
+    batch.decide(rows, phase, verdict.active, best, verdict.settled)
+
+
+def _kept(gathered: Gathered, going: BoolArray) -> Gathered:
+    """Return what was gathered in the replications that go on."""
+    distortion = gathered.distortion
+    if distortion is not UNDISTORTED:
+        distortion = Distortion(
+            variance=distortion.variance[going],
+            scale=distortion.scale[going],
+            bias=distortion.bias[going],
+            doubled=distortion.doubled,
+        )
+    sizes = gathered.sizes
+    return Gathered(
+        estimates=gathered.estimates[going],
+        counts=gathered.counts[going],
+        sizes=sizes if sizes.ndim < 3 else sizes[going],
+        shares=None if gathered.shares is None else gathered.shares[going],
+        distortion=distortion,
+        bits=gathered.bits,
+    )
