@@ -10,10 +10,10 @@ its *challengers*. In every phase all clients play the same:
 * the leader, up to twice as often as any challenger in all, which costs no regret if it is the
   best, and sharpens what all challengers are compared with.
 
-A challenger whose variance comes more from too few clients than from too few pulls is not pulled
-more: it asks for clients. As many join as there are already, and in that phase it is pulled again.
-So no arm runs away: without newcomers, nobody pulls a challenger more often than its own pulls tell
-something.
+A challenger whose variance would be more for want of clients than of pulls, even if all clients who
+are in pulled it, is not pulled more: it asks for clients. As many join as there are already, and in
+that phase it is pulled again. So no arm runs away: nobody pulls a challenger beyond what its pulls
+can still tell, and clients who are in already are asked before others join.
 
 When there is no challenger the leader is played alone, until its lower end is above all indices:
 the rule would not change its mind any more, and commits.
@@ -32,7 +32,7 @@ from fedbandits.rules.eliminations import best_active
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.radii import PhaseStatistics
 from fedbandits.rules.standing import Standing
-from fedbandits.rules.statistics import pulls_in_all
+from fedbandits.rules.statistics import client_factor, pulls_in_all
 from fedbandits.rules.variance_components import VarianceComponents
 
 # A challenger that is almost beaten is still pulled by so much more: its estimate will move.
@@ -71,6 +71,8 @@ class _Choice:
     index: FloatArray
     known: PhaseStatistics
     pulls: FloatArray
+    client_floor: FloatArray
+    short_of_clients: BoolArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +133,7 @@ class IndexRule(PhasedRule):
         """
         clients = np.asarray(standing.clients, dtype=np.int64)
         choice = self._choose(standing)
-        asks = (choice.challengers & self._short_of_clients(choice.known)).any(axis=-1)
+        asks = (choice.challengers & choice.short_of_clients).any(axis=-1)
         wanted = np.where(asks & ~capped, clients, 0)
         if self.population is not None:
             wanted = np.minimum(wanted, self.population - clients)
@@ -156,11 +158,12 @@ class IndexRule(PhasedRule):
         choice = self._choose(standing)
         joined = np.asarray(newcomers, dtype=np.int64)[..., np.newaxis]
         clients = np.asarray(standing.clients, dtype=np.int64)[..., np.newaxis] + joined
-        stuck = self._short_of_clients(choice.known) & (joined == 0)
+        stuck = choice.short_of_clients & (joined == 0)
         played = choice.challengers & ~stuck
         wanted = np.where(played, self._target(choice) * choice.pulls, 0.0)
         more = np.where(played, wanted - choice.pulls, 0.0)
-        more = np.where(choice.leader, self._of_leader(choice, wanted), more)
+        of_leader = np.maximum(self._of_leader(choice, wanted), more.max(axis=-1, keepdims=True))
+        more = np.where(choice.leader, of_leader, more)
         pulls = np.ceil(np.minimum(more / clients, float(self.slots))).astype(np.int64)
         pulls = np.where(choice.unpulled, self.pulls(1), pulls)
         pulls = np.where(pulls > 0, np.maximum(pulls, self.fewest_pulls), 0)
@@ -192,6 +195,7 @@ class IndexRule(PhasedRule):
             order = np.argsort(np.where(challengers, -index, np.inf), axis=-1, kind="stable")
             place = np.argsort(order, axis=-1, kind="stable")
             challengers &= place < self.arms_per_phase - 1
+        floor = self._client_floor(standing.clients)
         return _Choice(
             leader=leader,
             challengers=challengers,
@@ -199,26 +203,32 @@ class IndexRule(PhasedRule):
             index=index,
             known=known,
             pulls=pulls_in_all(counts, standing.sizes),
+            client_floor=floor,
+            short_of_clients=np.asarray(floor > self.admit_when * known.pull_variance),
         )
 
-    def _short_of_clients(self, known: PhaseStatistics) -> BoolArray:
-        """Return whether an arm's variance is more for want of clients than of pulls."""
-        return np.asarray(known.client_variance > self.admit_when * known.pull_variance)
+    def _client_floor(self, clients: IntArray) -> FloatArray:
+        """Return the client variance that is left when all who are in have pulled an arm."""
+        among = self.population if self.target == "clients" else None
+        factor = client_factor(np.maximum(clients, 1), among, bounded=self.bounded)
+        return np.asarray((self.spread or 0.0) ** 2 * factor)[..., np.newaxis]
 
     def _target(self, choice: _Choice) -> FloatArray:
         r"""Return the factor by which the pulls of each challenger are to grow.
 
         Its index comes down to the leader's estimate when v falls to :math:`v (\Delta / b)^2`, of
-        which its client variance is left as it is.
+        which the client variance of all who are in is left as it is.
         """
         known = choice.known
         ahead = np.where(choice.leader, known.estimates, -np.inf).max(axis=-1, keepdims=True)
         width = choice.index - known.estimates
         behind = np.maximum(ahead - known.estimates, 0.0)
         share = np.divide(behind, width, out=np.zeros_like(width), where=width > 0)
-        left = known.variance * share**2 - known.client_variance
+        left = known.variance * share**2 - choice.client_floor
         most = 1.0 + self.growth
         enough = known.pull_variance < most * left
+        # Newcomers who pull an arm hardly ever would leave it as short of clients as before.
+        enough &= ~choice.short_of_clients
         factor = np.divide(known.pull_variance, left, out=np.full_like(left, most), where=enough)
         return np.asarray(np.maximum(factor, 1.0 + min(_LEAST_GROWTH, self.growth)))
 

@@ -1,0 +1,1 @@
+"""A fair contest: every algorithm with the same parameters on all of many games."""

@@ -1,0 +1,123 @@
+"""Who enters the contest: every algorithm of the package, with one set of parameters for all games.
+
+Fed1-UCB and Fed2-UCB have no defaults for their schedules; they get those of the paper, and once
+more the schedules that double, which suit more games. *References* are hypothetical: one player who
+observes the global model itself, with no clients and nothing to pay for. They are shown, and not
+ranked among those who have to ask clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fedbandits.contest.games import ContestGame
+from fedbandits.problems.exact import Exact
+from fedbandits.rules.algorithms import (
+    Algorithm,
+    AuthorsBaseline,
+    Centralized,
+    Fed1Ucb,
+    Fed2Ucb,
+    FedIndex,
+    ImprovedUcb,
+    LocalUcb,
+    Ucb1,
+)
+from fedbandits.rules.radii import CertifiedRadius, PaperRadius, Radius
+
+LONGEST_IN_SLOTS = 10**5
+"""Algorithms that decide in every slot play games up to this horizon: each slot is simulated."""
+
+LOCAL_CLIENTS = 16
+"""How many clients play by themselves where their number is not given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrant:
+    """An algorithm with its parameters.
+
+    Parameters
+    ----------
+    label : str
+        What tables call it.
+    enter : callable
+        From a game to the algorithm, or None where it does not apply.
+    reference : bool
+        Whether it is hypothetical.
+    """
+
+    label: str
+    enter: Callable[[ContestGame], Algorithm | None]
+    reference: bool = False
+
+
+def _elimination(
+    exact: Radius, approximate: Radius, *, doubling: bool = False, weighted: bool = False
+) -> Callable[[ContestGame], Algorithm]:
+    """Return Fed1-UCB where all clients are given, else Fed2-UCB."""
+
+    def enter(game: ContestGame) -> Algorithm:
+        if isinstance(game.problem, Exact):
+            pulls = "2^(p+4)" if doubling else "ceil(10*log(T))"
+            return Fed1Ucb(pulls=pulls, radius=exact)
+        by_variance = weighted and game.problem.population is None
+        return Fed2Ucb(
+            pulls="2^(p+4)" if doubling else "100",
+            admissions="2^p",
+            radius=approximate,
+            weights="inverse-variance" if by_variance else "equal",
+        )
+
+    return enter
+
+
+def _in_slots(algorithm: Callable[[ContestGame], Algorithm]) -> Callable[..., Algorithm | None]:
+    return lambda game: algorithm(game) if game.horizon <= LONGEST_IN_SLOTS else None
+
+
+def entrants() -> list[Entrant]:
+    """Return all of them, index rules first.
+
+    Examples
+    --------
+    >>> [entrant.label for entrant in entrants()][:2]
+    ['fed-index, moss', 'fed-index, ucb2']
+    """
+    certified = CertifiedRadius()
+    return [
+        Entrant(label="fed-index, moss", enter=lambda _: FedIndex(index="moss")),
+        Entrant(label="fed-index, ucb2", enter=lambda _: FedIndex(index="ucb2")),
+        Entrant(label="fed-index, ucb", enter=lambda _: FedIndex(index="ucb")),
+        Entrant(label="elimination, paper", enter=_elimination(PaperRadius(), PaperRadius())),
+        Entrant(
+            label="elimination, authors' constants",
+            enter=_elimination(PaperRadius(arm=4.0), PaperRadius(arm=1.0, client=1.0)),
+        ),
+        Entrant(
+            label="elimination, certified", enter=_elimination(certified, certified, weighted=True)
+        ),
+        Entrant(
+            label="elimination, certified, doubling",
+            enter=_elimination(certified, certified, doubling=True, weighted=True),
+        ),
+        Entrant(
+            label="centralized",
+            enter=lambda game: Centralized() if isinstance(game.problem, Exact) else None,
+        ),
+        Entrant(
+            label="local-ucb",
+            enter=_in_slots(
+                lambda game: LocalUcb(
+                    clients=None if isinstance(game.problem, Exact) else LOCAL_CLIENTS
+                )
+            ),
+        ),
+        Entrant(label="improved-ucb", enter=lambda _: ImprovedUcb(), reference=True),
+        Entrant(
+            label="authors-baseline",
+            enter=lambda _: AuthorsBaseline(pulls="ceil(10*log(T))"),
+            reference=True,
+        ),
+        Entrant(label="ucb1", enter=_in_slots(lambda _: Ucb1()), reference=True),
+    ]
