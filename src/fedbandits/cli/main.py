@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from fedbandits.cli.audit import audit
+from fedbandits.cli.contest import contest
 from fedbandits.cli.data import app as data_app
 from fedbandits.cli.federation import new, try_
 from fedbandits.cli.interrupt import RunInterruptedError, interruptible
@@ -39,6 +40,7 @@ app = typer.Typer(
 )
 
 app.command()(audit)
+app.command()(contest)
 app.command()(new)
 app.command("try")(try_)
 app.command()(plan)

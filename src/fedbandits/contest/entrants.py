@@ -29,7 +29,7 @@ from fedbandits.rules.radii import CertifiedRadius, PaperRadius, Radius
 LONGEST_IN_SLOTS = 10**5
 """Algorithms that decide in every slot play games up to this horizon: each slot is simulated."""
 
-LOCAL_CLIENTS = 16
+LOCAL_CLIENTS = 4
 """How many clients play by themselves where their number is not given."""
 
 
