@@ -22,15 +22,16 @@ from fedbandits.errors import InputError, check_not_negative, check_word, neares
 from fedbandits.federation.coordinator import Patience
 from fedbandits.privacy.policy import FEWEST_PULLS, Privacy
 from fedbandits.protocol import Quorum
-from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
+from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb, FedIndex
+from fedbandits.rules.index_rules import IndexRule
 from fedbandits.rules.phased import Beliefs, Goal, PhasedRule
 from fedbandits.rules.radii.bounded import check_range
 
 FILE = "fedbandits.toml"
 """What the file is called."""
 
-_ALGORITHMS: dict[str, type[Fed2Ucb] | type[Fed1Ucb]] = {
-    algorithm.name: algorithm for algorithm in (Fed2Ucb, Fed1Ucb)
+_ALGORITHMS: dict[str, type[Fed2Ucb] | type[Fed1Ucb] | type[FedIndex]] = {
+    algorithm.name: algorithm for algorithm in (Fed2Ucb, Fed1Ucb, FedIndex)
 }
 
 
@@ -77,7 +78,7 @@ class Trial:
 
     title: str
     arms: tuple[str, ...]
-    algorithm: Fed2Ucb | Fed1Ucb
+    algorithm: Fed2Ucb | Fed1Ucb | FedIndex
     noise: float | None = None
     spread: float | None = None
     limits: tuple[float, float] | None = None
@@ -116,7 +117,8 @@ class Trial:
             If what it needs is not said.
         """
         half = None if self.limits is None else (self.limits[1] - self.limits[0]) / 2
-        needed = not getattr(self.algorithm.radius, "needs_clients", False)
+        radius = None if isinstance(self.algorithm, FedIndex) else self.algorithm.radius
+        needed = not getattr(radius, "needs_clients", False)
         noise = self.noise if self.noise is not None or not needed else half
         spread, bounded = self.spread, False
         if spread is None and needed:
@@ -143,6 +145,8 @@ class Trial:
                 bounded=bounded,
             )
         )
+        if isinstance(rule, IndexRule):
+            rule = rule.with_fewest_pulls(self.min_pulls)
         return replace(rule, max_phases=self.max_phases)
 
 

@@ -202,16 +202,16 @@ def look_ahead(
         admissions=admissions,
         algorithm=algorithm.name,
         weights="equal" if admissions is None else question.weights,
-        regret=_over(outcome.total[over]),
-        exploration=_over(outcome.exploration[over]),
-        communication=_over(outcome.communication[over]),
-        clients=_over(outcome.clients[over]),
-        phases=_over(outcome.phases[over]),
+        regret=expected(outcome.total[over]),
+        exploration=expected(outcome.exploration[over]),
+        communication=expected(outcome.communication[over]),
+        clients=expected(outcome.clients[over]),
+        phases=expected(outcome.phases[over]),
         slots=Expected.over(outcome.decision_slot[decided]),
-        pulls_of_arm=_over(np.cumsum(each)[outcome.phases[over]]),
-        pulls_in_all=_over(in_all[over]),
-        reports=_over(np.cumsum(members)[outcome.phases[over]]),
-        uplink_bits=_over((outcome.uplink_bits / np.maximum(outcome.clients, 1))[over]),
+        pulls_of_arm=expected(np.cumsum(each)[outcome.phases[over]]),
+        pulls_in_all=expected(in_all[over]),
+        reports=expected(np.cumsum(members)[outcome.phases[over]]),
+        uplink_bits=expected((outcome.uplink_bits / np.maximum(outcome.clients, 1))[over]),
         wrong_rate=float(lost.mean()),
         undecided_rate=float((~decided & ~lost).mean()),
         spent_rate=float(outcome.spent.mean()),
@@ -237,7 +237,8 @@ def _phases(variant: Variant, horizon: int | None, last: int) -> tuple[FloatArra
     return np.array(pulls, dtype=np.float64), np.array(clients, dtype=np.float64)
 
 
-def _over(values: FloatArray | IntArray) -> Expected:
+def expected(values: FloatArray | IntArray) -> Expected:
+    """Return a quantity over replications, of which there is at least one."""
     found = Expected.over(values)
     if found is None:  # pragma: no cover - there is at least one replication
         raise ValueError("no replications")

@@ -11,6 +11,7 @@ from fedbandits.errors import InputError, check_number
 from fedbandits.experiments.output import open_output
 from fedbandits.planning.candidates import scheduled
 from fedbandits.planning.detection import POWER, Feasibility, feasibility, gap_table
+from fedbandits.planning.index_outlook import IndexOutlook, look_at_index_rule
 from fedbandits.planning.outlook import Outlook, look_ahead
 from fedbandits.planning.pilot import Pilot, read_pilot
 from fedbandits.planning.question import Question, as_means, least_favourable, with_means
@@ -42,6 +43,8 @@ class Plan:
         The best with all clients at once or with gradual admission, whichever is not suggested.
     yours : Outlook, optional
         The schedule that was given, if one was.
+    index : IndexOutlook, optional
+        What an index rule would come to, where there is a horizon.
     pilot : Pilot, optional
         What noise and spread were estimated from.
     unprotected : Plan, optional
@@ -56,6 +59,7 @@ class Plan:
     suggested: Outlook | None
     others: tuple[Outlook, ...] = ()
     yours: Outlook | None = None
+    index: IndexOutlook | None = None
     pilot: Pilot | None = None
     unprotected: Plan | None = None
     seed: int = 0
@@ -118,6 +122,7 @@ class Plan:
             "toml": None if suggested is None else self.toml(),
             "others": [other.as_dict() for other in self.others],
             "yours": None if self.yours is None else self.yours.as_dict(),
+            "index_rule": None if self.index is None else self.index.as_dict(),
             "without_privacy": None
             if self.unprotected is None
             else {
@@ -274,6 +279,9 @@ def _made(question: Question, own: tuple[str, str] | None, games: _Games) -> Pla
         suggested=None if best is None else look(best.f, best.g),
         others=tuple(look(other.f, other.g) for other in others if other is not None),
         yours=yours,
+        index=look_at_index_rule(
+            question, replications=games.replications, seed=games.seed, workers=games.workers
+        ),
         seed=games.seed,
     )
 

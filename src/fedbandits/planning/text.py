@@ -11,6 +11,7 @@ from rich.text import Text
 
 from fedbandits.experiments.wording import share
 from fedbandits.planning.detection import POWER
+from fedbandits.planning.index_outlook import IndexOutlook
 from fedbandits.planning.outlook import LAST_PHASE, Expected, Outlook
 from fedbandits.planning.pilot import Pilot
 from fedbandits.planning.plan import Plan
@@ -230,7 +231,22 @@ def _advice(plan: Plan, outlook: Outlook) -> list[str]:
         said.append(_compared(other, outlook, f"The best with {name}"))
     if plan.yours is not None:
         said.append(_compared(plan.yours, outlook, "Yours"))
+    if plan.index is not None:
+        said.append(_index_rule(plan.index, outlook))
     return said
+
+
+def _index_rule(index: IndexOutlook, best: Outlook) -> str:
+    """Return what an index rule would come to, and what it does not promise."""
+    wrong = round(index.wrong_rate * index.replications)
+    so_many = "none" if wrong == 0 else f"{wrong:,}"
+    return (
+        f"An index rule, fed-index with its defaults, promises no error probability. It has an"
+        f" expected regret of {rounded(index.regret.mean)},"
+        f" {changed(index.regret.mean, best.regret.mean)}, with"
+        f" {counted(index.clients.mean, 'client')} in {counted(index.phases.mean, 'phase')}; of"
+        f" {index.replications:,} simulated games {so_many} committed to a wrong arm."
+    )
 
 
 def _rule(question: Question, outlook: Outlook) -> str:

@@ -15,7 +15,13 @@ from fedbandits.privacy.rounding import MOST_BITS, bits_for
 from fedbandits.rules.distortion import DistortionSums
 from fedbandits.rules.index_rules import IndexRule
 from fedbandits.rules.phased import Charge, PhasedRule, Player
-from fedbandits.rules.radii import CertifiedRadius, JointRadius, PairwiseRadius, PaperRadius
+from fedbandits.rules.radii import (
+    CertifiedRadius,
+    IndexRadius,
+    JointRadius,
+    PairwiseRadius,
+    PaperRadius,
+)
 
 # Radii whose widths are known before anything is observed.
 _KNOWN_BEFORE = (PaperRadius, JointRadius, PairwiseRadius, CertifiedRadius)
@@ -97,6 +103,11 @@ def protected(rule: PhasedRule, privacy: Privacy) -> PhasedRule:
             f" {known}, or a number of bits",
         )
     if isinstance(rule, IndexRule):
+        if isinstance(rule.radius, IndexRadius) and rule.radius.commit == "certified":
+            raise InputError(
+                "",
+                'is not in the test of commit = "certified"; use commit = "index", or leave it out',
+            )
         rule = rule.with_fewest_pulls(privacy.min_pulls)
     if privacy.noise is None or not (privacy.has_budget or privacy.releases):
         return rule

@@ -16,6 +16,7 @@ from fedbandits.rules.radii import (
     CertifiedRadius,
     ChernoffRadius,
     ImprovedUcbRadius,
+    IndexRadius,
     JointRadius,
     PairedTRadius,
     PairwiseRadius,
@@ -108,6 +109,17 @@ def promise_of(rule: PhasedRule) -> Promise:
                 words=_at_most(radius.delta, rule),
                 error=as_level(radius.delta).value(rule.horizon),
                 conditions=_conditions(rule),
+            )
+        case IndexRadius(commit="certified"):
+            return Promise(
+                words=_commits_wrongly(radius.delta, rule),
+                error=as_level(radius.delta).value(rule.horizon),
+                conditions=_conditions(rule),
+            )
+        case IndexRadius():
+            words = (
+                "none for the option that it settles on: it stops asking when its index would not"
+                " change its mind"
             )
         case PairedTRadius():
             words = f"{_at_most(radius.delta, rule)} if {NORMAL_CLIENTS}, and nothing in general"
@@ -223,6 +235,12 @@ def _of_the_paper(radius: PaperRadius, rule: PhasedRule) -> str:
     if radius.arm >= 6 and (radius.client >= 6 or rule.asks_everyone):
         return "the regret bounds of Theorems 2 and 3"
     return "none: its constants are below the 6 that carries the paper's proofs"
+
+
+def _commits_wrongly(delta: LevelLike, rule: PhasedRule) -> str:
+    """Return what a certified commitment of an index rule promises."""
+    value = as_level(delta).value(rule.horizon)
+    return f"settles on another option than the best with a probability of at most {value:g}"
 
 
 def _at_most(delta: LevelLike, rule: PhasedRule) -> str:
