@@ -45,7 +45,8 @@ schedules = st.lists(st.integers(1, 40), min_size=1, max_size=8)
 seeds = st.integers(0, 2**32 - 1)
 every_algorithm = pytest.mark.parametrize("name", sorted(ALGORITHMS))
 every_phased_algorithm = pytest.mark.parametrize(
-    "name", ["fed2-ucb", "fed1-ucb", "centralized", "improved-ucb", "authors-baseline"]
+    "name",
+    ["fed2-ucb", "fed1-ucb", "fed-index", "centralized", "improved-ucb", "authors-baseline"],
 )
 
 
@@ -809,6 +810,7 @@ def test_who_plays_and_who_pays_for_communication() -> None:
     assert charges == {
         "fed2-ucb": Charge.PHASE,
         "fed1-ucb": Charge.PHASE,
+        "fed-index": Charge.PHASE,
         "centralized": Charge.PHASE,
         "improved-ucb": Charge.NOTHING,
         "authors-baseline": Charge.NOTHING,
