@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -26,14 +28,14 @@ def profile_figure(table: Table) -> Figure:
         figure = Figure(figsize=(8.4, 4.6), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots()
-        ranked = iter(PALETTE)
+        ranked, dashes = iter(PALETTE), cycle(("--", "-.", ":"))
         for place in standings(table):
             axes.step(
                 factors,
                 100.0 * profile(table, place.entrant, factors),
                 where="post",
                 color=FAINT if place.reference else next(ranked),
-                linestyle=(0, (4, 2 + place.games % 5)) if place.reference else "-",
+                linestyle=next(dashes) if place.reference else "-",
                 linewidth=1.2 if place.reference else 1.8,
                 label=f"{place.entrant} (reference)" if place.reference else place.entrant,
             )

@@ -478,7 +478,7 @@ class Server:
         if self.privacy is None:
             return self.release
         # Noise that protects the mean of the fewest pulls protects the others, too.
-        arm = int(np.where(pulls > 0, pulls, self.rule.slots + 1).argmin())
+        arm = int(np.where(pulls > 0, pulls, np.iinfo(np.int64).max).argmin())
         phase, n = self.phase + 1, int(pulls[arm])
         before = np.pad(self._counts[arm], (0, newcomers))
         sums = self._distorted.admitted(newcomers).kept(np.array([arm]))

@@ -71,6 +71,7 @@ class _Choice:
     index: FloatArray
     known: PhaseStatistics
     pulls: FloatArray
+    pull_variance: FloatArray
     client_floor: FloatArray
     short_of_clients: BoolArray
 
@@ -196,6 +197,8 @@ class IndexRule(PhasedRule):
             place = np.argsort(order, axis=-1, kind="stable")
             challengers &= place < self.arms_per_phase - 1
         floor = self._client_floor(standing.clients)
+        # More pulls dilute what protects the means, too.
+        of_pulls = np.asarray(known.pull_variance + known.distortion.variance)
         return _Choice(
             leader=leader,
             challengers=challengers,
@@ -203,8 +206,9 @@ class IndexRule(PhasedRule):
             index=index,
             known=known,
             pulls=pulls_in_all(counts, standing.sizes),
+            pull_variance=of_pulls,
             client_floor=floor,
-            short_of_clients=np.asarray(floor > self.admit_when * known.pull_variance),
+            short_of_clients=np.asarray(floor > self.admit_when * of_pulls),
         )
 
     def _client_floor(self, clients: IntArray) -> FloatArray:
@@ -224,12 +228,13 @@ class IndexRule(PhasedRule):
         width = choice.index - known.estimates
         behind = np.maximum(ahead - known.estimates, 0.0)
         share = np.divide(behind, width, out=np.zeros_like(width), where=width > 0)
-        left = known.variance * share**2 - choice.client_floor
+        of_pulls = choice.pull_variance
+        left = (of_pulls + known.client_variance) * share**2 - choice.client_floor
         most = 1.0 + self.growth
-        enough = known.pull_variance < most * left
+        enough = of_pulls < most * left
         # Newcomers who pull an arm hardly ever would leave it as short of clients as before.
         enough &= ~choice.short_of_clients
-        factor = np.divide(known.pull_variance, left, out=np.full_like(left, most), where=enough)
+        factor = np.divide(of_pulls, left, out=np.full_like(left, most), where=enough)
         return np.asarray(np.maximum(factor, 1.0 + min(_LEAST_GROWTH, self.growth)))
 
     def _of_leader(self, choice: _Choice, wanted: FloatArray) -> FloatArray:

@@ -14,9 +14,10 @@ import numpy as np
 
 from fedbandits.errors import check_word
 from fedbandits.rules.arrays import BoolArray, FloatArray
+from fedbandits.rules.distortion import sub_gamma_width
 from fedbandits.rules.eliminations import best_active
 from fedbandits.rules.levels import LevelLike, as_level
-from fedbandits.rules.radii.known import PhaseStatistics, need_horizon, unbiased_width
+from fedbandits.rules.radii.known import PhaseStatistics, need_horizon
 
 Index: TypeAlias = Literal["moss", "ucb2", "ucb"]
 """How much an arm is given beyond its estimate, from the least to the most."""
@@ -112,7 +113,18 @@ class IndexRadius:
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return how far an index is above its estimate; see `Radius`."""
-        return known.widened(unbiased_width(known.variance, self.logs(known), known))
+        return self._widths(known.variance, known)
+
+    def _widths(self, variance: FloatArray, known: PhaseStatistics) -> FloatArray:
+        """Return widths for a variance proxy, with what protects the means of the arm itself.
+
+        Arms are pulled as differently as their indices are, so that the worst protected one says
+        nothing of the others.
+        """
+        distortion = known.distortion
+        widths = sub_gamma_width(variance + distortion.variance, distortion.scale, self.logs(known))
+        bias = distortion.bias
+        return np.asarray(widths + (np.maximum(widths, bias) if distortion.doubled else bias))
 
     def stays(self, known: PhaseStatistics) -> BoolArray:
         """Return the leader alone where it is committed to, else all arms."""
@@ -122,7 +134,7 @@ class IndexRadius:
             up = down = self._sequence(known)
         else:
             up = self.half_widths(known)
-            down = known.widened(unbiased_width(known.pull_variance, self.logs(known), known))
+            down = self._widths(known.pull_variance, known)
         low = np.where(first, known.estimates - down, -np.inf).max(axis=-1, keepdims=True)
         rivals = known.active & ~first
         sure = np.where(rivals, known.estimates + up < low, True).all(axis=-1, keepdims=True)
