@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -549,6 +550,29 @@ def test_regret_and_tails_on_the_paper_s_games(problem: Problem, most: float, wo
     assert np.quantile(total, 0.99) < 3 * np.median(total)
     assert total.max() < worst
     assert outcome.clients.max() <= 1024
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ("figure 3, 5 clients", exact_game(5)),
+        ("figure 3, 10 clients", exact_game(10)),
+        ("figure 4", APPROXIMATE),
+    ],
+)
+def test_the_readme_and_the_page_say_what_is_measured(row: str, problem: Problem) -> None:
+    text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    (line,) = [line for line in text.splitlines() if line.startswith(f"| {row} |")]
+    cells = [cell.strip().replace(",", "") for cell in line.split("|")[2:-1]]
+    said, stderr = (float(part) for part in cells[1].split("±"))
+    total = fb.simulate(
+        problem, fb.FedIndex(), horizon=10**6, replications=2000, seed=9, workers=1, grid_points=1
+    ).outcome.total
+    error = math.hypot(stderr, total.std() / math.sqrt(2000))
+    assert abs(total.mean() - said) < 4 * error
+    assert abs(np.median(total) / float(cells[2]) - 1) < 0.05
+    page = (Path(__file__).parent.parent / "docs" / "index-rules.md").read_text(encoding="utf-8")
+    assert f"{int(said):,} ± {int(stderr)}" in page
 
 
 def test_near_ties_among_a_hundred_arms_do_not_run_away() -> None:
