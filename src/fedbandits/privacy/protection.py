@@ -17,7 +17,6 @@ from fedbandits.rules.index_rules import IndexRule
 from fedbandits.rules.phased import Charge, PhasedRule, Player
 from fedbandits.rules.radii import (
     CertifiedRadius,
-    IndexRadius,
     JointRadius,
     PairwiseRadius,
     PaperRadius,
@@ -103,7 +102,7 @@ def protected(rule: PhasedRule, privacy: Privacy) -> PhasedRule:
             f" {known}, or a number of bits",
         )
     if isinstance(rule, IndexRule):
-        if isinstance(rule.radius, IndexRadius) and rule.radius.commit == "certified":
+        if rule.radius.commit == "certified":
             raise InputError(
                 "",
                 'is not in the test of commit = "certified"; use commit = "index", or leave it out',

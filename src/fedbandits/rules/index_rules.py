@@ -30,7 +30,7 @@ from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import UNDISTORTED, Distortion
 from fedbandits.rules.eliminations import best_active
 from fedbandits.rules.phased import PhasedRule
-from fedbandits.rules.radii import PhaseStatistics
+from fedbandits.rules.radii import IndexRadius, PhaseStatistics
 from fedbandits.rules.standing import Standing
 from fedbandits.rules.statistics import client_factor, pulls_in_all
 from fedbandits.rules.variance_components import VarianceComponents
@@ -94,6 +94,7 @@ class IndexRule(PhasedRule):
         How many arms a phase plays at most; the leader and all challengers by default.
     """
 
+    radius: IndexRadius
     growth: float = 1.0
     admit_when: float = 1.0
     arms_per_phase: int | None = None

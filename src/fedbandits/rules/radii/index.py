@@ -112,7 +112,7 @@ class IndexRadius:
         return np.asarray(1.0 + np.maximum(log, 0.0))
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
-        """Return how far an index is above its estimate; see `Radius`."""
+        """Return how far an index is above its estimate; see `fedbandits.rules.radii.Radius`."""
         return self._widths(known.variance, known)
 
     def _widths(self, variance: FloatArray, known: PhaseStatistics) -> FloatArray:
@@ -141,7 +141,7 @@ class IndexRadius:
         return np.asarray(np.where(sure, first, known.active))
 
     def margins(self, known: PhaseStatistics) -> FloatArray:
-        """Return how far each arm may be below another; see `Radius`."""
+        """Return how far each arm may be below another; see `fedbandits.rules.radii.Radius`."""
         widths = np.broadcast_to(self.half_widths(known), known.estimates.shape)
         return np.asarray(widths + known.of_active(widths))
 
