@@ -16,11 +16,13 @@ from typer.testing import CliRunner
 import fedbandits as fb
 from fedbandits.cli.main import app
 from fedbandits.federation.host import ClientHost, ClientInfo
+from fedbandits.federation.last_word import best_arm
 from fedbandits.federation.local import server_of, try_trial
 from fedbandits.federation.project import new_project
+from fedbandits.federation.state_files import audit_file, last_word_file
 from fedbandits.federation.trial import load_trial, read_trial
 from fedbandits.loopback import play
-from fedbandits.protocol import Client, PhaseOpened, Server, Update, read_audit
+from fedbandits.protocol import Client, PhaseOpened, Server, Update, conclusion_of, read_audit
 from fedbandits.protocol.turns import MOST_TURNS, permuted_blocks, turns
 
 TABLES: dict[str, Any] = {
@@ -194,7 +196,13 @@ def test_the_winner_can_be_asked_for_afterwards(tmp_path: Path) -> None:
         assert isinstance(update, Update)
         assert server.receive(update) is None
         decision = server.close()
-    host.conclude(decision)
+    host.conclude(conclusion_of(server))
     assert host.best_arm() == "blue"
-    (file,) = tmp_path.iterdir()
-    assert len(read_audit(file)) == decision.phase
+    assert len(read_audit(audit_file(tmp_path, "a b"))) == decision.phase
+    # Also after a restart, and without a server or a client machine at all.
+    assert ClientHost(ClientInfo(name="a b"), coins(5), trial, folder=tmp_path).best_arm() == "blue"
+    assert best_arm(tmp_path, "a b") == "blue"
+    assert best_arm(tmp_path, "a") is None
+    last_word_file(tmp_path, "a b").write_text("{}", encoding="utf-8")
+    with pytest.raises(fb.InputError, match="not the last word of a run"):
+        best_arm(tmp_path, "a b")

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from fedbandits.errors import InputError, check_number
+from fedbandits.errors import InputError, ProtocolError, check_number
 from fedbandits.protocol import (
     Assignment,
+    Conclusion,
     Decision,
     PhaseAbandoned,
     PhaseClosed,
@@ -26,6 +27,7 @@ from fedbandits.protocol import (
     Server,
     ServerState,
     Update,
+    conclusion_of,
 )
 
 Answer: TypeAlias = Update | Refusal
@@ -39,13 +41,37 @@ class Transport(Protocol):
         """Return the clients that can be reached now."""
         ...
 
-    def send(self, message: Assignment | Decision, clients: Sequence[str]) -> None:
+    def send(self, message: Assignment | Conclusion, clients: Sequence[str]) -> None:
         """Send a message to clients; whether it arrives is another matter."""
         ...
 
     def receive(self, timeout: float) -> Sequence[Answer]:
         """Return what has come in, after so many seconds at the latest."""
         ...
+
+    def flush(self, timeout: float) -> None:
+        """Wait until the last word has arrived where it can, so many seconds at most."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withdrawal:
+    """Somebody wants an arm out.
+
+    Parameters
+    ----------
+    arm : int
+        Which.
+    reason : str
+        Why, in words.
+    """
+
+    arm: int
+    reason: str
+
+
+Requests: TypeAlias = Callable[[], Sequence[Withdrawal]]
+"""What people want done to a run; asked again and again, and a thing done twice is done once."""
 
 
 Clock: TypeAlias = Callable[[], float]
@@ -70,6 +96,9 @@ class Patience:
         After so many abandoned phases in a row the run stops.
     clients : int
         So many clients must be connected before the first phase.
+    pulls : float
+        Seconds that a client's own code may take for a phase. Then the client gives up, and says
+        so, instead of hanging.
     """
 
     deadline: float = 3600.0
@@ -77,9 +106,10 @@ class Patience:
     resend: float = 60.0
     abandoned: int = 3
     clients: int = 1
+    pulls: float = 3600.0
 
     def __post_init__(self) -> None:
-        for name in ("deadline", "grace", "resend"):
+        for name in ("deadline", "grace", "resend", "pulls"):
             value = getattr(self, name)
             check_number(value, name)
             if not 0.0 <= value < math.inf or (value == 0.0 and name != "grace"):
@@ -129,6 +159,9 @@ Watch: TypeAlias = Callable[[Progress], None]
 
 _TICK = 1e-6
 
+# What people ask for is looked at this often.
+_LONGEST_WAIT = 5.0
+
 
 def _abandoned_in_a_row(server: Server) -> int:
     """Return how many phases a server has abandoned since its last decision, if any."""
@@ -158,6 +191,8 @@ class Coordinator:
         How long to wait.
     watch : callable, optional
         Told what happens.
+    requests : callable, optional
+        What people want withdrawn.
     """
 
     def __init__(
@@ -169,6 +204,7 @@ class Coordinator:
         seed: int = 0,
         patience: Patience | None = None,
         watch: Watch = lambda _: None,
+        requests: Requests = tuple,
     ) -> None:
         self.server = server
         self.transport = transport
@@ -176,6 +212,7 @@ class Coordinator:
         self.seed = seed
         self.patience = Patience() if patience is None else patience
         self.watch = watch
+        self.requests = requests
         self.connected = 0
         self._opened: float | None = None
         self._sent = -math.inf
@@ -189,6 +226,8 @@ class Coordinator:
 
     def step(self) -> bool:
         """Do the next thing: open a phase, wait for answers, or decide; return whether to go on."""
+        if not self.server.finished:
+            self._withdraw()
         match self.server.state:
             case ServerState.READY:
                 self._open()
@@ -198,6 +237,18 @@ class Coordinator:
                 self._conclude()
                 return False
         return True
+
+    def _withdraw(self) -> None:
+        """Take out the arms that people want out."""
+        server = self.server
+        for wanted in self.requests():
+            arm = server.arms[wanted.arm]
+            try:
+                server.withdraw(wanted.arm, wanted.reason)
+            except ProtocolError as error:
+                self._tell(f"{arm} cannot be withdrawn: {error}")
+            else:
+                self._tell(f"{arm} is withdrawn: {wanted.reason}")
 
     def _open(self) -> None:
         server = self.server
@@ -215,7 +266,7 @@ class Coordinator:
         there = len(inside.intersection(connected)) + len(outside)
         if there < fewest:
             self._tell(f"waiting for clients: {there} of {fewest} are connected")
-            for answer in self.transport.receive(self.patience.resend):
+            for answer in self.transport.receive(min(self.patience.resend, _LONGEST_WAIT)):
                 self._take(answer)
             return
         server.open(self._chosen(outside, server.wanted()))
@@ -257,7 +308,7 @@ class Coordinator:
         in_time, in_grace = self._time_left(self._opened)
         if server.missing and in_grace > 0:
             wait = min(in_time or in_grace, self._sent + patience.resend - now)
-            for answer in self.transport.receive(max(wait, 0.0)):
+            for answer in self.transport.receive(min(max(wait, 0.0), _LONGEST_WAIT)):
                 self._take(answer)
             if server.state is not ServerState.COLLECTING:
                 return
@@ -307,11 +358,9 @@ class Coordinator:
         self._tell(f"phase {server.phase} is abandoned: too few clients have reported")
 
     def _conclude(self) -> None:
-        decision = self.server.decision
-        if decision is not None and not decision.final:  # the phase that followed did not fit
-            decision = replace(decision, reason=Reason.HORIZON)
-        if decision is not None:
-            self.transport.send(decision, self.server.clients)
+        if self.server.decision is not None:
+            self.transport.send(conclusion_of(self.server), self.server.clients)
+            self.transport.flush(self.patience.resend)
         self._tell("it is over")
 
     def _tell(self, news: str) -> None:

@@ -10,16 +10,19 @@ from typing import TypeAlias
 import numpy as np
 
 from fedbandits.errors import InputError
+from fedbandits.federation.last_word import keep_last_word, read_last_word
+from fedbandits.federation.state_files import audit_file, last_word_file
 from fedbandits.federation.trial import Trial
 from fedbandits.privacy.sampling import Noise, discrete_noise
 from fedbandits.protocol import (
     Assignment,
     AuditFile,
     Client,
-    Decision,
+    Conclusion,
     Refusal,
     RefusalError,
     Update,
+    arms_hash,
 )
 from fedbandits.protocol.turns import in_order, permuted_blocks
 from fedbandits.rules.arrays import FloatArray
@@ -57,8 +60,8 @@ class ClientHost:
     trial : Trial
         What is compared; the client keeps to it whatever the server asks.
     folder : path, optional
-        Where the client keeps what it has sent: an audit file that outlasts the process. Without
-        one it forgets with it.
+        Where the client keeps what it has sent and what it was told in the end, which outlasts the
+        process. Without one it forgets with it.
     noise : Noise
         Where noise comes from; OpenDP's discrete samplers by default.
     rng : numpy.random.Generator, optional
@@ -77,11 +80,12 @@ class ClientHost:
     ) -> None:
         self.info = info
         self.trial = trial
+        self._folder = folder
         self._client = Client(
             info.name,
             lambda arm, n: _asked(pull, trial.arms[arm], n, info),
             privacy=trial.privacy,
-            outbox=None if folder is None else AuditFile(folder / f"{_file_name(info.name)}.jsonl"),
+            outbox=None if folder is None else AuditFile(audit_file(folder, info.name)),
             noise=noise,
             rng=rng,
             turns=permuted_blocks(trial.seed, info.name) if trial.interleave else in_order,
@@ -90,24 +94,30 @@ class ClientHost:
 
     def answer(self, assignment: Assignment) -> Update | Refusal:
         """Play a phase, or refuse to."""
-        if len(assignment.pulls) != len(self.trial.arms):
+        if assignment.header.arms != arms_hash(self.trial.arms):
             raise InputError(
                 "arms",
-                f"{len(assignment.pulls)} are assigned, and the trial has {len(self.trial.arms)};"
-                " server and clients need the same fedbandits.toml",
+                f"the server has others than {', '.join(self.trial.arms)}; server and clients need"
+                " the same in fedbandits.toml, in the same order",
             )
         try:
             return self._client.play(assignment)
         except RefusalError as error:
             return error.refusal
 
-    def conclude(self, decision: Decision) -> None:
-        """Take the last decision."""
-        self._client.conclude(decision)
+    def conclude(self, conclusion: Conclusion) -> None:
+        """Take the last word, and keep it."""
+        if self._folder is not None:
+            path = last_word_file(self._folder, self.info.name)
+            keep_last_word(path, conclusion, self.trial.arms)
+        self._client.conclude(conclusion.decision)
 
     def best_arm(self) -> str | None:
-        """Return the option to stay on, once it is known."""
+        """Return the option to stay on, once it is known; a restart does not forget it."""
         best = self._client.best
+        if best is None and self._folder is not None:
+            kept = read_last_word(last_word_file(self._folder, self.info.name))
+            best = None if kept is None else kept[0].decision.best
         return None if best is None else self.trial.arms[best]
 
 
@@ -128,9 +138,3 @@ def told(error: Exception) -> str:
     if isinstance(error, SyntaxError):
         file, line = error.filename or file, error.lineno or line
     return f"{type(error).__name__}: {error} ({file}, line {line})"
-
-
-def _file_name(name: str) -> str:
-    """Return a name that any file system takes, and no other client has."""
-    plain = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
-    return plain if plain == name else f"{plain}-{name.encode().hex()}"

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from fedbandits.errors import InputError
+from fedbandits.federation.client_app import is_client_app
 from fedbandits.federation.coordinator import Answer, Coordinator, Watch
 from fedbandits.federation.host import ClientHost, ClientInfo, PullByName, told
 from fedbandits.federation.trial import Trial
 from fedbandits.privacy.sampling import seeded_noise
-from fedbandits.protocol import Assignment, Decision, Log, Server
+from fedbandits.protocol import Assignment, Conclusion, Log, Server
 
 CLIENT_FILE = "client.py"
 
@@ -37,10 +38,10 @@ class LocalTransport:
         """Return all of them."""
         return list(self._hosts)
 
-    def send(self, message: Assignment | Decision, clients: Sequence[str]) -> None:
+    def send(self, message: Assignment | Conclusion, clients: Sequence[str]) -> None:
         """Let clients answer at once."""
         for name in clients:
-            if isinstance(message, Decision):
+            if isinstance(message, Conclusion):
                 self._hosts[name].conclude(message)
             else:
                 self._answers.append(self._hosts[name].answer(message))
@@ -50,13 +51,16 @@ class LocalTransport:
         answers, self._answers = self._answers, []
         return answers
 
+    def flush(self, timeout: float) -> None:
+        """Return: everything has arrived."""
 
-def server_of(trial: Trial, log: Log | None = None) -> Server:
-    """Return the server of a trial, new or from its log."""
+
+def server_of(trial: Trial, log: Log | None = None, run: str | None = None) -> Server:
+    """Return the server of a trial, new or from its log; by its title if the run has no name."""
     return Server(
         trial.rule(),
         arms=trial.arms,
-        run=trial.title,
+        run=trial.title if run is None else run,
         log=log,
         privacy=trial.privacy,
         quorum=trial.quorum,
@@ -150,8 +154,13 @@ def load_pull(folder: Path) -> PullByName:
         spec.loader.exec_module(module)
     except Exception as error:
         raise InputError(str(path), f"fails when it is read: {told(error)}") from error
-    found: Any = getattr(module, "pull", None)
+    marked = [value for value in vars(module).values() if is_client_app(value)]
+    if len(marked) > 1:
+        raise InputError(str(path), f"has {len(marked)} functions with @client_app; keep one")
+    found: Any = marked[0] if marked else getattr(module, "pull", None)
     if not callable(found):
-        raise InputError(str(path), "has no function pull(arm, n, client); write one")
-    pull: PullByName = getattr(found, "pull", found)
+        raise InputError(
+            str(path), "has no function pull(arm, n, client); write one, with @client_app above it"
+        )
+    pull: PullByName = found
     return pull

@@ -1,6 +1,6 @@
 """The protocol, sans-IO: messages, the server machine, the client machine, the log."""
 
-from fedbandits.protocol.answer import Answer, answer_of
+from fedbandits.protocol.answer import Answer, answer_of, conclusion_of
 from fedbandits.protocol.client import Client, ClientState, Pull, RefusalError
 from fedbandits.protocol.log import (
     ArmWithdrawn,
@@ -19,6 +19,7 @@ from fedbandits.protocol.log import (
 )
 from fedbandits.protocol.messages import (
     Assignment,
+    Conclusion,
     Decision,
     Header,
     Reason,
@@ -39,6 +40,7 @@ __all__ = [
     "AuditFile",
     "Client",
     "ClientState",
+    "Conclusion",
     "Decision",
     "Entry",
     "Header",
@@ -68,5 +70,6 @@ __all__ = [
     "UpdateRejected",
     "answer_of",
     "arms_hash",
+    "conclusion_of",
     "read_audit",
 ]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from fedbandits.errors import ProtocolError, check_number
-from fedbandits.protocol.messages import Reason
+from fedbandits.protocol.messages import Conclusion, Reason
 from fedbandits.protocol.server import Server
 from fedbandits.rules.guarantees import for_whom, interval_assumptions, listed, promise_of
 from fedbandits.rules.levels import as_level
@@ -188,4 +188,30 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
         error=error_of(server.rule),
         assumptions=assumptions_of(server),
         withdrawn={arms[arm]: reason for arm, reason in sorted(server.withdrawn.items())},
+    )
+
+
+def conclusion_of(server: Server, *, level: float = 0.05) -> Conclusion:
+    """Return the last word of a server that is finished, for all clients.
+
+    Parameters
+    ----------
+    server : Server
+        With at least one closed phase.
+    level : float
+        Error probability of the intervals.
+    """
+    answer = answer_of(server, level=level)
+    decision = server.decision
+    if decision is None or not server.finished:
+        raise ProtocolError("there is no last word before the run is over")
+    return Conclusion(
+        header=server.header,
+        decision=replace(decision, reason=answer.reason),
+        low=tuple(low for low, _ in answer.intervals.values()),
+        high=tuple(high for _, high in answer.intervals.values()),
+        level=level,
+        error=answer.error,
+        assumptions=answer.assumptions,
+        words=answer.words(),
     )

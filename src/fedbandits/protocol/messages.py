@@ -158,6 +158,8 @@ class Refused(Enum):
     BUDGET = "its privacy budget is spent"
     FEW_PULLS = "too few pulls behind a mean"
     POLICY = "less protection than its own policy asks for"
+    PENDING = "not all of its outcomes are there yet"
+    FAILED = "its own code failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +185,38 @@ class Refusal:
     client: str
     why: Refused
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conclusion:
+    """The last word to all clients: what to stay on, and how sure that is.
+
+    Parameters
+    ----------
+    header : Header
+        Whose message this is.
+    decision : Decision
+        The last one.
+    low, high : tuple of float
+        Ends of the arms' intervals, which hold together with probability 1 − ``level`` at least.
+    level : float
+        Their error probability.
+    error : str or None
+        With which probability the rule loses the best arm, in words.
+    assumptions : tuple of str
+        What all of it rests on.
+    words : str
+        All of it in plain words.
+    """
+
+    header: Header
+    decision: Decision
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    level: float
+    error: str | None
+    assumptions: tuple[str, ...]
+    words: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
