@@ -21,6 +21,8 @@ from fedbandits.cli.federation import new, try_
 from fedbandits.cli.interrupt import RunInterruptedError, interruptible
 from fedbandits.cli.plan import plan
 from fedbandits.cli.reproduce import reproduce
+from fedbandits.cli.runs import report, status, withdraw
+from fedbandits.cli.up import resume, up
 from fedbandits.errors import FedbanditsError, InputError
 
 if TYPE_CHECKING:
@@ -41,8 +43,13 @@ app = typer.Typer(
 app.command()(audit)
 app.command()(new)
 app.command("try")(try_)
+app.command()(up)
+app.command()(resume)
 app.command()(plan)
 app.command()(reproduce)
+app.command()(status)
+app.command()(withdraw)
+app.command()(report)
 app.add_typer(data_app)
 
 File = Annotated[Path, typer.Argument(help="An experiment file (TOML).", metavar="FILE")]

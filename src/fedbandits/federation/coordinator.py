@@ -33,6 +33,9 @@ from fedbandits.protocol import (
 Answer: TypeAlias = Update | Refusal
 """What a client answers to an assignment."""
 
+Received: TypeAlias = Answer | None
+"""What comes in: an answer, or nothing that can be read, which the server writes down as such."""
+
 
 class Transport(Protocol):
     """Carries messages to clients and back: in order or not, once, twice or never."""
@@ -45,7 +48,7 @@ class Transport(Protocol):
         """Send a message to clients; whether it arrives is another matter."""
         ...
 
-    def receive(self, timeout: float) -> Sequence[Answer]:
+    def receive(self, timeout: float) -> Sequence[Received]:
         """Return what has come in, after so many seconds at the latest."""
         ...
 
@@ -161,6 +164,9 @@ _TICK = 1e-6
 
 # What people ask for is looked at this often.
 _LONGEST_WAIT = 5.0
+
+# So long, at least, the last word is given to arrive.
+_LAST_WORD = 60.0
 
 
 def _abandoned_in_a_row(server: Server) -> int:
@@ -308,10 +314,13 @@ class Coordinator:
         in_time, in_grace = self._time_left(self._opened)
         if server.missing and in_grace > 0:
             wait = min(in_time or in_grace, self._sent + patience.resend - now)
+            missing = len(server.missing)
             for answer in self.transport.receive(min(max(wait, 0.0), _LONGEST_WAIT)):
                 self._take(answer)
             if server.state is not ServerState.COLLECTING:
                 return
+            if len(server.missing) < missing:
+                self._tell(f"{self._reported()} of {len(server.clients)} clients have reported")
             in_time, in_grace = self._time_left(self._opened)
         if server.missing and in_time > 0:
             return
@@ -331,15 +340,17 @@ class Coordinator:
         first, second = (end if end > _TICK else 0.0 for end in ends)
         return first, second
 
-    def _take(self, answer: Answer) -> None:
+    def _take(self, answer: Received) -> None:
         server = self.server
         if isinstance(answer, Refusal):
             self._refused(answer)
             return
         rejection = server.receive(answer)
-        if rejection is Rejection.FORM:  # whose it is cannot be told
+        if rejection is None:
+            return
+        if answer is None or rejection is Rejection.FORM:  # whose it is cannot be told
             self._tell(f"a message does not count: {rejection.value}")
-        elif rejection is not None:
+        else:
             self._tell(f"an update of {answer.client} does not count: {rejection.value}")
 
     def _refused(self, refusal: Refusal) -> None:
@@ -360,8 +371,15 @@ class Coordinator:
     def _conclude(self) -> None:
         if self.server.decision is not None:
             self.transport.send(conclusion_of(self.server), self.server.clients)
-            self.transport.flush(self.patience.resend)
+            self.transport.flush(max(self.patience.resend, _LAST_WORD))
         self._tell("it is over")
+
+    def _reported(self) -> int:
+        """Return how many clients have reported in the open phase."""
+        server = self.server
+        if server.state is not ServerState.COLLECTING:
+            return 0
+        return len(server.clients) - len(server.missing) - len(server.quarantined)
 
     def _tell(self, news: str) -> None:
         server = self.server
@@ -370,9 +388,7 @@ class Coordinator:
             Progress(
                 phase=server.phase,
                 clients=len(server.clients),
-                reported=len(server.clients) - len(server.missing) - len(server.quarantined)
-                if server.state is ServerState.COLLECTING
-                else 0,
+                reported=self._reported(),
                 connected=self.connected,
                 left=server.left,
                 seconds=max(0.0, opened + self.patience.deadline - self.clock()),

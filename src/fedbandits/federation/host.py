@@ -11,7 +11,8 @@ import numpy as np
 
 from fedbandits.errors import InputError
 from fedbandits.federation.last_word import keep_last_word, read_last_word
-from fedbandits.federation.state_files import audit_file, last_word_file
+from fedbandits.federation.live_store import LiveStore
+from fedbandits.federation.state_files import audit_file, last_word_file, live_file
 from fedbandits.federation.trial import Trial
 from fedbandits.privacy.sampling import Noise, discrete_noise
 from fedbandits.protocol import (
@@ -21,9 +22,11 @@ from fedbandits.protocol import (
     Conclusion,
     Refusal,
     RefusalError,
+    Refused,
     Update,
     arms_hash,
 )
+from fedbandits.protocol.client import Pull
 from fedbandits.protocol.turns import in_order, permuted_blocks
 from fedbandits.rules.arrays import FloatArray
 
@@ -55,8 +58,8 @@ class ClientHost:
     ----------
     info : ClientInfo
         Who it is.
-    pull : callable
-        The user's function.
+    pull : callable, optional
+        The user's function; none where the trial has its outcomes from live traffic.
     trial : Trial
         What is compared; the client keeps to it whatever the server asks.
     folder : path, optional
@@ -66,24 +69,28 @@ class ClientHost:
         Where noise comes from; OpenDP's discrete samplers by default.
     rng : numpy.random.Generator, optional
         For stochastic rounding.
+    live : LiveStore, optional
+        Where the outcomes of live traffic are; the client's file in the folder by default.
     """
 
     def __init__(
         self,
         info: ClientInfo,
-        pull: PullByName,
+        pull: PullByName | None,
         trial: Trial,
         *,
         folder: Path | None = None,
         noise: Noise = discrete_noise,
         rng: np.random.Generator | None = None,
+        live: LiveStore | None = None,
     ) -> None:
         self.info = info
         self.trial = trial
         self._folder = folder
+        self._live = _live_store(info, trial, folder) if live is None else live
         self._client = Client(
             info.name,
-            lambda arm, n: _asked(pull, trial.arms[arm], n, info),
+            _observing(info, pull, trial, self._live),
             privacy=trial.privacy,
             outbox=None if folder is None else AuditFile(audit_file(folder, info.name)),
             noise=noise,
@@ -100,6 +107,21 @@ class ClientHost:
                 f"the server has others than {', '.join(self.trial.arms)}; server and clients need"
                 " the same in fedbandits.toml, in the same order",
             )
+        if self._live is None:
+            return self._played(assignment)
+        with self._live as store:
+            collected = store.take(assignment)
+            if collected.ready:
+                return self._played(assignment)
+        return Refusal(
+            header=assignment.header,
+            phase=assignment.phase,
+            client=self.info.name,
+            why=Refused.PENDING,
+            detail=collected.words,
+        )
+
+    def _played(self, assignment: Assignment) -> Update | Refusal:
         try:
             return self._client.play(assignment)
         except RefusalError as error:
@@ -110,6 +132,9 @@ class ClientHost:
         if self._folder is not None:
             path = last_word_file(self._folder, self.info.name)
             keep_last_word(path, conclusion, self.trial.arms)
+        if self._live is not None:
+            with self._live as store:
+                store.conclude(conclusion.header.run, conclusion.decision)
         self._client.conclude(conclusion.decision)
 
     def best_arm(self) -> str | None:
@@ -121,7 +146,29 @@ class ClientHost:
         return None if best is None else self.trial.arms[best]
 
 
-def _asked(pull: PullByName, arm: str, n: int, info: ClientInfo) -> Sequence[float] | FloatArray:
+def _live_store(info: ClientInfo, trial: Trial, folder: Path | None) -> LiveStore | None:
+    """Return where a client's outcomes are, if they come from live traffic."""
+    if trial.live is None:
+        return None
+    if folder is None:
+        raise InputError(
+            "folder", f"client {info.name} has none; the outcomes of live traffic are kept there"
+        )
+    return LiveStore(live_file(folder, info.name), info.name, trial)
+
+
+def _observing(
+    info: ClientInfo, pull: PullByName | None, trial: Trial, live: LiveStore | None
+) -> Pull:
+    """Return where observations come from: live traffic, or the user's function."""
+    if live is not None:
+        return live.read
+    if pull is None:
+        raise InputError("pull", "is missing; only a trial with live in fedbandits.toml needs none")
+    return lambda arm, n: asked(pull, trial.arms[arm], n, info)
+
+
+def asked(pull: PullByName, arm: str, n: int, info: ClientInfo) -> Sequence[float] | FloatArray:
     """Call the user's function; what goes wrong in it is said with its line."""
     try:
         return pull(arm, n, info)

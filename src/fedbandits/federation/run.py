@@ -17,6 +17,9 @@ from fedbandits.federation.trial import Trial, read_trial
 from fedbandits.protocol import MemoryLog, Server
 from fedbandits.protocol.messages import PROTOCOL_VERSION
 
+LOG_FILE = "run.fedlog"
+"""What the log of a project's run is called, unless it is said."""
+
 _PATIENCE = "patience"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import isfinite
 
 import numpy as np
 
@@ -107,11 +108,12 @@ class Answer:
         lines = [f"After {phases} with {clients} {why}. The answer is for {self.whom}."]
         if self.winner is not None:
             low, high = self.intervals[self.winner]
-            lines.append(
-                f"The answer is {self.winner}: estimated {self.estimates[self.winner]:.4g} (a"
-                f" little optimistic, since it was picked for looking best), between {low:.4g} and"
-                f" {high:.4g}."
+            known = (
+                f"estimated {self.estimates[self.winner]:.4g} (a little optimistic, since it was"
+                f" picked for looking best), between {low:.4g} and {high:.4g}"
             )
+            unknown = "the only one left, and nothing is known of how good it is"
+            lines.append(f"The answer is {self.winner}: {known if isfinite(low) else unknown}.")
         if len(self.survivors) > 1:
             lines.append(f"Left are {', '.join(self.survivors)}.")
         for arm, reason in self.withdrawn.items():

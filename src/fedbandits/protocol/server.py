@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TypeGuard
 
 import numpy as np
 
@@ -119,7 +120,7 @@ def _event_of(record: Record) -> _Event:
     return _EVENTS[type(record)]
 
 
-def _well_formed(update: object) -> bool:
+def _well_formed(update: object) -> TypeGuard[Update]:
     """Return whether something that came from outside is an update with values of its types."""
     if not isinstance(update, Update) or not isinstance(update.header, Header):
         return False
@@ -195,6 +196,16 @@ class ServerSnapshot:
     distortion: bytes
     withdrawn: tuple[int, ...]
     quarantined: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Statistics:
+    """What clients have reported so far, by arm and client."""
+
+    counts: IntArray
+    sums: FloatArray
+    squares: FloatArray
+    distorted: DistortionSums
 
 
 _FAULTS = frozenset(
@@ -328,6 +339,8 @@ class Server:
         self._sums: FloatArray = np.zeros((rule.n_arms, 0))
         self._squares: FloatArray = np.zeros((rule.n_arms, 0))
         self._distorted = DistortionSums.nothing((rule.n_arms, 0))
+        # What is behind the last decision: a phase that was abandoned since has counted more.
+        self._decided_by: _Statistics | None = None
         self._uplink: IntArray = np.zeros(0, dtype=np.int64)
         self.quorum = Quorum() if quorum is None else quorum
         self.quarantine_after = quarantine_after
@@ -350,7 +363,8 @@ class Server:
     @property
     def heard(self) -> int:
         """How many clients are behind the last decision."""
-        return int((self._counts > 0).any(axis=0).sum())
+        counts = self._counts if self._decided_by is None else self._decided_by.counts
+        return int((counts > 0).any(axis=0).sum())
 
     @property
     def quarantined(self) -> tuple[str, ...]:
@@ -433,19 +447,17 @@ class Server:
         )
         return assignment
 
-    def receive(self, update: Update) -> Rejection | None:
-        """Take a client's update; return None if it counts, else why not. Never raises."""
+    def receive(self, update: object) -> Rejection | None:
+        """Take what a client has sent; return None if it counts, else why not. Never raises."""
+        if not _well_formed(update):
+            self._commit(UpdateRejected(client="", phase=0, rejection=Rejection.FORM))
+            return Rejection.FORM
         rejection = self._fault_in(update)
         if rejection is None:
             self._commit(UpdateAccepted(update))
         else:
-            formed = rejection is not Rejection.FORM
             self._commit(
-                UpdateRejected(
-                    client=update.client if formed else "",
-                    phase=update.phase if formed else 0,
-                    rejection=rejection,
-                )
+                UpdateRejected(client=update.client, phase=update.phase, rejection=rejection)
             )
         return rejection
 
@@ -558,22 +570,27 @@ class Server:
         """
         if self.decision is None:
             raise ProtocolError("nothing is known before the first phase is closed")
-        counts, sums = self._counts, self._sums
+        if self._decided_by is None:  # one arm was left before anything was measured
+            return np.full(self.rule.n_arms, np.inf)
+        counts, sums = self._decided_by.counts, self._decided_by.sums
         means = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
-        distortion = self._distortion(self._distorted, counts)
+        distortion = self._distortion(self._decided_by.distorted, counts)
         inside = counts > 0
         if self.rule.radius.needs_clients:  # it is told no variances
             widths = t_interval_widths(means, inside, level=level, phase=self.decision.phase)
             return widths + distortion.averaged(inside.astype(np.float64)).bias
         components = self.rule.components(
-            counts=counts, client_means=means, squares=self._squares, active=self._active
+            counts=counts,
+            client_means=means,
+            squares=self._decided_by.squares,
+            active=self._active,
         )
         widths = self.rule.interval_widths(
             level,
             phase=self.decision.phase,
             counts=_as_if_pulled(counts),
             components=components,
-            shares=self._shares(),
+            shares=self._shares(counts.shape[1]),
             distortion=distortion,
         )
         return np.where(inside.any(axis=1), widths, np.inf)
@@ -616,15 +633,14 @@ class Server:
                 f"{len(admitted)} clients where {wanted} have weights; all of them must play"
             )
 
-    def _shares(self) -> FloatArray | None:
-        """Return the weights of the admitted clients, in their order."""
+    def _shares(self, first: int | None = None) -> FloatArray | None:
+        """Return the weights of the admitted clients, or of the first of them, in their order."""
         if self.weights is None or self.rule.weights != "given":
             return None
-        return np.array([self.weights[client] for client in self._columns], dtype=np.float64)
+        shares = [self.weights[client] for client in self._columns]
+        return np.array(shares[:first], dtype=np.float64)
 
     def _fault_in(self, update: Update) -> Rejection | None:
-        if not _well_formed(update):
-            return Rejection.FORM
         if update.header != self.header:
             return Rejection.HEADER
         if update.client not in self._columns:
@@ -850,17 +866,21 @@ class Server:
         return means[:, (counts[self._active] > 0).all(axis=0)]
 
     def _with_reports(self) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Return counts, reward sums and squares with this phase's updates, in client order."""
+        """Return counts, reward sums and squares with this phase's updates, in client order.
+
+        Of an arm that was withdrawn meanwhile nothing more is counted: its estimate stays.
+        """
         updates = self._reported.values()
         columns = [self._columns[client] for client in self._reported]
         counts, sums, squares = self._counts.copy(), self._sums.copy(), self._squares.copy()
         if columns:
-            fresh = np.array([update.counts for update in updates], dtype=np.int64).T
+            left = self._active[:, None]
+            fresh = left * np.array([update.counts for update in updates], dtype=np.int64).T
             means = np.array([self._means_of(update) for update in updates]).T
             scatter = [update.squares for update in updates if update.squares is not None]
             if scatter:
                 before = counts[:, columns], sums[:, columns], squares[:, columns]
-                reported = fresh, fresh * means, np.array(scatter, dtype=np.float64).T
+                reported = fresh, fresh * means, left * np.array(scatter, dtype=np.float64).T
                 squares[:, columns] = merged_squares(before, reported)
             counts[:, columns] += fresh
             sums[:, columns] += fresh * means
@@ -901,6 +921,9 @@ class Server:
         self._estimates = np.array(decision.estimates)
         self._widths = np.array(decision.widths)
         self.decision = decision
+        self._decided_by = _Statistics(
+            counts=self._counts, sums=self._sums, squares=self._squares, distorted=self._distorted
+        )
 
     def _sent(self) -> IntArray:
         """Return the bits of the means that clients have sent in this phase, in their order."""
