@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import tomllib
 from collections import Counter
@@ -141,18 +142,25 @@ def test_a_range_and_a_population_are_enough_to_know() -> None:
 
 def test_a_new_project_runs_as_it_is(tmp_path: Path) -> None:
     folder = tmp_path / "my_test"
-    assert {path.name for path in new_project(folder)} == {
-        "fedbandits.toml",
-        "client.py",
+    assert {path.relative_to(folder).as_posix() for path in new_project(folder)} == {
+        ".gitignore",
         "README.md",
+        "client.py",
+        "fedbandits.toml",
+        "flower/pyproject.toml",
     }
     assert load_trial(folder).title == "my_test"
-    done = CliRunner().invoke(app, ["try", str(folder), "--clients", "60", "--quiet"])
+    done = CliRunner().invoke(app, ["try", str(folder), "--clients", "8", "--quiet"])
     assert done.exit_code == 0, done.output
-    assert "The answer is" in done.output or "best so far" in done.output
+    assert "The answer is blue" in done.output
+    flower = tomllib.loads((folder / "flower" / "pyproject.toml").read_text(encoding="utf-8"))
+    assert flower["project"]["name"] == "my-test"
+    for component in flower["tool"]["flwr"]["app"]["components"].values():
+        module, name = component.split(":")
+        assert hasattr(importlib.import_module(module), name)
     readme = (folder / "README.md").read_text(encoding="utf-8")
     commands = re.findall(r"`fedbandits (\w+)", readme)
-    assert set(commands) == {"try"}
+    assert set(commands) == {"try", "up", "resume", "report"}
     with pytest.raises(fb.InputError, match="not an empty folder"):
         new_project(folder)
 

@@ -120,13 +120,16 @@ class FlowerTransport:
         self._post(message, at_home)
 
     def receive(self, timeout: float) -> list[Received]:
-        """Return the answers that have come in, after so many seconds at the latest."""
-        end = self._clock() + timeout
+        """Return the answers that have come in, after so many seconds at the latest.
+
+        That more clients are connected is a reason to return, too.
+        """
+        end, known = self._clock() + timeout, len(self._homes)
         while True:
             self._look_around()
             answers = self._collected()
             left = end - self._clock()
-            if answers or left <= 0:
+            if answers or len(self._homes) > known or left <= 0:
                 return answers
             self._sleep(min(POLL, left))
 
