@@ -60,7 +60,7 @@ def time_of_trying(what: str, trial: dict[str, Any]) -> Row:
     taken = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     played = played_of(server)
     detail = (
-        f"{len(server.clients):,} come in, {server.phase} phases: {played:,} clients × phases,"
+        f"decided by {len(server.clients):,} in phase {server.phase}: {played:,} clients × phases,"
         f" {1e6 * taken / played:,.0f} µs each with the start; {by_the_clock:.1f} s by the clock"
     )
     return Row(what, taken, 30.0, False, " s", detail)
@@ -96,8 +96,8 @@ def growth_of_audit(what: str, trial: dict[str, Any], bar: float) -> Row:
 
 def in_one_process() -> Iterator[Row]:
     """Measure what needs no other process."""
-    everybody = FIGURE_4 | {"pulls": "20", "admissions": str(CLIENTS)}
-    # In turns a client is called 200 times in the first phase, else ten times.
+    everybody = FIGURE_4 | {"admissions": str(CLIENTS)}
+    # In turns a client is called a thousand times in a phase of ten arms, else ten times.
     at_once = everybody | {"interleave": False}
     undecided = UNDECIDED | {"interleave": False}
     rounded = undecided | ROUNDED

@@ -140,7 +140,8 @@ def on_flower() -> Iterator[Row]:
     if sys.platform != "linux":
         raise RuntimeError("memory is measured on Linux only")
     # Flower's processes import the app from here.
-    os.environ["PYTHONPATH"] = str(Path(__file__).parent)
+    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     with (
         project(TRIAL, _CLIENT) as folder,
         RelayedFederation(folder / "federation") as federation,
@@ -201,9 +202,11 @@ def _rows(
         kind: [each["end"] - each["begin"] for each in found] for kind, found in rounds.items()
     }
     bare, phase = (statistics.median(seconds[kind]) for kind in ("bare", "phase"))
+    load = os.getloadavg()[2]
     detail = (
         f"{phase:.1f} s against {bare:.1f} s, medians of {len(seconds['bare'])} each;"
-        f" texts of {result['sent']} and {result['received']} bytes"
+        f" texts of {result['sent']} and {result['received']} bytes;"
+        f" {load:.1f} processes wanted the {os.cpu_count()} cores"
     )
     yield Row("(h) a phase / a bare round", phase / bare, 1.1, False, "×", detail)
     sent = {
@@ -228,5 +231,5 @@ def _rows(
         " MiB",
         detail,
     )
-    detail = f"the client's file; {disk[0] / 1024:.0f} KiB more are the SuperNode's own, once"
+    detail = f"the client's file; {disk[0]:,} B more are the SuperNode's own, once"
     yield Row("(m) disk of a client, a phase", disk[1], 1_200.0, False, " B", detail)

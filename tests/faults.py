@@ -201,6 +201,7 @@ GAMES: dict[str, Game] = {
 # What makes a record likely, so that all of them meet all faults.
 _PROVOKED: dict[str, tuple[str, ...]] = {
     "PhaseRefused": ("budget", "no budget"),
+    "AnswerRefused": ("budget", "no budget"),
     "PhaseAbandoned": ("mute", "falls silent", "silent at last", "silent at the horizon"),
     "RunStopped": ("mute", "falls silent"),
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -21,14 +23,23 @@ from fedbandits.federation.durable_log import LogInUseError, read_log
 from fedbandits.federation.flower import client as client_module
 from fedbandits.federation.flower.client import NodePlan, within
 from fedbandits.federation.flower.server import serve
-from fedbandits.federation.flower.transport import FlowerTransport
+from fedbandits.federation.flower.transport import STRIKES, FlowerTransport
 from fedbandits.federation.flower.wire import packed, unpacked
 from fedbandits.federation.last_word import best_arm
 from fedbandits.federation.local import server_of
 from fedbandits.federation.now_file import read_now
 from fedbandits.federation.run import begin_or_resume, read_run
 from fedbandits.federation.trial import Trial, load_trial
-from fedbandits.protocol import PhaseClosed, Rejection, ServerStarted, UpdateRejected
+from fedbandits.protocol import (
+    AnswerRefused,
+    PhaseClosed,
+    Quorum,
+    Refused,
+    Rejection,
+    ServerStarted,
+    UpdateAccepted,
+    UpdateRejected,
+)
 from flower_project import (
     CLIENTS,
     admitted,
@@ -225,13 +236,13 @@ class Hall:
     def sleep(self, seconds: float) -> None:
         self.now += seconds
 
-    def run(self) -> None:
+    def run(self, clients: int = CLIENTS) -> None:
         Coordinator(
             self.server,
             self.transport,
             clock=lambda: self.now,
             seed=0,
-            patience=replace(self.patience, clients=CLIENTS),
+            patience=replace(self.patience, clients=clients),
             watch=lambda at: self.news.append(at.news),
         ).run()
 
@@ -245,21 +256,35 @@ def changed(reply: Message, message: Message, change: Callable[[Any], Any]) -> M
 
 def test_who_speaks_for_somebody_elses_client_is_not_heard(project: Path) -> None:
     def lies(message: Message, reply: Message) -> Message:
-        """Node 0 sends a copy of its first answer in the name of a client of node 2."""
-        if message.metadata.dst_node_id or "phase" not in message.metadata.message_type:
+        """Node 2 answers in the name of a client of node 0."""
+        if message.metadata.dst_node_id != 2 or "phase" not in message.metadata.message_type:
             return reply
+        stolen = {"client": "client-1", "means": [9.0, 9.0, 9.0]}
+        return changed(reply, message, lambda said: {"answers": [{**said["answers"][0], **stolen}]})
 
-        def forge(said: Any) -> Any:
-            forged = {**said["answers"][0], "client": "client-5", "means": [9.0, 9.0, 9.0]}
-            return {"answers": [forged, *said["answers"]]}
-
-        return changed(reply, message, forge)
-
-    hall = Hall(Room(three_nodes(project), lies), load_trial(project))
+    trial = replace(load_trial(project), quorum=Quorum(fraction=0.5))
+    hall = Hall(Room(three_nodes(project), lies), trial)
     hall.run()
-    assert decided(hall.server.log) == decided(simulated().log)
-    assert set(hall.rejections()) == {Rejection.FORM}
-    assert any('speaks for client "client-5"' in news for news in hall.news)
+    accepted = [record.update for record in of_kind(hall.server.log, UpdateAccepted)]
+    assert accepted
+    assert max(max(update.means) for update in accepted) < 2.0
+    assert not {"client-4", "client-5"} & {update.client for update in accepted}
+    assert hall.rejections() == [Rejection.FORM] * STRIKES
+    assert any('speaks for client "client-1"' in news for news in hall.news)
+    assert sum("node 2 is not listened to any more" in news for news in hall.news) == 1
+
+
+def test_a_node_that_floods_is_cut_off(project: Path) -> None:
+    def floods(message: Message, reply: Message) -> Message:
+        if message.metadata.dst_node_id != 2 or "phase" not in message.metadata.message_type:
+            return reply
+        return changed(reply, message, lambda said: {"answers": said["answers"] + [None] * 5000})
+
+    trial = replace(load_trial(project), quorum=Quorum(fraction=0.5))
+    hall = Hall(Room(three_nodes(project), floods), trial)
+    hall.run()
+    assert hall.server.finished
+    assert hall.rejections() == [Rejection.FORM] * STRIKES
 
 
 def test_a_name_is_not_given_twice_while_its_node_is_there(project: Path) -> None:
@@ -272,38 +297,43 @@ def test_a_name_is_not_given_twice_while_its_node_is_there(project: Path) -> Non
     assert not any(node == 7 for node, kind in hall.room.asked if "phase" in kind)
 
 
-@pytest.mark.parametrize(
-    "garbage",
-    [
-        RecordDict(),
-        RecordDict({"fedbandits": ConfigRecord({"json": "{"})}),
-        RecordDict({"fedbandits": ConfigRecord({"json": "[]"})}),
-        RecordDict({"fedbandits": ConfigRecord({"text": "{}"})}),
-        packed({"answers": None}),
-        packed({"answers": [None, 1, {"is": "Update"}]}),
-        packed({"clients": [1, 2]}),
-        packed({"clients": ["a", "a"]}),
-    ],
-)
-def test_garbage_from_a_node_is_told_and_the_others_go_on(
-    project: Path, garbage: RecordDict
+GARBAGE = [
+    RecordDict(),
+    RecordDict({"fedbandits": ConfigRecord({"json": "{"})}),
+    RecordDict({"fedbandits": ConfigRecord({"json": "[]"})}),
+    RecordDict({"fedbandits": ConfigRecord({"text": "{}"})}),
+    packed({"answers": None}),
+    packed({"answers": [None]}),
+    packed({"answers": [{"is": "Update"}]}),
+    packed({"clients": [1, 2]}),
+    packed({"clients": ["a", "a"]}),
+    packed({"clients": ["x" * 1500]}),
+    packed({"clients": ["\n"]}),
+]
+
+
+@pytest.mark.parametrize("kind", ["query.who", "train.phase"])
+@pytest.mark.parametrize("number", range(len(GARBAGE)))
+def test_garbage_from_a_node_is_written_down_and_the_others_go_on(
+    project: Path, number: int, kind: str
 ) -> None:
-    """Node 2 never says anything that can be understood; its two clients are never let in."""
-
     def mad(message: Message, reply: Message) -> Message:
-        return Message(garbage, reply_to=message) if message.metadata.dst_node_id == 2 else reply
+        here = message.metadata.dst_node_id == 2 and message.metadata.message_type == kind
+        return Message(GARBAGE[number], reply_to=message) if here else reply
 
-    hall = Hall(Room(three_nodes(project), mad), load_trial(project))
-    coordinator = Coordinator(
-        hall.server,
-        hall.transport,
-        clock=lambda: hall.now,
-        patience=replace(hall.patience, clients=4),
-    )
-    coordinator.run()
+    trial = replace(load_trial(project), quorum=Quorum(fraction=0.5))
+    hall = Hall(Room(three_nodes(project), mad), trial)
+    hall.run(clients=4)
     assert hall.server.finished
-    assert set(hall.server.clients) == {"client-0", "client-1", "client-2", "client-3"}
-    assert len(of_kind(hall.server.log, PhaseClosed)) >= 2
+    closed = of_kind(hall.server.log, PhaseClosed)
+    assert len(closed) >= 2
+    heard = {record.update.client for record in of_kind(hall.server.log, UpdateAccepted)}
+    assert heard == {"client-0", "client-1", "client-2", "client-3"}
+    if kind == "train.phase":
+        assert {"client-4", "client-5"} & set(hall.server.clients)
+        assert hall.rejections() == [Rejection.FORM] * STRIKES
+    else:
+        assert not {"client-4", "client-5"} & set(hall.server.clients)
 
 
 def test_a_node_that_fails_is_asked_again_and_not_in_a_hurry(project: Path) -> None:
@@ -378,10 +408,152 @@ def test_a_hung_pull_is_given_up(project: Path) -> None:
     (project / "hold" / "client-1").unlink()
 
 
+def test_the_last_word_is_kept_whatever_client_py_does_by_then(project: Path) -> None:
+    sent: list[str] = []
+
+    def breaks(message: Message, reply: Message) -> Message:
+        if "phase" in message.metadata.message_type and unpacked(message)["message"]["phase"] == 3:
+            broken = "raise RuntimeError('patient 17')"
+            (project / "client.py").write_text(broken, encoding="utf-8")
+        sent.append(str(reply.error if reply.has_error() else unpacked(reply)))
+        return reply
+
+    room = Room({0: {"project": str(project), "name": "client", "first": 0, "clients": 6}}, breaks)
+    hall = Hall(room, load_trial(project))
+    hall.run()
+    assert {best_arm(project / "state", f"client-{n}") for n in range(CLIENTS)} == {"blue"}
+    assert not any("patient" in each for each in sent + hall.news)
+
+
+def test_who_has_not_confirmed_the_last_word_is_told_again_and_named(project: Path) -> None:
+    lost: list[float] = []
+
+    def loses_twice(message: Message, reply: Message) -> Message:
+        if "conclude" in message.metadata.message_type and len(lost) < 2:
+            lost.append(hall.now)
+            return Message(Error(code=2, reason="NodeError"), reply_to=message)
+        return reply
+
+    hall = Hall(Room(three_nodes(project), loses_twice), load_trial(project))
+    hall.run()
+    assert len(lost) == 2
+    assert not any("have not confirmed" in news for news in hall.news)
+    never = Hall(
+        Room(three_nodes(project), lambda m, r: None if "conc" in m.metadata.message_type else r),
+        load_trial(project),
+    )
+    never.run()
+    assert any("6 clients have not confirmed the last word" in news for news in never.news)
+
+
+def test_a_node_with_another_list_of_arms_says_so_and_keeps_no_wrong_answer(project: Path) -> None:
+    other = project.parent / "other"
+    shutil.copytree(project, other)
+    file = other / "fedbandits.toml"
+    turned = file.read_text().replace('["red", "green", "blue"]', '["blue", "green", "red"]')
+    file.write_text(turned, encoding="utf-8")
+    nodes = three_nodes(project)
+    nodes[2]["project"] = str(other)
+    trial = replace(load_trial(project), quorum=Quorum(fraction=0.5))
+    hall = Hall(Room(nodes), trial)
+    hall.run()
+    refusals = {record.refusal.why for record in of_kind(hall.server.log, AnswerRefused)}
+    assert refusals == {Refused.ARMS}
+    assert best_arm(project / "state", "client-1") == "blue"
+    assert {best_arm(other / "state", f"client-{n}") for n in (4, 5)} == {None}
+
+
+def test_an_older_run_does_not_change_what_a_newer_one_has_found(project: Path) -> None:
+    room = Room(three_nodes(project))
+    old, new = project / "old.fedlog", project / "new.fedlog"
+    serve(room, config(project, log=str(old)))
+    client = project / "client.py"
+    text = client.read_text()
+    client.write_text(text.replace("0.3, 0.5, 0.6", "0.6, 0.5, 0.3"), encoding="utf-8")
+    serve(room, config(project, log=str(new)))
+    assert best_arm(project / "state", "client-1") == "red"
+    serve(room, config(project, log=str(old)))
+    assert best_arm(project / "state", "client-1") == "red"
+
+
+def test_a_client_that_has_moved_does_not_silence_the_others_of_its_node(project: Path) -> None:
+    nodes = three_nodes(project)
+    moved = False
+
+    def moves(message: Message, reply: Message) -> Message:
+        nonlocal moved
+        if "phase" in message.metadata.message_type and not moved:
+            moved = True
+            nodes[2] = {"project": str(project), "clients": "client-4"}
+            nodes[3] = {"project": str(project), "clients": "client-5"}
+        return reply
+
+    hall = Hall(Room(nodes, moves), load_trial(project), deadline=500.0)
+    hall.run()
+    heard = [record.update.client for record in of_kind(hall.server.log, UpdateAccepted)]
+    assert {"client-4", "client-5"} <= set(heard)
+    assert {node for node, kind in hall.room.asked if kind == "train.phase"} == {0, 1, 2, 3}
+
+
+def test_given_clients_are_all_waited_for(project: Path) -> None:
+    file = project / "fedbandits.toml"
+    given = 'algorithm = "fed1-ucb"\nclients = 6'
+    file.write_text(file.read_text().replace('admissions = "2"', given), encoding="utf-8")
+    nodes = three_nodes(project)
+    late = nodes.pop(2)
+    room = Room(nodes)
+    hall = Hall(room, load_trial(project))
+
+    def sleep(seconds: float) -> None:
+        hall.now += seconds
+        if hall.now > 20.0:
+            nodes[2] = late
+
+    hall.transport._sleep = sleep
+    hall.run(clients=1)
+    assert len(hall.server.clients) == CLIENTS
+
+
+def test_what_ends_the_process_is_an_error_like_others(project: Path) -> None:
+    (project / "client.py").write_text(
+        "import sys\ndef pull(arm, n, client):\n    sys.exit(3)\n", encoding="utf-8"
+    )
+    hall = Hall(Room(three_nodes(project)), load_trial(project), abandoned=1)
+    hall.run()
+    assert any("its own code failed (SystemExit" in news for news in hall.news)
+
+
+def test_one_client_without_budget_does_not_end_the_run_of_all(project: Path) -> None:
+    def lies(message: Message, reply: Message) -> Message:
+        """Client 1 says that its budget is spent, and a lot more."""
+        if message.metadata.dst_node_id or "phase" not in message.metadata.message_type:
+            return reply
+        asked = unpacked(message)
+        refusal = {
+            "is": "Refusal",
+            "header": asked["message"]["header"],
+            "phase": asked["message"]["phase"],
+            "client": "client-1",
+            "why": Refused.BUDGET.value,
+            "detail": "x" * 100_000,
+        }
+        return Message(packed({"answers": [refusal]}), reply_to=message)
+
+    trial = replace(load_trial(project), quorum=Quorum(fraction=0.5))
+    hall = Hall(Room(three_nodes(project), lies), trial)
+    hall.run()
+    assert len(decided(hall.server.log)) == 3
+    (first, *_) = of_kind(hall.server.log, AnswerRefused)
+    assert first.refusal.why is Refused.BUDGET
+    assert len(first.refusal.detail) <= 300
+
+
 def test_within_returns_raises_and_gives_up() -> None:
     assert within(5.0, lambda: 3) == 3
     with pytest.raises(ZeroDivisionError):
         within(5.0, lambda: 1 / 0)
+    with pytest.raises(RuntimeError, match="it ends the process"):
+        within(5.0, sys.exit)
     with pytest.raises(TimeoutError, match=r"more than 0\.01 s"):
         within(0.01, lambda: time.sleep(1.0))
 
@@ -401,9 +573,11 @@ def test_a_node_hosts_whom_its_config_names(
     plan = NodePlan({"project": str(tmp_path), **node})
     assert [info.name for info in plan.clients] == names
     assert plan.state == tmp_path / "state"
-    assert [info.name for info in plan.named(names[:1])] == names[:1]
-    with pytest.raises(InputError, match="are not all on this node"):
-        plan.named(["stranger"])
+    here, strangers = plan.named([names[0], "stranger"])
+    assert [info.name for info in here] == names[:1]
+    assert strangers == ["stranger"]
+    with pytest.raises(InputError, match="are no names"):
+        plan.named([7])
 
 
 @pytest.mark.parametrize(
@@ -416,6 +590,7 @@ def test_a_node_hosts_whom_its_config_names(
         ({"project": "x", "name": "a", "clients": 2, "first": -1}, "node-config.clients"),
         ({"project": "x", "clients": "a, a"}, "node-config.clients"),
         ({"project": "x", "clients": " , "}, "node-config.clients"),
+        ({"project": "x", "name": "a" * 90}, "node-config.clients"),
     ],
 )
 def test_a_node_config_that_cannot_be_is_refused(node: dict[str, Any], where: str) -> None:

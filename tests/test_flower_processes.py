@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any
 import pytest
 
 from fedbandits.errors import InputError
-from fedbandits.federation.durable_log import read_log
+from fedbandits.federation.durable_log import is_begun, read_log
 from fedbandits.federation.flower.processes import Child, LocalFederation
 from fedbandits.federation.last_word import best_arm
 from fedbandits.federation.now_file import read_now
@@ -256,3 +258,45 @@ def test_a_node_killed_in_a_phase_does_not_keep_the_others(field: Field, tmp_pat
     reported = {record.update.client for record in of_kind(records, UpdateAccepted)}
     assert reported == {"client-0", "client-1", "client-2", "client-3"}
     assert server.heard == 4
+
+
+def test_up_is_interrupted_and_resumed_to_the_same_decisions(tmp_path: Path) -> None:
+    """As at a terminal: Ctrl-C in a phase leaves a log that goes on, and no process."""
+    project = write_project(tmp_path / "own")
+    log = project / "run.fedlog"
+    for client in range(CLIENTS):
+        (project / "hold" / f"client-{client}").touch()
+    command = [str(Path(sys.executable).parent / "fedbandits")]
+    up = subprocess.Popen(
+        [*command, "up", str(project), "--clients", str(CLIENTS), "--nodes", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        end = time.monotonic() + LONGEST
+        while not (is_begun(log) and read_log(log).records):
+            assert time.monotonic() < end
+            assert up.poll() is None
+            time.sleep(0.2)
+        # Nobody else may run it meanwhile: what runs for it would be ended.
+        other = subprocess.run([*command, "resume", str(log)], capture_output=True, text=True)
+        assert (other.returncode, "is being run already" in other.stderr) == (2, True)
+        up.send_signal(signal.SIGINT)
+        said, _ = up.communicate(timeout=LONGEST)
+    finally:
+        up.kill()
+    assert up.returncode == 130, said
+    assert f"go on with: fedbandits resume {log}" in said
+    (folder,) = (project / ".federation").iterdir()
+    assert LocalFederation(folder).strays() == []
+    for file in (project / "hold").iterdir():
+        file.unlink()
+    again = subprocess.run([*command, "up", str(project)], capture_output=True, text=True)
+    assert (again.returncode, "is there already" in again.stderr) == (2, True)
+    done = subprocess.run([*command, "resume", str(log)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "The answer is blue" in done.stdout
+    assert "phase 3 is decided" in done.stderr
+    assert decided(read_log(log).records) == decided(simulated().log)
+    assert LocalFederation(folder).strays() == []

@@ -350,6 +350,7 @@ def concluded(winner: int) -> Conclusion:
     last = decided(winner, active, winner=winner, reason=Reason.ONE_ARM_LEFT)
     return Conclusion(
         header=header(),
+        arms=ARMS,
         decision=last,
         low=(0.0,) * 3,
         high=(1.0,) * 3,
@@ -714,8 +715,9 @@ def test_a_trial_without_live_traffic_has_no_service(tmp_path: Path) -> None:
     with pytest.raises(fb.InputError, match=r"write live = \{\}"):
         LiveTrial(plain, client="shop", state=tmp_path / "state")
     assert not (tmp_path / "state").exists()
+    host = ClientHost(ClientInfo(name="a"), None, plain)
     with pytest.raises(fb.InputError, match="pull: is missing"):
-        ClientHost(ClientInfo(name="a"), None, plain)
+        host.answer(server_of(plain).open(["a"]))
     with pytest.raises(fb.InputError, match="folder: client a has none"):
         ClientHost(ClientInfo(name="a"), None, TRIAL)
 

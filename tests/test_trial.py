@@ -23,7 +23,16 @@ from fedbandits.federation.project import new_project
 from fedbandits.federation.state_files import audit_file, last_word_file
 from fedbandits.federation.trial import load_trial, read_trial
 from fedbandits.loopback import play
-from fedbandits.protocol import Client, PhaseOpened, Server, Update, conclusion_of, read_audit
+from fedbandits.protocol import (
+    Client,
+    PhaseOpened,
+    Refusal,
+    Refused,
+    Server,
+    Update,
+    conclusion_of,
+    read_audit,
+)
 from fedbandits.protocol.turns import MOST_TURNS, permuted_blocks, turns
 
 TABLES: dict[str, Any] = {
@@ -189,8 +198,10 @@ def test_a_host_refuses_another_list_of_arms() -> None:
     trial = read_trial(TABLES)
     host = ClientHost(ClientInfo(name="a"), coins(1), trial)
     other = Server(read_trial({**TABLES, "arms": ["x", "y"]}).rule())
-    with pytest.raises(fb.InputError, match="need the same"):
-        host.answer(other.open(["a"]))
+    refusal = host.answer(other.open(["a"]))
+    assert isinstance(refusal, Refusal)
+    assert refusal.why is Refused.ARMS
+    assert "need the same" in refusal.detail
 
 
 def test_the_winner_can_be_asked_for_afterwards(tmp_path: Path) -> None:

@@ -211,6 +211,8 @@ def main() -> None:
     """Run the command; turn errors into one line and an exit code."""
     # Being told to end is like Ctrl-C: workers and half-made output go, too.
     signal.signal(signal.SIGTERM, _end)
+    if hasattr(signal, "SIGHUP"):  # the terminal is closed
+        signal.signal(signal.SIGHUP, _end)
     try:
         app()
     except InputError as error:

@@ -67,7 +67,7 @@ def withdraw(
     run, _ = _read(log)
     number = _number(run.server, arm)
     try:
-        with _trusted(log), DurableLog(log) as written:
+        with trusted(log), DurableLog(log) as written:
             server = server_of(run.trial, written, run.name)
             _number(server, arm)
             server.withdraw(number, words)
@@ -101,12 +101,12 @@ def report(
 def _read(log: Path) -> tuple[Run, LogContent]:
     from fedbandits.federation.run import read_run  # noqa: PLC0415 - after --help
 
-    with _trusted(log):
+    with trusted(log):
         return read_run(log)
 
 
 @contextmanager
-def _trusted(log: Path) -> Iterator[None]:
+def trusted(log: Path) -> Iterator[None]:
     """Turn what is wrong with a log into what its user has to mend."""
     from fedbandits.federation.durable_log import DamagedLogError  # noqa: PLC0415 - after --help
 
@@ -133,7 +133,10 @@ def _number(server: Server, arm: str) -> int:
     if not server.snapshot().active[number]:
         raise InputError("ARM", f"{arm} is out already: it was decided against")
     if server.left == 1:
-        raise InputError("ARM", f"{arm} is the last one left; stop the run instead")
+        raise InputError(
+            "ARM",
+            f"{arm} is the last one left; end the server instead: what is known is in the log",
+        )
     return number
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedbandits.cli.federation import Project
-from fedbandits.cli.interrupt import interruptible
+from fedbandits.cli.interrupt import RunInterruptedError
+from fedbandits.cli.runs import trusted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +47,9 @@ def resume(
     _require_flower()
     from fedbandits.federation.flower.up import planned  # noqa: PLC0415 - heavy
 
-    _run(log.absolute(), planned(log.absolute()))
+    with trusted(log):
+        plan = planned(log.absolute())
+    _run(log.absolute(), plan)
 
 
 def _require_flower() -> None:
@@ -59,16 +62,21 @@ def _require_flower() -> None:
 
 
 def _run(log: Path, plan: LocalPlan) -> None:
+    from fedbandits.federation.durable_log import is_begun  # noqa: PLC0415 - after --help
     from fedbandits.federation.flower.up import bring_up  # noqa: PLC0415 - heavy
     from fedbandits.federation.run import read_run  # noqa: PLC0415 - likewise
     from fedbandits.protocol import answer_of  # noqa: PLC0415 - likewise
 
-    go_on = f"what has happened is in the log; go on with: fedbandits resume {log}"
-    with interruptible(go_on), _shown() as (stage, watch):
-        bring_up(log, plan, stage=stage, watch=watch)
+    try:
+        with _shown() as (stage, watch):
+            bring_up(log, plan, stage=stage, watch=watch)
+    except KeyboardInterrupt:
+        begun = f"what has happened is in the log; go on with: fedbandits resume {log}"
+        left = begun if is_begun(log) else "nothing had begun; run it again"
+        raise RunInterruptedError(left) from None
     run, _ = read_run(log)
     if run.server.decision is None:
-        typer.echo("nothing was decided: no phase was closed")
+        typer.echo(f"nothing was decided: no phase was closed; see: fedbandits status {log}")
         raise typer.Exit(1)
     typer.echo(answer_of(run.server).words())
     typer.echo(f"log: {log}\nnext: fedbandits report {log}")

@@ -7,6 +7,7 @@ server's log, so that after a crash the same loop goes on from the log.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -101,7 +102,7 @@ class Patience:
         So many clients must be connected before the first phase.
     pulls : float
         Seconds that a client's own code may take for a phase. Then the client gives up, and says
-        so, instead of hanging.
+        so, instead of hanging; all clients of one node together give up before the deadline.
     """
 
     deadline: float = 3600.0
@@ -109,7 +110,7 @@ class Patience:
     resend: float = 60.0
     abandoned: int = 3
     clients: int = 1
-    pulls: float = 3600.0
+    pulls: float = 600.0
 
     def __post_init__(self) -> None:
         for name in ("deadline", "grace", "resend", "pulls"):
@@ -223,6 +224,9 @@ class Coordinator:
         self._opened: float | None = None
         self._sent = -math.inf
         self._abandoned = _abandoned_in_a_row(server)
+        # Those who may not answer any more, since their privacy budget is spent.
+        self._spent: set[str] = set()
+        self._waiting = ""
 
     def run(self) -> Decision | None:
         """Go on until the run is over; return its last decision."""
@@ -266,15 +270,18 @@ class Coordinator:
         outside = [client for client in connected if client not in inside and self._counts(client)]
         if inside and not server.wanted():
             outside = []
-        # Clients with weights of their own play all of them or not at all.
-        all_of_them = server.wanted() if server.rule.weights == "given" else 1
+        # Where all clients are to play from the first phase on, nobody is let in later.
+        all_of_them = server.wanted() if server.wanted() == server.rule.population else 1
         fewest = 1 if inside else max(self.patience.clients, all_of_them)
         there = len(inside.intersection(connected)) + len(outside)
         if there < fewest:
-            self._tell(f"waiting for clients: {there} of {fewest} are connected")
-            for answer in self.transport.receive(min(self.patience.resend, _LONGEST_WAIT)):
-                self._take(answer)
+            news = f"waiting for clients: {there} of {fewest} are connected"
+            if news != self._waiting:
+                self._waiting = news
+                self._tell(news)
+            self._take(self.transport.receive(min(self.patience.resend, _LONGEST_WAIT)))
             return
+        self._waiting = ""
         server.open(self._chosen(outside, server.wanted()))
         self._opened, self._sent = self.clock(), -math.inf
         if server.state is ServerState.COLLECTING:
@@ -312,24 +319,28 @@ class Coordinator:
         if now - self._sent >= patience.resend - _TICK:
             self._ask()
         in_time, in_grace = self._time_left(self._opened)
-        if server.missing and in_grace > 0:
+        if self._waited_for() and in_grace > 0:
             wait = min(in_time or in_grace, self._sent + patience.resend - now)
             missing = len(server.missing)
-            for answer in self.transport.receive(min(max(wait, 0.0), _LONGEST_WAIT)):
-                self._take(answer)
+            self._take(self.transport.receive(min(max(wait, 0.0), _LONGEST_WAIT)))
             if server.state is not ServerState.COLLECTING:
                 return
             if len(server.missing) < missing:
                 self._tell(f"{self._reported()} of {len(server.clients)} clients have reported")
             in_time, in_grace = self._time_left(self._opened)
-        if server.missing and in_time > 0:
+        waited_for = self._waited_for()
+        if waited_for and in_time > 0:
             return
         if server.has_quorum:
             decision = server.close()
             self._abandoned, self._opened = 0, None
             self._tell(f"phase {decision.phase} is decided: {decision.reason.value}")
-        elif not server.missing or in_grace == 0.0:
+        elif not waited_for or in_grace == 0.0:
             self._abandon()
+
+    def _waited_for(self) -> bool:
+        """Return whether somebody may still report."""
+        return not self._spent.issuperset(self.server.missing)
 
     def _time_left(self, opened: float) -> tuple[float, float]:
         """Return the seconds until the deadline and until the end of the grace, or 0."""
@@ -340,27 +351,51 @@ class Coordinator:
         first, second = (end if end > _TICK else 0.0 for end in ends)
         return first, second
 
-    def _take(self, answer: Received) -> None:
-        server = self.server
-        if isinstance(answer, Refusal):
-            self._refused(answer)
-            return
-        rejection = server.receive(answer)
-        if rejection is None:
-            return
-        if answer is None or rejection is Rejection.FORM:  # whose it is cannot be told
-            self._tell(f"a message does not count: {rejection.value}")
-        else:
-            self._tell(f"an update of {answer.client} does not count: {rejection.value}")
+    def _take(self, answers: Sequence[Received]) -> None:
+        """Hand in what has come; of many that are alike, one is told with their number."""
+        news: Counter[str] = Counter()
+        # Who is still to report is looked up once, since thousands may say that they cannot yet.
+        missing = set(self.server.missing) if answers else set()
+        for answer in answers:
+            if isinstance(answer, Refusal):
+                said = self._refused(answer, missing)
+            else:
+                said = self._received(answer)
+            if said is not None:
+                news[said] += 1
+        for said, times in news.items():
+            self._tell(said if times == 1 else f"{said} (and {times - 1} more)")
 
-    def _refused(self, refusal: Refusal) -> None:
+    def _received(self, answer: Update | None) -> str | None:
+        rejection = self.server.receive(answer)
+        if rejection is None:
+            return None
+        if answer is None or rejection is Rejection.FORM:  # whose it is cannot be told
+            return f"a message does not count: {rejection.value}"
+        return f"an update of {answer.client} does not count: {rejection.value}"
+
+    def _refused(self, refusal: Refusal, missing: set[str]) -> str | None:
+        """Take a client's word that it does not answer: the others go on."""
         server = self.server
-        known = refusal.header == server.header and refusal.client in server.missing
+        known = refusal.header == server.header and refusal.client in missing
         if not known or server.assignment is None or refusal.phase != server.assignment.phase:
-            return
+            return None
+        if refusal.why is Refused.PENDING:
+            return f"a client does not answer yet: {refusal.why.value}"
+        server.note_refusal(refusal)
         if refusal.why is Refused.BUDGET:
+            self._spent.add(refusal.client)
+            self._end_if_spent(refusal)
+        return f"{refusal.client} does not answer: {refusal.why.value} ({refusal.detail})"
+
+    def _end_if_spent(self, refusal: Refusal) -> None:
+        """Stop when those whose budget is not spent are too few for any quorum."""
+        server = self.server
+        asked = [client for client in server.clients if client not in server.quarantined]
+        able = sum(client not in self._spent for client in asked)
+        enough = able >= server.quorum.of(len(asked)) and server.rule.weights != "given"
+        if server.privacy is not None and not enough:
             server.refuse(refusal)
-        self._tell(f"{refusal.client} refuses: {refusal.why.value} ({refusal.detail})")
 
     def _abandon(self) -> None:
         server = self.server
@@ -369,9 +404,9 @@ class Coordinator:
         self._tell(f"phase {server.phase} is abandoned: too few clients have reported")
 
     def _conclude(self) -> None:
-        if self.server.decision is not None:
-            self.transport.send(conclusion_of(self.server), self.server.clients)
-            self.transport.flush(max(self.patience.resend, _LAST_WORD))
+        self._tell("the last word is sent to all clients")
+        self.transport.send(conclusion_of(self.server), self.server.clients)
+        self.transport.flush(max(self.patience.resend, _LAST_WORD))
         self._tell("it is over")
 
     def _reported(self) -> int:

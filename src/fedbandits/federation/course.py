@@ -9,6 +9,7 @@ from enum import Enum
 
 from fedbandits.federation.durable_log import LogContent
 from fedbandits.protocol import (
+    AnswerRefused,
     ArmWithdrawn,
     Decision,
     PhaseAbandoned,
@@ -17,6 +18,7 @@ from fedbandits.protocol import (
     PhaseRefused,
     Reason,
     Record,
+    Refusal,
     Rejection,
     RunStopped,
     ServerStarted,
@@ -165,6 +167,8 @@ class Course:
         In order; the first server of a run is none.
     rejections : mapping of Rejection to int
         All messages that were not counted.
+    refusals : tuple of Refusal
+        Why clients did not answer, in order; once a client, phase and reason.
     ending : str or None
         Why the run was given up, or who refused to go on; None if neither happened.
     """
@@ -175,6 +179,7 @@ class Course:
     withdrawals: tuple[Withdrawn, ...]
     restarts: tuple[Restart, ...]
     rejections: Mapping[Rejection, int]
+    refusals: tuple[Refusal, ...]
     ending: str | None
 
 
@@ -217,6 +222,7 @@ class _Reader:
         self._admitted: dict[str, int] = {}
         self._updates: dict[str, list[Update]] = {}
         self._rejected: dict[str, Counter[Rejection]] = {}
+        self._refusals: list[Refusal] = []
         self._dropped_in: dict[str, int] = {}
         self._withdrawals: list[Withdrawn] = []
         self._restarts: list[Restart] = []
@@ -239,6 +245,8 @@ class _Reader:
                 self._phases[-1] = replace(last, reported=last.reported + 1)
             case UpdateRejected(client=client, rejection=rejection):
                 self._rejected.setdefault(client, Counter())[rejection] += 1
+            case AnswerRefused(refusal=refusal):
+                self._refusals.append(refusal)
             case PhaseClosed(decision=decision):
                 self._end(Outcome.DECIDED, at, dropped=self._dropped_by(decision))
             case PhaseAbandoned():
@@ -273,6 +281,7 @@ class _Reader:
             withdrawals=tuple(self._withdrawals),
             restarts=tuple(self._restarts),
             rejections=dict(total),
+            refusals=tuple(self._refusals),
             ending=self._ending,
         )
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from fedbandits.errors import InputError
-from fedbandits.federation.last_word import keep_last_word, read_last_word
+from fedbandits.federation.last_word import best_in, keep_last_word, read_last_word
 from fedbandits.federation.live_store import LiveStore
 from fedbandits.federation.state_files import audit_file, last_word_file, live_file
 from fedbandits.federation.trial import Trial
@@ -59,7 +59,8 @@ class ClientHost:
     info : ClientInfo
         Who it is.
     pull : callable, optional
-        The user's function; none where the trial has its outcomes from live traffic.
+        The user's function; none where the trial has its outcomes from live traffic, or where
+        nothing is to be played.
     trial : Trial
         What is compared; the client keeps to it whatever the server asks.
     folder : path, optional
@@ -87,6 +88,7 @@ class ClientHost:
         self.info = info
         self.trial = trial
         self._folder = folder
+        self._last_word: Conclusion | None = None
         self._live = _live_store(info, trial, folder) if live is None else live
         self._client = Client(
             info.name,
@@ -102,10 +104,10 @@ class ClientHost:
     def answer(self, assignment: Assignment) -> Update | Refusal:
         """Play a phase, or refuse to."""
         if assignment.header.arms != arms_hash(self.trial.arms):
-            raise InputError(
-                "arms",
-                f"the server has others than {', '.join(self.trial.arms)}; server and clients need"
-                " the same in fedbandits.toml, in the same order",
+            return self._refusal(
+                assignment,
+                Refused.ARMS,
+                "server and clients need the same in fedbandits.toml, in the same order",
             )
         if self._live is None:
             return self._played(assignment)
@@ -113,12 +115,15 @@ class ClientHost:
             collected = store.take(assignment)
             if collected.ready:
                 return self._played(assignment)
+        return self._refusal(assignment, Refused.PENDING, collected.words)
+
+    def _refusal(self, assignment: Assignment, why: Refused, detail: str) -> Refusal:
         return Refusal(
             header=assignment.header,
             phase=assignment.phase,
             client=self.info.name,
-            why=Refused.PENDING,
-            detail=collected.words,
+            why=why,
+            detail=detail,
         )
 
     def _played(self, assignment: Assignment) -> Update | Refusal:
@@ -129,21 +134,24 @@ class ClientHost:
 
     def conclude(self, conclusion: Conclusion) -> None:
         """Take the last word, and keep it."""
+        if conclusion.arms != self.trial.arms:
+            raise InputError(
+                "arms", f"the last word is about others than {', '.join(self.trial.arms)}"
+            )
         if self._folder is not None:
-            path = last_word_file(self._folder, self.info.name)
-            keep_last_word(path, conclusion, self.trial.arms)
+            keep_last_word(self._folder, self.info.name, conclusion)
         if self._live is not None:
             with self._live as store:
                 store.conclude(conclusion.header.run, conclusion.decision)
         self._client.conclude(conclusion.decision)
+        self._last_word = conclusion
 
     def best_arm(self) -> str | None:
         """Return the option to stay on, once it is known; a restart does not forget it."""
-        best = self._client.best
-        if best is None and self._folder is not None:
-            kept = read_last_word(last_word_file(self._folder, self.info.name))
-            best = None if kept is None else kept[0].decision.best
-        return None if best is None else self.trial.arms[best]
+        last = self._last_word
+        if last is None and self._folder is not None:
+            last = read_last_word(last_word_file(self._folder, self.info.name))
+        return None if last is None else best_in(last)
 
 
 def _live_store(info: ClientInfo, trial: Trial, folder: Path | None) -> LiveStore | None:
@@ -163,13 +171,15 @@ def _observing(
     """Return where observations come from: live traffic, or the user's function."""
     if live is not None:
         return live.read
-    if pull is None:
-        raise InputError("pull", "is missing; only a trial with live in fedbandits.toml needs none")
     return lambda arm, n: asked(pull, trial.arms[arm], n, info)
 
 
-def asked(pull: PullByName, arm: str, n: int, info: ClientInfo) -> Sequence[float] | FloatArray:
+def asked(
+    pull: PullByName | None, arm: str, n: int, info: ClientInfo
+) -> Sequence[float] | FloatArray:
     """Call the user's function; what goes wrong in it is said with its line."""
+    if pull is None:
+        raise InputError("pull", "is missing; only a trial with live in fedbandits.toml needs none")
     try:
         return pull(arm, n, info)
     except Exception as error:

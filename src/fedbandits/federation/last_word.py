@@ -7,21 +7,31 @@ from pathlib import Path
 from typing import Any
 
 from fedbandits.errors import InputError
-from fedbandits.federation.state_files import last_word_file, written_whole
-from fedbandits.protocol import Conclusion
+from fedbandits.federation.state_files import audit_file, last_word_file, written_whole
+from fedbandits.protocol import Conclusion, read_audit
 from fedbandits.protocol.codec import decode, encode
 
 FORMAT = 1
 
 
-def keep_last_word(path: Path, conclusion: Conclusion, arms: tuple[str, ...]) -> None:
-    """Write what a run has found to a file: all of it or nothing."""
-    said = {"format": FORMAT, "arms": list(arms), "conclusion": encode(conclusion)}
+def keep_last_word(state: Path, client: str, conclusion: Conclusion) -> None:
+    """Write what a run has found to a client's file: all of it or nothing.
+
+    A run that the client has played is not forgotten for one that it has played before.
+    """
+    path, run = last_word_file(state, client), conclusion.header.run
+    kept = read_last_word(path)
+    sent = audit_file(state, client)
+    played = read_audit(sent) if sent.exists() else []
+    newest = played[-1].update.header.run if played else run
+    if kept is not None and kept.header.run == newest != run:
+        return
+    said = {"format": FORMAT, "conclusion": encode(conclusion)}
     written_whole(path, json.dumps(said, indent=1))
 
 
-def read_last_word(path: Path) -> tuple[Conclusion, tuple[str, ...]] | None:
-    """Return what a run has found, with the arms' names; None if nothing was heard of it yet.
+def read_last_word(path: Path) -> Conclusion | None:
+    """Return what a run has found; None if nothing was heard of it yet.
 
     Raises
     ------
@@ -33,7 +43,6 @@ def read_last_word(path: Path) -> tuple[Conclusion, tuple[str, ...]] | None:
         if said["format"] != FORMAT:
             raise InputError("format", f"{said['format']}, and this version reads {FORMAT}")
         conclusion: Conclusion = decode(Conclusion, said["conclusion"], "conclusion")
-        arms = tuple(str(arm) for arm in said["arms"])
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -42,9 +51,15 @@ def read_last_word(path: Path) -> tuple[Conclusion, tuple[str, ...]] | None:
         raise InputError(
             str(path), f"is not the last word of a run ({error}); resume the run to get it again"
         ) from None
-    if conclusion.decision.best >= len(arms):
+    if not 0 <= conclusion.decision.best < len(conclusion.arms):
         raise InputError(str(path), "names an option that there is none of")
-    return conclusion, arms
+    return conclusion
+
+
+def best_in(conclusion: Conclusion) -> str | None:
+    """Return the option to stay on; None if nothing is known of any."""
+    decision = conclusion.decision
+    return conclusion.arms[decision.best] if decision.known else None
 
 
 def best_arm(state: str | Path, client: str) -> str | None:
@@ -65,8 +80,5 @@ def best_arm(state: str | Path, client: str) -> str | None:
     >>> best_arm(tempfile.mkdtemp(), "clinic-1") is None
     True
     """
-    found = read_last_word(last_word_file(Path(state), client))
-    if found is None:
-        return None
-    conclusion, arms = found
-    return arms[conclusion.decision.best]
+    conclusion = read_last_word(last_word_file(Path(state), client))
+    return None if conclusion is None else best_in(conclusion)

@@ -410,7 +410,8 @@ class LiveStore:
                 return
             if run != standing.run:
                 standing = self._begun(database, standing, run)
-            over = replace(standing, over=True, active=decision.active, best=decision.best)
+            best = decision.best if decision.known else None
+            over = replace(standing, over=True, active=decision.active, best=best)
             self._keep(database, over)
 
     def _begun(self, database: sqlite3.Connection, standing: Standing, run: str) -> Standing:

@@ -6,6 +6,7 @@ It is for the eye only: the truth is in the log.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,8 @@ class NowFile:
     def _write(self, now: Now) -> None:
         self._last = now
         if self.path is not None:
-            written_whole(self.path, json.dumps(asdict(now)))
+            with suppress(InputError):  # it is for the eye: the run goes on without it
+                written_whole(self.path, json.dumps(asdict(now)), durable=False)
 
 
 def read_now(path: Path) -> Now | None:

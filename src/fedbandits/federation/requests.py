@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from fedbandits.errors import InputError
 from fedbandits.federation.coordinator import Withdrawal
 from fedbandits.federation.state_files import written_whole
 from fedbandits.protocol.codec import decode, encode
@@ -38,23 +38,28 @@ class RequestFolder:
     def __init__(self, log: Path, n_arms: int) -> None:
         self._log = log
         self._n_arms = n_arms
-        self._seen: list[Path] = []
+        self._seen: set[Path] = set()
 
     def __call__(self) -> Sequence[Withdrawal]:
         """Return the new ones. Those that were returned before are done by now, and removed."""
         for path in self._seen:
-            path.unlink(missing_ok=True)
-        self._seen = []
+            with suppress(OSError):  # somebody else's, who may remove it
+                path.unlink(missing_ok=True)
         return list(self._fresh())
 
     def _fresh(self) -> Iterator[Withdrawal]:
         folder = _folder(self._log)
         for path in sorted(folder.glob("*.json")) if folder.is_dir() else []:
-            self._seen.append(path)
+            if path in self._seen:
+                continue
             try:
                 wanted: Withdrawal = decode(Withdrawal, json.loads(path.read_bytes()), "request")
-            except (ValueError, InputError, OSError):  # not one of ours
+            except OSError:  # not now; it is looked at again
                 continue
+            except ValueError:  # not one of ours
+                self._seen.add(path)
+                continue
+            self._seen.add(path)
             if 0 <= wanted.arm < self._n_arms:
                 yield wanted
 

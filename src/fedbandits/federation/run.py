@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from fedbandits.errors import InputError
-from fedbandits.federation.durable_log import DamagedLogError, DurableLog, LogContent, read_log
+from fedbandits.federation.durable_log import (
+    DamagedLogError,
+    DurableLog,
+    LogContent,
+    is_begun,
+    read_log,
+)
 from fedbandits.federation.local import server_of
 from fedbandits.federation.trial import Trial, read_trial
 from fedbandits.protocol import MemoryLog, Server
@@ -55,7 +61,7 @@ def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, Run]:
     LogInUseError
         If another server is writing it.
     """
-    if path.exists():
+    if is_begun(path):
         log = DurableLog(path)
         try:
             return log, _resumed(trial, log)

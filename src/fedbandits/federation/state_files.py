@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from pathlib import Path
 
 from fedbandits.errors import InputError
+
+LONGEST_NAME = 80
+"""Of a client: its files are named after it."""
+
+
+def check_name(name: str, where: str) -> None:
+    """Refuse a name of a client that is none, or that files and pages could not bear.
+
+    Raises
+    ------
+    InputError
+        If it is empty, too long, or has characters that cannot be seen.
+    """
+    if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
+        raise InputError(
+            where, f"{name[:100]!r} is no name; use 1 to {LONGEST_NAME} characters that can be seen"
+        )
 
 
 def audit_file(folder: Path, client: str) -> Path:
@@ -24,13 +43,23 @@ def live_file(folder: Path, client: str) -> Path:
 
 
 def _file_name(name: str) -> str:
-    """Return a name that any file system takes, and no other client has."""
-    plain = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
-    return plain if plain == name else f"{plain}-{name.encode().hex()}"
+    """Return a name that any file system takes, and no other client has, whatever its case."""
+    plain = re.sub(r"[^a-z0-9._-]", "_", name.lower())
+    own = hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
+    return plain if plain == name else f"{plain}-{own}"
 
 
-def written_whole(path: Path, text: str) -> None:
+def written_whole(path: Path, text: str, *, durable: bool = True) -> None:
     """Write a file so that at any time there is the old one or the new one, and all of it.
+
+    Parameters
+    ----------
+    path : path
+        Of the file.
+    text : str
+        What is to be in it.
+    durable : bool
+        Whether to wait until it is on disk.
 
     Raises
     ------
@@ -42,7 +71,8 @@ def written_whole(path: Path, text: str) -> None:
         with beside.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)

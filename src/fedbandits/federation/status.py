@@ -18,6 +18,8 @@ from fedbandits.protocol import (
     ArmWithdrawn,
     MemoryLog,
     PhaseClosed,
+    Refusal,
+    Refused,
     Server,
     ServerState,
     answer_of,
@@ -208,6 +210,15 @@ class RunStatus:
             "quarantined": list(self.quarantined),
             "bits": self.bits,
             "rejections": {kind.name: n for kind, n in course.rejections.items()},
+            "refusals": [
+                {
+                    "client": one.client,
+                    "phase": one.phase,
+                    "why": one.why.name,
+                    "detail": one.detail,
+                }
+                for one in course.refusals
+            ],
             "abandoned": list(self.abandoned),
             "withdrawals": [asdict(one) for one in course.withdrawals],
             "epoch": self.epoch,
@@ -244,6 +255,12 @@ class RunStatus:
             kinds = "; ".join(f"{kind.value}: {n:,}" for kind, n in course.rejections.items())
             n = sum(course.rejections.values())
             said.append(f"{counted(n, 'update')} did not count ({kinds})")
+        if course.refusals:
+            kinds = "; ".join(
+                f"{why.value}: {shortened(dict.fromkeys(found))}"
+                for why, found in _by_reason(course.refusals).items()
+            )
+            said.append(f"clients refused to answer ({kinds})")
         if self.abandoned:
             phases = shortened(map(str, self.abandoned))
             said.append(f"abandoned below the quorum, and not decided: phase {phases}")
@@ -461,3 +478,11 @@ def clock_time(at: str) -> str:
     '2026-01-31 12:00:00 UTC'
     """
     return f"{datetime.fromisoformat(at):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _by_reason(refusals: Sequence[Refusal]) -> dict[Refused, list[str]]:
+    """Return who has refused, by reason."""
+    found: dict[Refused, list[str]] = {}
+    for refusal in refusals:
+        found.setdefault(refusal.why, []).append(refusal.client)
+    return found

@@ -232,6 +232,10 @@ def load_trial(path: str | Path) -> Trial:
         path /= FILE
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(
+            str(path), "is not there; fedbandits new FOLDER writes a project with one"
+        ) from None
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror}") from None
     except ValueError as error:  # neither UTF-8 nor TOML

@@ -3,6 +3,7 @@
 from fedbandits.protocol.answer import Answer, answer_of, conclusion_of
 from fedbandits.protocol.client import Client, ClientState, Pull, RefusalError
 from fedbandits.protocol.log import (
+    AnswerRefused,
     ArmWithdrawn,
     Log,
     MemoryLog,
@@ -35,6 +36,7 @@ from fedbandits.protocol.server import Server, ServerSnapshot, ServerState
 
 __all__ = [
     "Answer",
+    "AnswerRefused",
     "ArmWithdrawn",
     "Assignment",
     "AuditFile",

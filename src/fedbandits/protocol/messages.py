@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -109,6 +110,11 @@ class Decision:
         """Whether no phase follows."""
         return self.reason is not Reason.OPEN
 
+    @property
+    def known(self) -> bool:
+        """Whether there is a reason to stay on the best arm: it was measured, or is alone."""
+        return self.winner is not None or math.isfinite(self.widths[self.best])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
@@ -158,6 +164,7 @@ class Refused(Enum):
     BUDGET = "its privacy budget is spent"
     FEW_PULLS = "too few pulls behind a mean"
     POLICY = "less protection than its own policy asks for"
+    ARMS = "its list of arms is another one"
     PENDING = "not all of its outcomes are there yet"
     FAILED = "its own code failed"
 
@@ -195,8 +202,11 @@ class Conclusion:
     ----------
     header : Header
         Whose message this is.
+    arms : tuple of str
+        Their names.
     decision : Decision
-        The last one.
+        The last one. If no phase was decided its widths are infinite, and nothing has won unless
+        one arm alone is left.
     low, high : tuple of float
         Ends of the arms' intervals, which hold together with probability 1 − ``level`` at least.
     level : float
@@ -210,6 +220,7 @@ class Conclusion:
     """
 
     header: Header
+    arms: tuple[str, ...]
     decision: Decision
     low: tuple[float, ...]
     high: tuple[float, ...]

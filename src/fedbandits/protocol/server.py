@@ -20,6 +20,7 @@ from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import bits_in_phase, protected
 from fedbandits.protocol.codec import is_text
 from fedbandits.protocol.log import (
+    AnswerRefused,
     ArmWithdrawn,
     Log,
     MemoryLog,
@@ -73,6 +74,7 @@ class _Event(Enum):
     DECIDED = "a phase is closed"
     ENDED = "the last phase is closed"
     REFUSED = "a client refuses to answer"
+    REFUSAL_NOTED = "it is noted that a client refuses to answer"
     ABANDONED = "a phase ends below its quorum"
     WITHDRAWN = "an arm is withdrawn"
     STARTED = "a server takes the run over"
@@ -88,6 +90,7 @@ _TRANSITIONS: dict[tuple[ServerState, _Event], ServerState] = {
     (ServerState.COLLECTING, _Event.DECIDED): ServerState.READY,
     (ServerState.COLLECTING, _Event.ENDED): ServerState.FINISHED,
     (ServerState.COLLECTING, _Event.REFUSED): ServerState.FINISHED,
+    (ServerState.COLLECTING, _Event.REFUSAL_NOTED): ServerState.COLLECTING,
     (ServerState.COLLECTING, _Event.ABANDONED): ServerState.READY,
     (ServerState.READY, _Event.WITHDRAWN): ServerState.READY,
     (ServerState.COLLECTING, _Event.WITHDRAWN): ServerState.COLLECTING,
@@ -104,6 +107,7 @@ _EVENTS: dict[type[Record], _Event] = {
     UpdateAccepted: _Event.ACCEPTED,
     UpdateRejected: _Event.REJECTED,
     PhaseRefused: _Event.REFUSED,
+    AnswerRefused: _Event.REFUSAL_NOTED,
     PhaseAbandoned: _Event.ABANDONED,
     ArmWithdrawn: _Event.WITHDRAWN,
     ServerStarted: _Event.STARTED,
@@ -347,6 +351,7 @@ class Server:
         self.limits = limits
         self.withdrawn: dict[int, str] = {}
         self._faults: dict[str, int] = {}
+        self._refusals: set[tuple[str, int, Refused]] = set()
         for record in list(self.log):
             self._apply(record)
 
@@ -369,10 +374,13 @@ class Server:
     @property
     def quarantined(self) -> tuple[str, ...]:
         """The clients that are not listened to any more."""
-        most = self.quarantine_after
-        if most is None:
+        if not self._faults:
             return ()
-        return tuple(client for client in self._columns if self._faults.get(client, 0) >= most)
+        return tuple(client for client in self._columns if self._is_quarantined(client))
+
+    def _is_quarantined(self, client: str) -> bool:
+        most = self.quarantine_after
+        return most is not None and self._faults.get(client, 0) >= most
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -479,12 +487,15 @@ class Server:
         mechanism = self.privacy.mechanism(n, self.rule.n_arms, bits)
         return Release(squares=self.release.squares, mechanism=mechanism)
 
+    def note_refusal(self, refusal: Refusal) -> None:
+        """Write down why a client does not answer; what it has said before is not repeated."""
+        self._check_refusal(refusal)
+        if _key(refusal) not in self._refusals:
+            self._commit(AnswerRefused(refusal))
+
     def refuse(self, refusal: Refusal) -> Decision | None:
         """Take a client's refusal: where its budget is spent the run stops with what is known."""
-        if refusal.header != self.header or refusal.client not in self._columns:
-            raise ProtocolError(f"a refusal from elsewhere: client {refusal.client}")
-        if refusal.phase != self.phase:
-            raise ProtocolError(f"a refusal of phase {refusal.phase} in phase {self.phase}")
+        self._check_refusal(refusal)
         if refusal.why is not Refused.BUDGET:
             raise ProtocolError(
                 f"client {refusal.client} refuses phase {refusal.phase}: {refusal.why.value}"
@@ -493,6 +504,12 @@ class Server:
         last = None if self.decision is None else replace(self.decision, reason=Reason.BUDGET)
         self._commit(PhaseRefused(refusal=refusal, decision=last))
         return last
+
+    def _check_refusal(self, refusal: Refusal) -> None:
+        if refusal.header != self.header or refusal.client not in self._columns:
+            raise ProtocolError(f"a refusal from elsewhere: client {refusal.client}")
+        if refusal.phase != self.phase:
+            raise ProtocolError(f"a refusal of phase {refusal.phase} in phase {self.phase}")
 
     def take_over(self, epoch: int) -> None:
         """Begin a new epoch: messages of a server before this one are not taken any more."""
@@ -645,7 +662,7 @@ class Server:
             return Rejection.HEADER
         if update.client not in self._columns:
             return Rejection.CLIENT
-        if update.client in self.quarantined:
+        if self._is_quarantined(update.client):
             return Rejection.QUARANTINED
         assignment = self.assignment
         if (
@@ -715,6 +732,8 @@ class Server:
                 self._reported[update.client] = update
             case PhaseClosed(decision=decision):
                 self._apply_closed(decision)
+            case AnswerRefused(refusal=refusal):
+                self._refusals.add(_key(refusal))
             case PhaseRefused(decision=decision):
                 self.decision, self._reported = decision, {}
             case UpdateRejected(client=client, rejection=rejection) if rejection in _FAULTS:
@@ -931,6 +950,10 @@ class Server:
         for client, update in self._reported.items():
             sent[self._columns[client]] = update.payload_bits
         return sent
+
+
+def _key(refusal: Refusal) -> tuple[str, int, Refused]:
+    return refusal.client, refusal.phase, refusal.why
 
 
 def _as_if_pulled(counts: IntArray) -> IntArray:

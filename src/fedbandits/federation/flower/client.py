@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,12 +19,12 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from fedbandits.errors import InputError
-from fedbandits.federation.coordinator import Answer
 from fedbandits.federation.flower.wire import CONCLUDE, PHASE, WHO, packed, unpacked
 from fedbandits.federation.host import ClientHost, ClientInfo, PullByName
 from fedbandits.federation.local import load_pull
+from fedbandits.federation.state_files import check_name
 from fedbandits.federation.trial import Trial, load_trial
-from fedbandits.protocol import Assignment, Conclusion, Refusal, Refused
+from fedbandits.protocol import Assignment, Conclusion, Refusal, Refused, Update
 from fedbandits.protocol.codec import decode, encode
 
 app = ClientApp()
@@ -30,56 +32,91 @@ app = ClientApp()
 
 _LOG = logging.getLogger("flwr.fedbandits")
 
+# A reply takes its time to arrive, too.
+_SHARE_OF_DEADLINE = 0.8
+
 _Found = TypeVar("_Found")
+
+
+class NodeError(Exception):
+    """Something on a node failed; it says what kind of error it was, and nothing of its text."""
+
+
+@contextmanager
+def _discreet() -> Iterator[None]:
+    """Keep the text of an error on the node: there may be outcomes in it."""
+    try:
+        yield
+    except Exception as error:
+        _LOG.exception("this node cannot answer")
+        raise NodeError(_kind(error)) from None
 
 
 @app.query(WHO)
 def who(message: Message, context: Context) -> Message:
     """Say which clients this node hosts."""
-    node = NodePlan(context.node_config)
-    node.trial()  # a mistake in it is said now, and not in the middle of a phase
-    return Message(packed({"clients": [info.name for info in node.clients]}), reply_to=message)
+    with _discreet():
+        node = NodePlan(context.node_config)
+        node.trial()  # a mistake in it is said now, and not in the middle of a phase
+        return Message(packed({"clients": [info.name for info in node.clients]}), reply_to=message)
 
 
 @app.train(PHASE)
 def phase(message: Message, context: Context) -> Message:
     """Let the clients that are asked play a phase, one after the other."""
-    node = NodePlan(context.node_config)
-    said = unpacked(message)
-    assignment: Assignment = decode(Assignment, said.get("message"), "assignment")
-    answers = [_answer(node, info, assignment) for info in node.named(said.get("clients"))]
-    return Message(packed({"answers": [encode(answer) for answer in answers]}), reply_to=message)
+    with _discreet():
+        node, said = NodePlan(context.node_config), unpacked(message)
+        assignment: Assignment = decode(Assignment, said.get("message"), "assignment")
+        here, strangers = node.named(said.get("clients"))
+        patience = node.trial().patience
+        # They answer together: none may take so long that all of them are late.
+        end = time.monotonic() + _SHARE_OF_DEADLINE * patience.deadline
+        answers = [
+            _answer(node, info, assignment, min(patience.pulls, end - time.monotonic()))
+            for info in here
+        ]
+        reply = {"answers": [encode(answer) for answer in answers], "strangers": strangers}
+        return Message(packed(reply), reply_to=message)
 
 
 @app.query(CONCLUDE)
 def conclude(message: Message, context: Context) -> Message:
-    """Let clients keep the last word."""
-    node = NodePlan(context.node_config)
-    said = unpacked(message)
-    conclusion: Conclusion = decode(Conclusion, said.get("message"), "conclusion")
-    told = node.named(said.get("clients"))
-    for info in told:
-        node.host(info).conclude(conclusion)
-    return Message(packed({"told": [info.name for info in told]}), reply_to=message)
+    """Let clients keep the last word; say which of them have."""
+    with _discreet():
+        node, said = NodePlan(context.node_config), unpacked(message)
+        conclusion: Conclusion = decode(Conclusion, said.get("message"), "conclusion")
+        here, strangers = node.named(said.get("clients"))
+        told = []
+        for info in here:
+            try:
+                node.host(info, plays=False).conclude(conclusion)
+            except Exception:
+                _LOG.exception("client %s cannot keep the last word", info.name)
+            else:
+                told.append(info.name)
+        return Message(packed({"told": told, "strangers": strangers}), reply_to=message)
 
 
-def _answer(node: NodePlan, info: ClientInfo, assignment: Assignment) -> Answer:
-    """Return a client's answer; if its own code fails or hangs, a refusal that says so.
-
-    The server is told what kind of error it was, and not its text: there may be outcomes in it.
-    """
+def _answer(
+    node: NodePlan, info: ClientInfo, assignment: Assignment, seconds: float
+) -> Update | Refusal:
+    """Return a client's answer; if its own code fails or hangs, a refusal that says so."""
     try:
-        return within(node.trial().patience.pulls, lambda: node.host(info).answer(assignment))
+        return within(seconds, lambda: node.host(info).answer(assignment))
     except Exception as error:
         _LOG.exception("client %s cannot answer phase %d", info.name, assignment.phase)
-        cause = error.__cause__ or error
         return Refusal(
             header=assignment.header,
             phase=assignment.phase,
             client=info.name,
             why=Refused.FAILED,
-            detail=f"{type(cause).__name__}; more is in the node's own output",
+            detail=_kind(error),
         )
+
+
+def _kind(error: Exception) -> str:
+    """Return what others are told of an error: what kind it is, and where the rest is."""
+    return f"{type(error.__cause__ or error).__name__}; more is in the node's own output"
 
 
 def within(seconds: float, call: Callable[[], _Found]) -> _Found:
@@ -103,7 +140,9 @@ def within(seconds: float, call: Callable[[], _Found]) -> _Found:
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    thread.join(seconds)
+    thread.join(max(seconds, 0.0))
+    if failed and not isinstance(failed[0], Exception):  # as of somebody who calls sys.exit
+        raise RuntimeError(f"it ends the process ({failed[0]!r})") from failed[0]
     if failed:
         raise failed[0]
     if not found:
@@ -135,25 +174,27 @@ class NodePlan:
             self._trial = load_trial(self.project)
         return self._trial
 
-    def host(self, info: ClientInfo) -> ClientHost:
-        """Return a client with its files."""
+    def host(self, info: ClientInfo, *, plays: bool = True) -> ClientHost:
+        """Return a client with its files, and the user's code if it is to play."""
         self.state.mkdir(parents=True, exist_ok=True)
-        if self._pull is None and self.trial().live is None:
+        if plays and self._pull is None and self.trial().live is None:
             self._pull = load_pull(self.project)
         return ClientHost(info, self._pull, self.trial(), folder=self.state)
 
-    def named(self, names: Any) -> list[ClientInfo]:
-        """Return the clients that a message is for.
+    def named(self, names: Any) -> tuple[list[ClientInfo], list[str]]:
+        """Return the clients that a message is for, and the names of those who are not here.
 
         Raises
         ------
         InputError
-            If one of them is not here.
+            If it is for nobody that has a name.
         """
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise InputError("clients", f"{str(names)[:200]} are no names")
         here = {info.name: info for info in self.clients}
-        if not isinstance(names, list) or not all(name in here for name in names):
-            raise InputError("clients", f"{str(names)[:200]} are not all on this node")
-        return [here[name] for name in names]
+        return [here[name] for name in names if name in here], [
+            name for name in names if name not in here
+        ]
 
 
 def _folder(config: dict[str, Any], key: str, default: Path | None) -> Path:
@@ -181,5 +222,7 @@ def _clients(config: dict[str, Any]) -> list[ClientInfo]:
         names = [name] if alone else [f"{name}-{first + place}" for place in range(said)]
     if not names or len(set(names)) != len(names):
         raise InputError("node-config.clients", f"{said!r}: none, or one of them twice")
+    for each in names:
+        check_name(each, "node-config.clients")
     first = 0 if isinstance(said, str) else first
     return [ClientInfo(name=each, number=first + place) for place, each in enumerate(names)]

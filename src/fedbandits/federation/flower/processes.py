@@ -152,7 +152,7 @@ class LocalFederation:
             for name in names
         ]
         for name, call in calls:
-            out, _ = call.communicate(timeout=_STARTS)
+            out = _outcome(call)
             if call.returncode or b'"success": false' in out:
                 raise FlowerError(f"{name} cannot be registered: {_told(out)}")
 
@@ -175,7 +175,7 @@ class LocalFederation:
         call = self._flwr(
             "run", str(app), CONNECTION, "--run-config", as_config(config), "--format", "json"
         )
-        out, _ = call.communicate(timeout=_STARTS)
+        out = _outcome(call)
         try:
             said: dict[str, Any] = json.loads(out)
             return int(said["run-id"])
@@ -185,7 +185,7 @@ class LocalFederation:
     def status_of(self, run: int) -> str:
         """Return what Flower says of a run: its status, and why it ended."""
         call = self._flwr("list", CONNECTION, "--run-id", str(run), "--format", "json")
-        out, _ = call.communicate(timeout=_STARTS)
+        out = _outcome(call)
         try:
             return str(json.loads(out)["runs"][0]["status"])
         except (ValueError, KeyError, TypeError, IndexError):
@@ -275,6 +275,16 @@ class LocalFederation:
                 return
             time.sleep(0.1)
         raise FlowerError(f"the {child.name} does not start:\n{child.last_words()}")
+
+
+def _outcome(call: subprocess.Popen[bytes]) -> bytes:
+    """Return what a command of Flower says, when it is done."""
+    try:
+        return call.communicate(timeout=_STARTS)[0]
+    except subprocess.TimeoutExpired:
+        call.kill()
+        call.wait()
+        raise FlowerError(f"flwr does not answer in {_STARTS:g} s") from None
 
 
 def free_port() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from fedbandits.errors import InputError
+from fedbandits.federation.durable_log import is_begun
 from fedbandits.federation.flower.processes import FlowerError, LocalFederation
 from fedbandits.federation.local import load_pull
 from fedbandits.federation.now_file import Now, read_now
@@ -24,7 +26,7 @@ MOST_NODES = 4
 """So many nodes are started at most, unless it is said: each is two processes of its own."""
 
 _LOOK = 0.25
-_DOUBT = 20.0
+_DOUBT = 60.0
 
 Stage: TypeAlias = Callable[[str], None]
 """Told what is being started."""
@@ -64,13 +66,13 @@ def plan_new(
     if load_trial(project).live is None:
         load_pull(project)
     path = (project / LOG_FILE if log is None else log).absolute()
-    if path.exists():
+    if not path.parent.is_dir():
+        raise InputError(str(path.parent), "is not a folder; make it, or name another log")
+    if is_begun(path):
         raise InputError(
             str(path),
             f"is there already; go on with: fedbandits resume {path}; or name another with --log",
         )
-    if not path.parent.is_dir():
-        raise InputError(str(path.parent), "is not a folder; make it, or name another log")
     most = min(clients, MOST_NODES) if nodes is None else nodes
     if most > clients:
         raise InputError("nodes", f"{most} for {clients} clients; each needs a client at least")
@@ -109,7 +111,9 @@ def bring_up(log: Path, plan: LocalPlan, *, stage: Stage, watch: Watch) -> None:
     InputError
         If the server refuses, as where another one writes the log.
     """
-    folder = Path(plan.project) / ".federation" / log.stem
+    # Logs of one name in two places are two runs.
+    place = hashlib.blake2b(str(log).encode(), digest_size=4).hexdigest()
+    folder = Path(plan.project) / ".federation" / f"{log.stem}-{place}"
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder, log), LocalFederation(folder) as federation:
         federation.stop()  # what one before this has left, if it was killed
@@ -131,7 +135,7 @@ def bring_up(log: Path, plan: LocalPlan, *, stage: Stage, watch: Watch) -> None:
                 "now": str(now),
             },
         )
-        stage("waiting for the server")
+        stage(f"waiting for the server; what processes say is in {folder / 'output'}")
         _watch_until_over(federation, run, now, watch)
 
 
@@ -176,14 +180,22 @@ def _watch_until_over(federation: LocalFederation, run: int, file: Path, watch: 
             raise FlowerError(f"the SuperLink has ended:\n{superlink.last_words()}")
         if time.monotonic() - since > _DOUBT:
             since = time.monotonic()
-            status = federation.status_of(run)
-            if status.startswith("finished"):
-                raise FlowerError(f"the server has ended ({status}):\n{_said(federation)}")
+            ended = _ended(federation, run)
+            if ended is not None and read_now(file) == seen:  # without a last word
+                raise FlowerError(ended)
         time.sleep(_LOOK)
 
 
-def _said(federation: LocalFederation) -> str:
-    return "" if federation.superlink is None else federation.superlink.last_words()
+def _ended(federation: LocalFederation, run: int) -> str | None:
+    """Return how the server has ended, if it has."""
+    try:
+        status = federation.status_of(run)
+    except FlowerError:  # not known now; it is asked again
+        return None
+    if not status.startswith("finished"):
+        return None
+    said = "" if federation.superlink is None else federation.superlink.last_words()
+    return f"the server has ended ({status}):\n{said}"
 
 
 def _plan_path(log: Path) -> Path:
