@@ -49,6 +49,7 @@ pytestmark = pytest.mark.xdist_group("flower")
 
 LONGEST = 240.0
 NODES = ("node-0", "node-1", "node-2")
+FEDBANDITS = str(Path(sys.executable).parent / "fedbandits")
 
 
 class Field:
@@ -260,15 +261,19 @@ def test_a_node_killed_in_a_phase_does_not_keep_the_others(field: Field, tmp_pat
     assert server.heard == 4
 
 
+def typed(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as somebody types it."""
+    return subprocess.run([FEDBANDITS, *words], check=False, capture_output=True, text=True)
+
+
 def test_up_is_interrupted_and_resumed_to_the_same_decisions(tmp_path: Path) -> None:
     """As at a terminal: Ctrl-C in a phase leaves a log that goes on, and no process."""
     project = write_project(tmp_path / "own")
     log = project / "run.fedlog"
     for client in range(CLIENTS):
         (project / "hold" / f"client-{client}").touch()
-    command = [str(Path(sys.executable).parent / "fedbandits")]
     up = subprocess.Popen(
-        [*command, "up", str(project), "--clients", str(CLIENTS), "--nodes", "1"],
+        [FEDBANDITS, "up", str(project), "--clients", str(CLIENTS), "--nodes", "1"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -280,7 +285,7 @@ def test_up_is_interrupted_and_resumed_to_the_same_decisions(tmp_path: Path) -> 
             assert up.poll() is None
             time.sleep(0.2)
         # Nobody else may run it meanwhile: what runs for it would be ended.
-        other = subprocess.run([*command, "resume", str(log)], capture_output=True, text=True)
+        other = typed("resume", str(log))
         assert (other.returncode, "is being run already" in other.stderr) == (2, True)
         up.send_signal(signal.SIGINT)
         said, _ = up.communicate(timeout=LONGEST)
@@ -292,9 +297,9 @@ def test_up_is_interrupted_and_resumed_to_the_same_decisions(tmp_path: Path) -> 
     assert LocalFederation(folder).strays() == []
     for file in (project / "hold").iterdir():
         file.unlink()
-    again = subprocess.run([*command, "up", str(project)], capture_output=True, text=True)
+    again = typed("up", str(project))
     assert (again.returncode, "is there already" in again.stderr) == (2, True)
-    done = subprocess.run([*command, "resume", str(log)], capture_output=True, text=True)
+    done = typed("resume", str(log))
     assert done.returncode == 0, done.stderr
     assert "The answer is blue" in done.stdout
     assert "phase 3 is decided" in done.stderr
