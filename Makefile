@@ -1,6 +1,7 @@
 # make reproduce   set everything up, run the main job, say where its page is
 # make test        set everything up, run all tests
 # make bench       print ratios of speed and memory; exit 1 on a missed bar
+# make bench-flower  the same for real processes of Flower on this machine; takes minutes
 # make lint        ruff, mypy --strict, import-linter
 # make docs        build the documentation, offline; warnings are errors
 # make constraints write the versions that are installed now to constraints.txt
@@ -13,17 +14,21 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 UV := $(shell command -v uv 2>/dev/null)
 INSTALLED := $(VENV)/.installed
 
-.PHONY: reproduce test bench lint docs constraints
+.PHONY: reproduce test bench bench-flower lint docs constraints
 
 reproduce: $(INSTALLED)
 	$(BIN)/fedbandits reproduce --out $(OUT)/reproduction
 	@echo "open $(OUT)/reproduction/report.html in a browser"
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 bench: $(INSTALLED)
 	$(BIN)/python bench/simulator.py
+	$(BIN)/python bench/federation.py
+
+bench-flower: $(INSTALLED)
+	$(BIN)/python bench/federation.py --flower
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -12,35 +12,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 import fedbandits as fb
+from bars import Row, shown
 
 MEANS = [0.70, 0.71, 0.72, 0.73, 0.74, 0.75, 0.76, 0.765, 0.77, 0.79]
 FIGURE_4 = fb.Approximate(means=MEANS, noise=fb.Gaussian(0.5), spread=fb.Gaussian(0.02))
 TUNED = fb.PaperRadius(arm=1.0, client=1.0)
 MIB = 2**20
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table."""
-
-    what: str
-    measured: float
-    bar: float
-    at_least: bool
-    unit: str
-    detail: str
-
-    @property
-    def met(self) -> bool:
-        """Whether the bar is met."""
-        return self.measured >= self.bar if self.at_least else self.measured <= self.bar
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -168,28 +149,13 @@ def main() -> int:
     if "--memory" in sys.argv[1:]:
         play_for_memory()
         return 0
-    table = Table("", "measured", "bar", "", "detail", title="simulator")
-    missed = False
-    for measure in (
+    measures = (
         clients_against_bare_normals,
         cohorts_of_any_size,
         cohorts_against_pulls,
         memory_of_clients,
-    ):
-        row = measure()
-        missed |= not row.met
-        sign = "≥" if row.at_least else "≤"
-        table.add_row(
-            row.what,
-            f"{row.measured:,.2f}{row.unit}"
-            if row.measured < 100
-            else f"{row.measured:,.0f}{row.unit}",
-            f"{sign} {row.bar:,.0f}{row.unit}",
-            "met" if row.met else "MISSED",
-            row.detail,
-        )
-    Console(width=120).print(table)
-    return 1 if missed else 0
+    )
+    return shown("simulator", (measure() for measure in measures))
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from fedbandits.protocol import (
     Assignment,
     AuditFile,
     Client,
+    Conclusion,
     Decision,
     Entry,
     PhaseAbandoned,
@@ -214,6 +215,7 @@ GAMES: dict[str, Game] = {
 # What makes a record likely, so that all of them meet all faults.
 _PROVOKED: dict[str, tuple[str, ...]] = {
     "PhaseRefused": ("budget", "no budget"),
+    "AnswerRefused": ("budget", "no budget"),
     "PhaseAbandoned": ("mute", "falls silent", "silent at last", "silent at the horizon"),
     "RunStopped": ("mute", "falls silent"),
 }
@@ -366,7 +368,7 @@ class Storm:
 
 CALM = Storm(until=0.0)
 
-Message: TypeAlias = Assignment | Decision
+Message: TypeAlias = Assignment | Conclusion
 Answer: TypeAlias = Update | Refusal
 
 
@@ -484,12 +486,12 @@ class Site:
         """Do what a message asks for; return the answer, if there is one."""
         world = self.world
         client = self.start() if self.client is None else self.client
-        if isinstance(message, Decision):
+        if isinstance(message, Conclusion):
             try:
-                client.conclude(message)
+                client.conclude(message.decision)
             except ProtocolError:  # from a server that is not there any more
                 return None
-            self.told.append(message)
+            self.told.append(message.decision)
             return None
         self.phase = message.phase
         try:
@@ -660,8 +662,8 @@ class World:
             missing = set(range(1, message.phase)) - self.ended
             check(not missing, f"phase {message.phase} was sent before the end of {missing}")
             return
-        check(message.final, "a decision was sent that is not the last")
-        self.finals.add(replace(message, header=self.header))
+        check(message.decision.final, "a decision was sent that is not the last")
+        self.finals.add(replace(message.decision, header=self.header))
         check(len(self.finals) == 1, "two last decisions were sent")
 
     def _check_bare(self, message: Message | Answer) -> None:
@@ -672,8 +674,8 @@ class World:
                 sizes = {len(message.means), len(message.squares or ())}
                 check(sizes <= {0, 3}, "more numbers than arms")
                 check(len(message.packed) <= 24, "more bytes than numbers")
-            case Decision():
-                numbers = [*message.estimates, *message.widths]
+            case Conclusion(decision=last):
+                numbers = [*last.estimates, *last.widths, *message.low, *message.high]
             case Assignment(previous=Decision() as previous):
                 numbers = [*previous.estimates, *previous.widths]
             case _:
@@ -700,6 +702,9 @@ class World:
                 takes += rng.choice((2.0, 6.0, 14.0))
             self.number += 1
             heapq.heappush(self.events, (self.now + takes, self.number, way, message, name))
+
+    def flush(self, timeout: float) -> None:
+        pass
 
     def receive(self, timeout: float) -> list[Answer]:
         """Let time pass until something comes in."""

@@ -35,6 +35,7 @@ from fedbandits.privacy.accounting import Spending
 from fedbandits.privacy.mechanisms import Mechanism, Noised, Rounded
 from fedbandits.privacy.packing import pack
 from fedbandits.protocol import (
+    AnswerRefused,
     ArmWithdrawn,
     Assignment,
     AuditFile,
@@ -93,6 +94,9 @@ RECORDS: list[Record] = [
     PhaseAbandoned(phase=2, reported=1, expected=3),
     ArmWithdrawn(arm=1, reason="harm: “ouch”\n"),
     ServerStarted(epoch=2),
+    AnswerRefused(
+        Refusal(header=HEADER, phase=2, client="a", why=Refused.FAILED, detail="ValueError")
+    ),
     PhaseRefused(
         refusal=Refusal(header=HEADER, phase=2, client="b", why=Refused.BUDGET, detail="spent"),
         decision=None,

@@ -30,6 +30,7 @@ from fedbandits.protocol import (
     PhaseClosed,
     PhaseOpened,
     Pull,
+    Quorum,
     Reason,
     Record,
     Rejection,
@@ -40,7 +41,9 @@ from fedbandits.protocol import (
     Update,
     UpdateAccepted,
     UpdateRejected,
+    answer_of,
     arms_hash,
+    conclusion_of,
 )
 from fedbandits.protocol.client import MOST_AT_ONCE
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb, ImprovedUcb
@@ -1193,3 +1196,62 @@ def test_another_assignment_of_a_phase_that_was_played_is_refused() -> None:
     assert client.play(first) == client.play(first)
     with pytest.raises(ProtocolError, match="phase 1 after phase 1"):
         client.play(Assignment(header=header, phase=1, pulls=(20, 20)))
+
+
+def test_an_arm_withdrawn_in_an_open_phase_keeps_the_interval_of_its_estimate() -> None:
+    def played(*, withdrawn: bool) -> Server:
+        server = Server(_game_of_three(), arms=["a", "b", "c"])
+        for phase in (1, 2):
+            assignment = server.open(["x"] if phase == 1 else [])
+            means = (0.5, 0.52, 0.54)
+            if phase == 2 and withdrawn:
+                server.withdraw(0, "harm")
+            update = Update(
+                header=server.header,
+                phase=phase,
+                client="x",
+                counts=assignment.pulls,
+                means=means,
+            )
+            assert server.receive(update) is None
+            server.close()
+        return server
+
+    plain, without = played(withdrawn=False), played(withdrawn=True)
+    widths, narrower = without.interval_widths(0.05), plain.interval_widths(0.05)
+    assert widths[0] > narrower[0]
+    assert widths[1:].tolist() == narrower[1:].tolist()
+    assert without.snapshot().counts != plain.snapshot().counts
+
+
+def test_an_abandoned_phase_does_not_narrow_the_intervals_of_the_decision_before_it() -> None:
+    server = Server(_game_of_three(), quorum=Quorum(fraction=1.0))
+    rule_pulls = server.open(["x"]).pulls
+    header = server.header
+    server.receive(
+        Update(header=header, phase=1, client="x", counts=rule_pulls, means=(0.5, 0.52, 0.54))
+    )
+    server.close()
+    before = answer_of(server)
+    server.open([])
+    server.abandon()
+    after = answer_of(server)
+    assert after.intervals == before.intervals
+    assert after.clients == before.clients
+
+
+def test_one_arm_left_before_anything_was_measured_is_an_answer_without_a_number() -> None:
+    server = Server(_game_of_three(), arms=["a", "b", "c"])
+    server.open(["x"])
+    server.withdraw(0, "harm")
+    server.withdraw(1, "harm")
+    server.abandon()
+    said = answer_of(server).words()
+    assert "The answer is c: the only one left" in said
+    assert conclusion_of(server).high == (math.inf,) * 3
+
+
+def _game_of_three() -> PhasedRule:
+    return Fed1Ucb(pulls="10", clients=1).rule(
+        Beliefs(n_arms=3, horizon=10_000, noise=1.0, spread=0.0)
+    )

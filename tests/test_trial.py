@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import tomllib
 from collections import Counter
@@ -16,11 +17,22 @@ from typer.testing import CliRunner
 import fedbandits as fb
 from fedbandits.cli.main import app
 from fedbandits.federation.host import ClientHost, ClientInfo
+from fedbandits.federation.last_word import best_arm
 from fedbandits.federation.local import server_of, try_trial
 from fedbandits.federation.project import new_project
+from fedbandits.federation.state_files import audit_file, last_word_file
 from fedbandits.federation.trial import load_trial, read_trial
 from fedbandits.loopback import play
-from fedbandits.protocol import Client, PhaseOpened, Server, Update, read_audit
+from fedbandits.protocol import (
+    Client,
+    PhaseOpened,
+    Refusal,
+    Refused,
+    Server,
+    Update,
+    conclusion_of,
+    read_audit,
+)
 from fedbandits.protocol.turns import MOST_TURNS, permuted_blocks, turns
 
 TABLES: dict[str, Any] = {
@@ -139,18 +151,25 @@ def test_a_range_and_a_population_are_enough_to_know() -> None:
 
 def test_a_new_project_runs_as_it_is(tmp_path: Path) -> None:
     folder = tmp_path / "my_test"
-    assert {path.name for path in new_project(folder)} == {
-        "fedbandits.toml",
-        "client.py",
+    assert {path.relative_to(folder).as_posix() for path in new_project(folder)} == {
+        ".gitignore",
         "README.md",
+        "client.py",
+        "fedbandits.toml",
+        "flower/pyproject.toml",
     }
     assert load_trial(folder).title == "my_test"
-    done = CliRunner().invoke(app, ["try", str(folder), "--clients", "60", "--quiet"])
+    done = CliRunner().invoke(app, ["try", str(folder), "--clients", "8", "--quiet"])
     assert done.exit_code == 0, done.output
-    assert "The answer is" in done.output or "best so far" in done.output
+    assert "The answer is blue" in done.output
+    flower = tomllib.loads((folder / "flower" / "pyproject.toml").read_text(encoding="utf-8"))
+    assert flower["project"]["name"] == "my-test"
+    for component in flower["tool"]["flwr"]["app"]["components"].values():
+        module, name = component.split(":")
+        assert hasattr(importlib.import_module(module), name)
     readme = (folder / "README.md").read_text(encoding="utf-8")
     commands = re.findall(r"`fedbandits (\w+)", readme)
-    assert set(commands) == {"try"}
+    assert set(commands) == {"try", "up", "resume", "report"}
     with pytest.raises(fb.InputError, match="not an empty folder"):
         new_project(folder)
 
@@ -179,8 +198,10 @@ def test_a_host_refuses_another_list_of_arms() -> None:
     trial = read_trial(TABLES)
     host = ClientHost(ClientInfo(name="a"), coins(1), trial)
     other = Server(read_trial({**TABLES, "arms": ["x", "y"]}).rule())
-    with pytest.raises(fb.InputError, match="need the same"):
-        host.answer(other.open(["a"]))
+    refusal = host.answer(other.open(["a"]))
+    assert isinstance(refusal, Refusal)
+    assert refusal.why is Refused.ARMS
+    assert "need the same" in refusal.detail
 
 
 def test_the_winner_can_be_asked_for_afterwards(tmp_path: Path) -> None:
@@ -194,7 +215,13 @@ def test_the_winner_can_be_asked_for_afterwards(tmp_path: Path) -> None:
         assert isinstance(update, Update)
         assert server.receive(update) is None
         decision = server.close()
-    host.conclude(decision)
+    host.conclude(conclusion_of(server))
     assert host.best_arm() == "blue"
-    (file,) = tmp_path.iterdir()
-    assert len(read_audit(file)) == decision.phase
+    assert len(read_audit(audit_file(tmp_path, "a b"))) == decision.phase
+    # Also after a restart, and without a server or a client machine at all.
+    assert ClientHost(ClientInfo(name="a b"), coins(5), trial, folder=tmp_path).best_arm() == "blue"
+    assert best_arm(tmp_path, "a b") == "blue"
+    assert best_arm(tmp_path, "a") is None
+    last_word_file(tmp_path, "a b").write_text("{}", encoding="utf-8")
+    with pytest.raises(fb.InputError, match="not the last word of a run"):
+        best_arm(tmp_path, "a b")

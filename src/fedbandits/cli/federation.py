@@ -23,7 +23,7 @@ def new(
 
     for file in new_project(folder):
         typer.echo(f"wrote {file}")
-    typer.echo(f"next: fedbandits try {folder} --clients 60")
+    typer.echo(f"next: fedbandits try {folder} --clients 8")
 
 
 def try_(

@@ -22,6 +22,8 @@ from fedbandits.cli.federation import new, try_
 from fedbandits.cli.interrupt import RunInterruptedError, interruptible
 from fedbandits.cli.plan import plan
 from fedbandits.cli.reproduce import reproduce
+from fedbandits.cli.runs import report, status, withdraw
+from fedbandits.cli.up import resume, up
 from fedbandits.errors import FedbanditsError, InputError
 
 if TYPE_CHECKING:
@@ -43,8 +45,13 @@ app.command()(audit)
 app.command()(contest)
 app.command()(new)
 app.command("try")(try_)
+app.command()(up)
+app.command()(resume)
 app.command()(plan)
 app.command()(reproduce)
+app.command()(status)
+app.command()(withdraw)
+app.command()(report)
 app.add_typer(data_app)
 
 File = Annotated[Path, typer.Argument(help="An experiment file (TOML).", metavar="FILE")]
@@ -206,6 +213,8 @@ def main() -> None:
     """Run the command; turn errors into one line and an exit code."""
     # Being told to end is like Ctrl-C: workers and half-made output go, too.
     signal.signal(signal.SIGTERM, _end)
+    if hasattr(signal, "SIGHUP"):  # the terminal is closed
+        signal.signal(signal.SIGHUP, _end)
     try:
         app()
     except InputError as error:

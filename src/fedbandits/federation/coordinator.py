@@ -7,15 +7,17 @@ server's log, so that after a crash the same loop goes on from the log.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from fedbandits.errors import InputError, check_number
+from fedbandits.errors import InputError, ProtocolError, check_number
 from fedbandits.protocol import (
     Assignment,
+    Conclusion,
     Decision,
     PhaseAbandoned,
     PhaseClosed,
@@ -26,10 +28,14 @@ from fedbandits.protocol import (
     Server,
     ServerState,
     Update,
+    conclusion_of,
 )
 
 Answer: TypeAlias = Update | Refusal
 """What a client answers to an assignment."""
+
+Received: TypeAlias = Answer | None
+"""What comes in: an answer, or nothing that can be read, which the server writes down as such."""
 
 
 class Transport(Protocol):
@@ -39,13 +45,37 @@ class Transport(Protocol):
         """Return the clients that can be reached now."""
         ...
 
-    def send(self, message: Assignment | Decision, clients: Sequence[str]) -> None:
+    def send(self, message: Assignment | Conclusion, clients: Sequence[str]) -> None:
         """Send a message to clients; whether it arrives is another matter."""
         ...
 
-    def receive(self, timeout: float) -> Sequence[Answer]:
+    def receive(self, timeout: float) -> Sequence[Received]:
         """Return what has come in, after so many seconds at the latest."""
         ...
+
+    def flush(self, timeout: float) -> None:
+        """Wait until the last word has arrived where it can, so many seconds at most."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withdrawal:
+    """Somebody wants an arm out.
+
+    Parameters
+    ----------
+    arm : int
+        Which.
+    reason : str
+        Why, in words.
+    """
+
+    arm: int
+    reason: str
+
+
+Requests: TypeAlias = Callable[[], Sequence[Withdrawal]]
+"""What people want done to a run; asked again and again, and a thing done twice is done once."""
 
 
 Clock: TypeAlias = Callable[[], float]
@@ -70,6 +100,9 @@ class Patience:
         After so many abandoned phases in a row the run stops.
     clients : int
         So many clients must be connected before the first phase.
+    pulls : float
+        Seconds that a client's own code may take for a phase. Then the client gives up, and says
+        so, instead of hanging; all clients of one node together give up before the deadline.
     """
 
     deadline: float = 3600.0
@@ -77,9 +110,10 @@ class Patience:
     resend: float = 60.0
     abandoned: int = 3
     clients: int = 1
+    pulls: float = 600.0
 
     def __post_init__(self) -> None:
-        for name in ("deadline", "grace", "resend"):
+        for name in ("deadline", "grace", "resend", "pulls"):
             value = getattr(self, name)
             check_number(value, name)
             if not 0.0 <= value < math.inf or (value == 0.0 and name != "grace"):
@@ -129,6 +163,12 @@ Watch: TypeAlias = Callable[[Progress], None]
 
 _TICK = 1e-6
 
+# What people ask for is looked at this often.
+_LONGEST_WAIT = 5.0
+
+# So long, at least, the last word is given to arrive.
+_LAST_WORD = 60.0
+
 
 def _abandoned_in_a_row(server: Server) -> int:
     """Return how many phases a server has abandoned since its last decision, if any."""
@@ -158,6 +198,8 @@ class Coordinator:
         How long to wait.
     watch : callable, optional
         Told what happens.
+    requests : callable, optional
+        What people want withdrawn.
     """
 
     def __init__(
@@ -169,6 +211,7 @@ class Coordinator:
         seed: int = 0,
         patience: Patience | None = None,
         watch: Watch = lambda _: None,
+        requests: Requests = tuple,
     ) -> None:
         self.server = server
         self.transport = transport
@@ -176,10 +219,14 @@ class Coordinator:
         self.seed = seed
         self.patience = Patience() if patience is None else patience
         self.watch = watch
+        self.requests = requests
         self.connected = 0
         self._opened: float | None = None
         self._sent = -math.inf
         self._abandoned = _abandoned_in_a_row(server)
+        # Those who may not answer any more, since their privacy budget is spent.
+        self._spent: set[str] = set()
+        self._waiting = ""
 
     def run(self) -> Decision | None:
         """Go on until the run is over; return its last decision."""
@@ -189,6 +236,8 @@ class Coordinator:
 
     def step(self) -> bool:
         """Do the next thing: open a phase, wait for answers, or decide; return whether to go on."""
+        if not self.server.finished:
+            self._withdraw()
         match self.server.state:
             case ServerState.READY:
                 self._open()
@@ -198,6 +247,18 @@ class Coordinator:
                 self._conclude()
                 return False
         return True
+
+    def _withdraw(self) -> None:
+        """Take out the arms that people want out."""
+        server = self.server
+        for wanted in self.requests():
+            arm = server.arms[wanted.arm]
+            try:
+                server.withdraw(wanted.arm, wanted.reason)
+            except ProtocolError as error:
+                self._tell(f"{arm} cannot be withdrawn: {error}")
+            else:
+                self._tell(f"{arm} is withdrawn: {wanted.reason}")
 
     def _open(self) -> None:
         server = self.server
@@ -209,15 +270,18 @@ class Coordinator:
         outside = [client for client in connected if client not in inside and self._counts(client)]
         if inside and not server.wanted():
             outside = []
-        # Clients with weights of their own play all of them or not at all.
-        all_of_them = server.wanted() if server.rule.weights == "given" else 1
+        # Where all clients are to play from the first phase on, nobody is let in later.
+        all_of_them = server.wanted() if server.wanted() == server.rule.population else 1
         fewest = 1 if inside else max(self.patience.clients, all_of_them)
         there = len(inside.intersection(connected)) + len(outside)
         if there < fewest:
-            self._tell(f"waiting for clients: {there} of {fewest} are connected")
-            for answer in self.transport.receive(self.patience.resend):
-                self._take(answer)
+            news = f"waiting for clients: {there} of {fewest} are connected"
+            if news != self._waiting:
+                self._waiting = news
+                self._tell(news)
+            self._take(self.transport.receive(min(self.patience.resend, _LONGEST_WAIT)))
             return
+        self._waiting = ""
         server.open(self._chosen(outside, server.wanted()))
         self._opened, self._sent = self.clock(), -math.inf
         if server.state is ServerState.COLLECTING:
@@ -255,21 +319,28 @@ class Coordinator:
         if now - self._sent >= patience.resend - _TICK:
             self._ask()
         in_time, in_grace = self._time_left(self._opened)
-        if server.missing and in_grace > 0:
+        if self._waited_for() and in_grace > 0:
             wait = min(in_time or in_grace, self._sent + patience.resend - now)
-            for answer in self.transport.receive(max(wait, 0.0)):
-                self._take(answer)
+            missing = len(server.missing)
+            self._take(self.transport.receive(min(max(wait, 0.0), _LONGEST_WAIT)))
             if server.state is not ServerState.COLLECTING:
                 return
+            if len(server.missing) < missing:
+                self._tell(f"{self._reported()} of {len(server.clients)} clients have reported")
             in_time, in_grace = self._time_left(self._opened)
-        if server.missing and in_time > 0:
+        waited_for = self._waited_for()
+        if waited_for and in_time > 0:
             return
         if server.has_quorum:
             decision = server.close()
             self._abandoned, self._opened = 0, None
             self._tell(f"phase {decision.phase} is decided: {decision.reason.value}")
-        elif not server.missing or in_grace == 0.0:
+        elif not waited_for or in_grace == 0.0:
             self._abandon()
+
+    def _waited_for(self) -> bool:
+        """Return whether somebody may still report."""
+        return not self._spent.issuperset(self.server.missing)
 
     def _time_left(self, opened: float) -> tuple[float, float]:
         """Return the seconds until the deadline and until the end of the grace, or 0."""
@@ -280,25 +351,51 @@ class Coordinator:
         first, second = (end if end > _TICK else 0.0 for end in ends)
         return first, second
 
-    def _take(self, answer: Answer) -> None:
-        server = self.server
-        if isinstance(answer, Refusal):
-            self._refused(answer)
-            return
-        rejection = server.receive(answer)
-        if rejection is Rejection.FORM:  # whose it is cannot be told
-            self._tell(f"a message does not count: {rejection.value}")
-        elif rejection is not None:
-            self._tell(f"an update of {answer.client} does not count: {rejection.value}")
+    def _take(self, answers: Sequence[Received]) -> None:
+        """Hand in what has come; of many that are alike, one is told with their number."""
+        news: Counter[str] = Counter()
+        # Who is still to report is looked up once, since thousands may say that they cannot yet.
+        missing = set(self.server.missing) if answers else set()
+        for answer in answers:
+            if isinstance(answer, Refusal):
+                said = self._refused(answer, missing)
+            else:
+                said = self._received(answer)
+            if said is not None:
+                news[said] += 1
+        for said, times in news.items():
+            self._tell(said if times == 1 else f"{said} (and {times - 1} more)")
 
-    def _refused(self, refusal: Refusal) -> None:
+    def _received(self, answer: Update | None) -> str | None:
+        rejection = self.server.receive(answer)
+        if rejection is None:
+            return None
+        if answer is None or rejection is Rejection.FORM:  # whose it is cannot be told
+            return f"a message does not count: {rejection.value}"
+        return f"an update of {answer.client} does not count: {rejection.value}"
+
+    def _refused(self, refusal: Refusal, missing: set[str]) -> str | None:
+        """Take a client's word that it does not answer: the others go on."""
         server = self.server
-        known = refusal.header == server.header and refusal.client in server.missing
+        known = refusal.header == server.header and refusal.client in missing
         if not known or server.assignment is None or refusal.phase != server.assignment.phase:
-            return
+            return None
+        if refusal.why is Refused.PENDING:
+            return f"a client does not answer yet: {refusal.why.value}"
+        server.note_refusal(refusal)
         if refusal.why is Refused.BUDGET:
+            self._spent.add(refusal.client)
+            self._end_if_spent(refusal)
+        return f"{refusal.client} does not answer: {refusal.why.value} ({refusal.detail})"
+
+    def _end_if_spent(self, refusal: Refusal) -> None:
+        """Stop when those whose budget is not spent are too few for any quorum."""
+        server = self.server
+        asked = [client for client in server.clients if client not in server.quarantined]
+        able = sum(client not in self._spent for client in asked)
+        enough = able >= server.quorum.of(len(asked)) and server.rule.weights != "given"
+        if server.privacy is not None and not enough:
             server.refuse(refusal)
-        self._tell(f"{refusal.client} refuses: {refusal.why.value} ({refusal.detail})")
 
     def _abandon(self) -> None:
         server = self.server
@@ -307,12 +404,17 @@ class Coordinator:
         self._tell(f"phase {server.phase} is abandoned: too few clients have reported")
 
     def _conclude(self) -> None:
-        decision = self.server.decision
-        if decision is not None and not decision.final:  # the phase that followed did not fit
-            decision = replace(decision, reason=Reason.HORIZON)
-        if decision is not None:
-            self.transport.send(decision, self.server.clients)
+        self._tell("the last word is sent to all clients")
+        self.transport.send(conclusion_of(self.server), self.server.clients)
+        self.transport.flush(max(self.patience.resend, _LAST_WORD))
         self._tell("it is over")
+
+    def _reported(self) -> int:
+        """Return how many clients have reported in the open phase."""
+        server = self.server
+        if server.state is not ServerState.COLLECTING:
+            return 0
+        return len(server.clients) - len(server.missing) - len(server.quarantined)
 
     def _tell(self, news: str) -> None:
         server = self.server
@@ -321,9 +423,7 @@ class Coordinator:
             Progress(
                 phase=server.phase,
                 clients=len(server.clients),
-                reported=len(server.clients) - len(server.missing) - len(server.quarantined)
-                if server.state is ServerState.COLLECTING
-                else 0,
+                reported=self._reported(),
                 connected=self.connected,
                 left=server.left,
                 seconds=max(0.0, opened + self.patience.deadline - self.clock()),

@@ -202,6 +202,25 @@ class DurableLog:
         self.close()
 
 
+def is_begun(path: Path) -> bool:
+    """Return whether a log says what its run is; else a run can be begun with it.
+
+    Raises
+    ------
+    InputError
+        If it is something else.
+    """
+    try:
+        _check_there(path)
+    except InputError:
+        return path.is_dir()
+    database = _connected(path, "ro")
+    try:
+        return bool(_tables(database, path))
+    finally:
+        database.close()
+
+
 def read_log(path: str | Path) -> LogContent:
     """Return what a log holds; it may be written meanwhile.
 

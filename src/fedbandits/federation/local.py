@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedbandits.errors import InputError
+from fedbandits.federation.client_app import is_client_app
 from fedbandits.federation.coordinator import Answer, Coordinator, Watch
-from fedbandits.federation.host import ClientHost, ClientInfo, PullByName, told
+from fedbandits.federation.host import ClientHost, ClientInfo, PullByName, asked, told
+from fedbandits.federation.live import LiveTrial
+from fedbandits.federation.live_store import LiveStore
 from fedbandits.federation.trial import Trial
 from fedbandits.privacy.sampling import seeded_noise
-from fedbandits.protocol import Assignment, Decision, Log, Server
+from fedbandits.protocol import Assignment, Conclusion, Log, Refusal, Refused, Server
 
 CLIENT_FILE = "client.py"
 
@@ -30,17 +36,22 @@ class LocalTransport:
     """
 
     def __init__(self, hosts: Sequence[ClientHost]) -> None:
+        self.now = 0.0
         self._hosts = {host.info.name: host for host in hosts}
         self._answers: list[Answer] = []
+
+    def clock(self) -> float:
+        """Return the time, which stands still: nobody is late here."""
+        return self.now
 
     def connected(self) -> list[str]:
         """Return all of them."""
         return list(self._hosts)
 
-    def send(self, message: Assignment | Decision, clients: Sequence[str]) -> None:
+    def send(self, message: Assignment | Conclusion, clients: Sequence[str]) -> None:
         """Let clients answer at once."""
         for name in clients:
-            if isinstance(message, Decision):
+            if isinstance(message, Conclusion):
                 self._hosts[name].conclude(message)
             else:
                 self._answers.append(self._hosts[name].answer(message))
@@ -50,13 +61,77 @@ class LocalTransport:
         answers, self._answers = self._answers, []
         return answers
 
+    def flush(self, timeout: float) -> None:
+        """Return: everything has arrived."""
 
-def server_of(trial: Trial, log: Log | None = None) -> Server:
-    """Return the server of a trial, new or from its log."""
+
+class TrafficTransport(LocalTransport):
+    """Carries messages by calling the clients, and lets traffic come to who waits for outcomes.
+
+    Parameters
+    ----------
+    maturity : float
+        Seconds that pass when traffic has come.
+    """
+
+    def __init__(self, maturity: float) -> None:
+        super().__init__(())
+        self._maturity = maturity
+        self._traffic: dict[str, Callable[[], None]] = {}
+
+    def join(self, host: ClientHost, traffic: Callable[[], None]) -> None:
+        """Add a client, and what lets traffic come to it."""
+        self._hosts[host.info.name] = host
+        self._traffic[host.info.name] = traffic
+
+    def receive(self, timeout: float) -> list[Answer]:
+        """Return the answers of those who are done; who waits for outcomes is asked again later."""
+        answers = super().receive(timeout)
+        waiting = [answer.client for answer in answers if _pending(answer)]
+        for name in waiting:
+            self._traffic[name]()
+        if waiting:
+            self.now += self._maturity
+        elif not answers:
+            self.now += timeout
+        return [answer for answer in answers if not _pending(answer)]
+
+
+def _pending(answer: Answer) -> bool:
+    return isinstance(answer, Refusal) and answer.why is Refused.PENDING
+
+
+def simulated_traffic(live: LiveTrial, pull: PullByName, info: ClientInfo) -> Callable[[], None]:
+    """Return what lets as many units come to a client as its phase wants, with ``pull`` for each.
+
+    The outcome of a unit is there at once.
+    """
+    numbers = count(1)
+
+    def come() -> None:
+        with live:
+            for _ in range(live.wanted()):
+                unit = f"unit-{next(numbers)}"
+                arm = live.assign(unit)
+                returned = asked(pull, arm, 1, info)
+                try:
+                    (value,) = returned
+                except (TypeError, ValueError):
+                    raise InputError(
+                        f'pull("{arm}", 1, {info.name})',
+                        f"returned {str(returned)[:40]}; return a list with 1 number",
+                    ) from None
+                live.record(unit, value)
+
+    return come
+
+
+def server_of(trial: Trial, log: Log | None = None, run: str | None = None) -> Server:
+    """Return the server of a trial, new or from its log; by its title if the run has no name."""
     return Server(
         trial.rule(),
         arms=trial.arms,
-        run=trial.title,
+        run=trial.title if run is None else run,
         log=log,
         privacy=trial.privacy,
         quorum=trial.quorum,
@@ -76,7 +151,9 @@ def try_trial(
 ) -> Server:
     """Play a trial with so many clients in this process; return its server.
 
-    Nothing is waited for, and noise is seeded: it protects nothing here.
+    Nothing is waited for, and noise is seeded: it protects nothing here. If outcomes come from live
+    traffic, ``pull`` stands in for it: units are assigned, pulled once each and recorded in the
+    files that a service would write, in a folder that is removed in the end.
 
     Parameters
     ----------
@@ -107,27 +184,58 @@ def try_trial(
     if clients < 1:
         raise InputError("clients", f"{clients} is below 1; a federation has some")
     chosen = trial.seed if seed is None else seed
-    hosts = [
-        ClientHost(
-            ClientInfo(name=f"client-{number}", number=number),
-            pull,
-            trial,
-            noise=seeded_noise(np.random.default_rng([chosen, number, 1])),
-            rng=np.random.default_rng([chosen, number, 2]),
-        )
-        for number in range(clients)
-    ]
+    infos = [ClientInfo(name=f"client-{number}", number=number) for number in range(clients)]
     server = server_of(trial, log)
-    # Nobody is late here: time stands still.
-    Coordinator(
-        server,
-        LocalTransport(hosts),
-        clock=lambda: 0.0,
-        seed=chosen,
-        patience=trial.patience,
-        watch=watch,
-    ).run()
+    with ExitStack() as stack:
+        if trial.live is None:
+            transport = LocalTransport([_seeded(info, pull, trial, chosen) for info in infos])
+        else:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fedbandits-"))
+            transport = _with_traffic(infos, pull, trial, chosen, folder)
+        Coordinator(
+            server,
+            transport,
+            clock=transport.clock,
+            seed=chosen,
+            patience=trial.patience,
+            watch=watch,
+        ).run()
     return server
+
+
+def _seeded(
+    info: ClientInfo,
+    pull: PullByName | None,
+    trial: Trial,
+    seed: int,
+    live: LiveStore | None = None,
+) -> ClientHost:
+    """Return a client with seeds for what it draws, which is for trying only."""
+    return ClientHost(
+        info,
+        pull,
+        trial,
+        noise=seeded_noise(np.random.default_rng([seed, info.number, 1])),
+        rng=np.random.default_rng([seed, info.number, 2]),
+        live=live,
+    )
+
+
+def _with_traffic(
+    infos: Sequence[ClientInfo], pull: PullByName, trial: Trial, seed: int, folder: str
+) -> TrafficTransport:
+    """Return a transport to clients whose outcomes come from simulated traffic."""
+    maturity = None if trial.live is None else trial.live.maturity
+    transport = TrafficTransport(0.0 if maturity is None else maturity)
+    for info in infos:
+        live = LiveTrial(
+            trial, client=info.name, state=folder, clock=transport.clock, durable=False
+        )
+        live.close()
+        transport.join(
+            _seeded(info, None, trial, seed, live.store), simulated_traffic(live, pull, info)
+        )
+    return transport
 
 
 def load_pull(folder: Path) -> PullByName:
@@ -138,6 +246,7 @@ def load_pull(folder: Path) -> PullByName:
     InputError
         If there is none; what goes wrong inside the file is said with its line.
     """
+    folder = folder.absolute()
     path = folder / CLIENT_FILE
     if not path.is_file():
         raise InputError(str(path), "is not there; write a function pull(arm, n, client) in it")
@@ -146,12 +255,19 @@ def load_pull(folder: Path) -> PullByName:
         raise InputError(str(path), "is not Python")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
+    if str(folder) not in sys.path:  # it may import what lies beside it
+        sys.path.insert(0, str(folder))
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         raise InputError(str(path), f"fails when it is read: {told(error)}") from error
-    found: Any = getattr(module, "pull", None)
+    marked = [value for value in vars(module).values() if is_client_app(value)]
+    if len(marked) > 1:
+        raise InputError(str(path), f"has {len(marked)} functions with @client_app; keep one")
+    found: Any = marked[0] if marked else getattr(module, "pull", None)
     if not callable(found):
-        raise InputError(str(path), "has no function pull(arm, n, client); write one")
-    pull: PullByName = getattr(found, "pull", found)
+        raise InputError(
+            str(path), "has no function pull(arm, n, client); write one, with @client_app above it"
+        )
+    pull: PullByName = found
     return pull

@@ -10,8 +10,19 @@ from fedbandits.errors import InputError
 from fedbandits.federation.local import CLIENT_FILE
 from fedbandits.federation.trial import FILE
 
-# Where the files of the template go; Python that is not ours to import has another name there.
-_TEMPLATE = {FILE: FILE, CLIENT_FILE: f"{CLIENT_FILE}.txt", "README.md": "README.md"}
+FLOWER_APP = "flower"
+"""The folder of a project that Flower carries to its nodes; nothing else is in it."""
+
+_APP_FILE = "pyproject.toml"
+
+# Where the files of the template come from; what tools would take for ours is called otherwise.
+_TEMPLATE = {
+    FILE: FILE,
+    CLIENT_FILE: f"{CLIENT_FILE}.txt",
+    f"{FLOWER_APP}/{_APP_FILE}": f"{_APP_FILE}.txt",
+    "README.md": "README.md",
+    ".gitignore": "gitignore.txt",
+}
 
 
 def new_project(folder: Path) -> list[Path]:
@@ -29,12 +40,30 @@ def new_project(folder: Path) -> list[Path]:
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(str(folder), "is there already, and not an empty folder; name another")
-    template = files("fedbandits.federation") / "template"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for file, source in _TEMPLATE.items():
-            text = (template / source).read_text(encoding="utf-8")
-            (folder / file).write_text(text.replace("PROJECT", name), encoding="utf-8")
+        for file in _TEMPLATE:
+            path = folder / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(_text(file, name), encoding="utf-8")
     except OSError as error:
         raise InputError(str(folder), f"cannot be written: {error.strerror}") from None
     return [folder / file for file in _TEMPLATE]
+
+
+def flower_app(folder: Path, project: Path) -> Path:
+    """Return the app of a project for Flower: its own, or one made in a folder."""
+    own = project / FLOWER_APP
+    if (own / _APP_FILE).is_file():
+        return own
+    folder.mkdir(parents=True, exist_ok=True)
+    text = _text(f"{FLOWER_APP}/{_APP_FILE}", "trial")
+    (folder / _APP_FILE).write_text(text, encoding="utf-8")
+    return folder
+
+
+def _text(file: str, name: str) -> str:
+    """Return a file of the template for a project of this name."""
+    source = files("fedbandits.federation") / "template" / _TEMPLATE[file]
+    # Flower's names are of letters, digits and hyphens.
+    said = name.replace("_", "-").lower() if file.endswith(_APP_FILE) else name
+    return source.read_text(encoding="utf-8").replace("PROJECT", said)

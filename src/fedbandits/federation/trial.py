@@ -18,7 +18,14 @@ from fedbandits.construct import (
     keys_of,
     pair_from,
 )
-from fedbandits.errors import InputError, check_not_negative, check_word, nearest
+from fedbandits.errors import (
+    LARGEST,
+    InputError,
+    check_not_negative,
+    check_number,
+    check_word,
+    nearest,
+)
 from fedbandits.federation.coordinator import Patience
 from fedbandits.privacy.policy import FEWEST_PULLS, Privacy
 from fedbandits.protocol import Quorum
@@ -33,6 +40,40 @@ FILE = "fedbandits.toml"
 _ALGORITHMS: dict[str, type[Fed2Ucb] | type[Fed1Ucb] | type[FedIndex]] = {
     algorithm.name: algorithm for algorithm in (Fed2Ucb, Fed1Ucb, FedIndex)
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """When an outcome of live traffic is final.
+
+    Parameters
+    ----------
+    maturity : float, optional
+        So many seconds after it was assigned, a unit without an outcome is final. Without it, a
+        phase is not reported before every unit has one.
+    missing : float, optional
+        The value of such a unit, as 0.0 for a visitor who has bought nothing.
+    """
+
+    maturity: float | None = None
+    missing: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.maturity is None) != (self.missing is None):
+            name = "maturity" if self.maturity is None else "missing"
+            raise InputError(
+                name,
+                "is missing; maturity says when a unit without an outcome is final, and missing"
+                " what it counts: give both or neither",
+            )
+        if self.maturity is not None:
+            check_not_negative(self.maturity, "maturity")
+            if self.maturity == 0:
+                raise InputError("maturity", "0 s: every outcome would come too late")
+        if self.missing is not None:
+            check_number(self.missing, "missing")
+            if not abs(self.missing) <= LARGEST:
+                raise InputError("missing", f"{self.missing!r} is not a finite number such as 0.0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +113,8 @@ class Trial:
         that none is confounded with the time of day.
     seed : int
         Of which clients are let in, and of the order of turns.
+    live : Live, optional
+        That outcomes come from live traffic, and when they are final; from ``pull`` by default.
     tables : dict
         What it was read from.
     """
@@ -93,6 +136,7 @@ class Trial:
     max_phases: int = 100
     interleave: bool = True
     seed: int = 0
+    live: Live | None = None
     tables: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -176,6 +220,7 @@ class _File(StrictTable):
     max_phases: Annotated[int, Field(ge=1)] = 100
     interleave: bool = True
     seed: Annotated[int, Field(ge=0)] = 0
+    live: dict[str, Any] | None = None
 
 
 def load_trial(path: str | Path) -> Trial:
@@ -191,6 +236,10 @@ def load_trial(path: str | Path) -> Trial:
         path /= FILE
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(
+            str(path), "is not there; fedbandits new FOLDER writes a project with one"
+        ) from None
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror}") from None
     except ValueError as error:  # neither UTF-8 nor TOML
@@ -254,6 +303,7 @@ def read_trial(tables: Mapping[str, Any]) -> Trial:
         max_phases=file.max_phases,
         interleave=file.interleave,
         seed=file.seed,
+        live=None if file.live is None else construct(Live, file.live, "live"),
         tables=dict(tables),
     )
     _check(trial)
@@ -280,4 +330,33 @@ def _check(trial: Trial) -> None:
     if pulls * rule.n_arms > (math.inf if trial.horizon is None else trial.horizon):
         raise InputError(
             "horizon", f"{trial.horizon:,} slots, and the first phase takes {pulls * rule.n_arms:,}"
+        )
+    if trial.live is not None:
+        _check_live(trial, trial.live)
+
+
+def _check_live(trial: Trial, live: Live) -> None:
+    """Refuse live traffic that nobody could report of in time, or that the clock would bias."""
+    deadline, resend = trial.patience.deadline, trial.patience.resend
+    if not trial.interleave:
+        raise InputError(
+            "interleave",
+            "false, with live: each option would have a time of day of its own; leave it true",
+        )
+    if live.maturity is not None and live.maturity >= deadline:
+        raise InputError(
+            "live.maturity",
+            f"{live.maturity:g} s, and patience.deadline is {deadline:g} s: a phase takes its"
+            " traffic and then the maturity; make the deadline longer than both together",
+        )
+    if resend >= deadline:
+        raise InputError(
+            "patience.resend",
+            f"{resend:g} s, and the deadline {deadline:g} s: clients with live traffic report when"
+            " they are asked again, so ask more often than that",
+        )
+    limits = trial.limits
+    if live.missing is not None and limits and not limits[0] <= live.missing <= limits[1]:
+        raise InputError(
+            "live.missing", f"{live.missing:g} is outside the range {limits[0]:g} to {limits[1]:g}"
         )

@@ -34,7 +34,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize
 
 from fedbandits.errors import LARGEST, InputError, check_not_negative, check_number
 from fedbandits.rules.arrays import FloatArray
@@ -186,6 +185,8 @@ class Spending:
         most = min(5.0 - log_delta, _LARGEST_LOG_ORDER)
         steps = np.arange(least, most, _LOG_STEP)
         best = steps[np.argmin(bound(steps))]
+        from scipy import optimize  # noqa: PLC0415 - slow to import, and rarely needed
+
         found = optimize.minimize_scalar(
             lambda log_excess: float(bound(np.array([log_excess]))[0]),
             bounds=(best - _LOG_STEP, best + _LOG_STEP),
@@ -316,6 +317,8 @@ def _largest(
         low -= 2.0
     while over(high) <= 0:
         high += 2.0
+    from scipy import optimize  # noqa: PLC0415 - slow to import, and rarely needed
+
     amount = math.exp(float(optimize.brentq(over, low, high, xtol=1e-12)))
     # Root finding ends on either side, and floating point rounds to either.
     while spending(amount).epsilon(delta) > epsilon:

@@ -1,8 +1,9 @@
 """The protocol, sans-IO: messages, the server machine, the client machine, the log."""
 
-from fedbandits.protocol.answer import Answer, answer_of
+from fedbandits.protocol.answer import Answer, answer_of, conclusion_of
 from fedbandits.protocol.client import Client, ClientState, Pull, RefusalError
 from fedbandits.protocol.log import (
+    AnswerRefused,
     ArmWithdrawn,
     Log,
     MemoryLog,
@@ -19,6 +20,7 @@ from fedbandits.protocol.log import (
 )
 from fedbandits.protocol.messages import (
     Assignment,
+    Conclusion,
     Decision,
     Header,
     Reason,
@@ -34,11 +36,13 @@ from fedbandits.protocol.server import Server, ServerSnapshot, ServerState
 
 __all__ = [
     "Answer",
+    "AnswerRefused",
     "ArmWithdrawn",
     "Assignment",
     "AuditFile",
     "Client",
     "ClientState",
+    "Conclusion",
     "Decision",
     "Entry",
     "Header",
@@ -68,5 +72,6 @@ __all__ = [
     "UpdateRejected",
     "answer_of",
     "arms_hash",
+    "conclusion_of",
     "read_audit",
 ]

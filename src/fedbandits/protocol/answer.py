@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from fedbandits.errors import ProtocolError, check_number
-from fedbandits.protocol.messages import Reason
+from fedbandits.protocol.log import PhaseRefused, RunStopped
+from fedbandits.protocol.messages import Conclusion, Decision, Reason
 from fedbandits.protocol.server import Server
 from fedbandits.rules.guarantees import for_whom, interval_assumptions, listed, promise_of
 from fedbandits.rules.levels import as_level
@@ -107,11 +109,13 @@ class Answer:
         lines = [f"After {phases} with {clients} {why}. The answer is for {self.whom}."]
         if self.winner is not None:
             low, high = self.intervals[self.winner]
-            lines.append(
-                f"The answer is {self.winner}: estimated {self.estimates[self.winner]:.4g} (a"
-                f" little optimistic, since it was picked for looking best), between {low:.4g} and"
-                f" {high:.4g}."
+            known = (
+                f"estimated {self.estimates[self.winner]:.4g} (a little optimistic, since it was"
+                f" picked for looking best), between {low:.4g} and {high:.4g}"
             )
+            if not math.isfinite(low):
+                known = "the only one left, and nothing is known of how good it is"
+            lines.append(f"The answer is {self.winner}: {known}.")
         if len(self.survivors) > 1:
             lines.append(f"Left are {', '.join(self.survivors)}.")
         for arm, reason in self.withdrawn.items():
@@ -188,4 +192,61 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
         error=error_of(server.rule),
         assumptions=assumptions_of(server),
         withdrawn={arms[arm]: reason for arm, reason in sorted(server.withdrawn.items())},
+    )
+
+
+def conclusion_of(server: Server, *, level: float = 0.05) -> Conclusion:
+    """Return the last word of a server that is finished, for all clients.
+
+    Parameters
+    ----------
+    server : Server
+        One that is finished. If it has decided nothing, that is what it says.
+    level : float
+        Error probability of the intervals.
+    """
+    if not server.finished:
+        raise ProtocolError("there is no last word before the run is over")
+    decision = server.decision
+    if decision is None:
+        unknown = (math.inf,) * len(server.arms)
+        return Conclusion(
+            header=server.header,
+            arms=server.arms,
+            decision=_undecided(server),
+            low=tuple(-width for width in unknown),
+            high=unknown,
+            level=level,
+            error=None,
+            assumptions=(),
+            words="It is over, and nothing was decided: no phase was closed.",
+        )
+    answer = answer_of(server, level=level)
+    return Conclusion(
+        header=server.header,
+        arms=server.arms,
+        decision=replace(decision, reason=answer.reason),
+        low=tuple(low for low, _ in answer.intervals.values()),
+        high=tuple(high for _, high in answer.intervals.values()),
+        level=level,
+        error=answer.error,
+        assumptions=answer.assumptions,
+        words=answer.words(),
+    )
+
+
+def _undecided(server: Server) -> Decision:
+    """Return what is known where no phase was decided: which arms are left, and nothing else."""
+    active = server.snapshot().active
+    stops = [record.reason for record in server.log if isinstance(record, RunStopped)]
+    refused = any(isinstance(record, PhaseRefused) for record in server.log)
+    return Decision(
+        header=server.header,
+        phase=server.phase,
+        active=active,
+        estimates=(0.0,) * len(active),
+        widths=(math.inf,) * len(active),
+        best=active.index(True),
+        winner=None,
+        reason=(stops or [Reason.BUDGET if refused else Reason.HORIZON])[-1],
     )

@@ -90,6 +90,13 @@ class PhaseRefused:
     decision: Decision | None
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerRefused:
+    """A client did not answer, and has said why; the others go on. Kept once a phase and reason."""
+
+    refusal: Refusal
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseAbandoned:
     """A phase ended below its quorum: what came is counted, and nothing is decided.
@@ -155,6 +162,7 @@ Record: TypeAlias = (
     | UpdateRejected
     | PhaseClosed
     | PhaseRefused
+    | AnswerRefused
     | PhaseAbandoned
     | ArmWithdrawn
     | ServerStarted

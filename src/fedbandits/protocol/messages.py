@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -109,6 +110,11 @@ class Decision:
         """Whether no phase follows."""
         return self.reason is not Reason.OPEN
 
+    @property
+    def known(self) -> bool:
+        """Whether there is a reason to stay on the best arm: it was measured, or is alone."""
+        return self.winner is not None or math.isfinite(self.widths[self.best])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
@@ -158,6 +164,9 @@ class Refused(Enum):
     BUDGET = "its privacy budget is spent"
     FEW_PULLS = "too few pulls behind a mean"
     POLICY = "less protection than its own policy asks for"
+    ARMS = "its list of arms is another one"
+    PENDING = "not all of its outcomes are there yet"
+    FAILED = "its own code failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +192,42 @@ class Refusal:
     client: str
     why: Refused
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conclusion:
+    """The last word to all clients: what to stay on, and how sure that is.
+
+    Parameters
+    ----------
+    header : Header
+        Whose message this is.
+    arms : tuple of str
+        Their names.
+    decision : Decision
+        The last one. If no phase was decided its widths are infinite, and nothing has won unless
+        one arm alone is left.
+    low, high : tuple of float
+        Ends of the arms' intervals, which hold together with probability 1 − ``level`` at least.
+    level : float
+        Their error probability.
+    error : str or None
+        With which probability the rule loses the best arm, in words.
+    assumptions : tuple of str
+        What all of it rests on.
+    words : str
+        All of it in plain words.
+    """
+
+    header: Header
+    arms: tuple[str, ...]
+    decision: Decision
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    level: float
+    error: str | None
+    assumptions: tuple[str, ...]
+    words: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TypeGuard
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import bits_in_phase, protected
 from fedbandits.protocol.codec import is_text
 from fedbandits.protocol.log import (
+    AnswerRefused,
     ArmWithdrawn,
     Log,
     MemoryLog,
@@ -73,6 +75,7 @@ class _Event(Enum):
     DECIDED = "a phase is closed"
     ENDED = "the last phase is closed"
     REFUSED = "a client refuses to answer"
+    REFUSAL_NOTED = "it is noted that a client refuses to answer"
     ABANDONED = "a phase ends below its quorum"
     WITHDRAWN = "an arm is withdrawn"
     STARTED = "a server takes the run over"
@@ -88,6 +91,7 @@ _TRANSITIONS: dict[tuple[ServerState, _Event], ServerState] = {
     (ServerState.COLLECTING, _Event.DECIDED): ServerState.READY,
     (ServerState.COLLECTING, _Event.ENDED): ServerState.FINISHED,
     (ServerState.COLLECTING, _Event.REFUSED): ServerState.FINISHED,
+    (ServerState.COLLECTING, _Event.REFUSAL_NOTED): ServerState.COLLECTING,
     (ServerState.COLLECTING, _Event.ABANDONED): ServerState.READY,
     (ServerState.READY, _Event.WITHDRAWN): ServerState.READY,
     (ServerState.COLLECTING, _Event.WITHDRAWN): ServerState.COLLECTING,
@@ -104,6 +108,7 @@ _EVENTS: dict[type[Record], _Event] = {
     UpdateAccepted: _Event.ACCEPTED,
     UpdateRejected: _Event.REJECTED,
     PhaseRefused: _Event.REFUSED,
+    AnswerRefused: _Event.REFUSAL_NOTED,
     PhaseAbandoned: _Event.ABANDONED,
     ArmWithdrawn: _Event.WITHDRAWN,
     ServerStarted: _Event.STARTED,
@@ -120,7 +125,7 @@ def _event_of(record: Record) -> _Event:
     return _EVENTS[type(record)]
 
 
-def _well_formed(update: object) -> bool:
+def _well_formed(update: object) -> TypeGuard[Update]:
     """Return whether something that came from outside is an update with values of its types."""
     if not isinstance(update, Update) or not isinstance(update.header, Header):
         return False
@@ -196,6 +201,16 @@ class ServerSnapshot:
     distortion: bytes
     withdrawn: tuple[int, ...]
     quarantined: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Statistics:
+    """What clients have reported so far, by arm and client."""
+
+    counts: IntArray
+    sums: FloatArray
+    squares: FloatArray
+    distorted: DistortionSums
 
 
 _FAULTS = frozenset(
@@ -329,12 +344,15 @@ class Server:
         self._sums: FloatArray = np.zeros((rule.n_arms, 0))
         self._squares: FloatArray = np.zeros((rule.n_arms, 0))
         self._distorted = DistortionSums.nothing((rule.n_arms, 0))
+        # What is behind the last decision: a phase that was abandoned since has counted more.
+        self._decided_by: _Statistics | None = None
         self._uplink: IntArray = np.zeros(0, dtype=np.int64)
         self.quorum = Quorum() if quorum is None else quorum
         self.quarantine_after = quarantine_after
         self.limits = limits
         self.withdrawn: dict[int, str] = {}
         self._faults: dict[str, int] = {}
+        self._refusals: set[tuple[str, int, Refused]] = set()
         for record in list(self.log):
             self._apply(record)
 
@@ -351,15 +369,19 @@ class Server:
     @property
     def heard(self) -> int:
         """How many clients are behind the last decision."""
-        return int((self._counts > 0).any(axis=0).sum())
+        counts = self._counts if self._decided_by is None else self._decided_by.counts
+        return int((counts > 0).any(axis=0).sum())
 
     @property
     def quarantined(self) -> tuple[str, ...]:
         """The clients that are not listened to any more."""
-        most = self.quarantine_after
-        if most is None:
+        if not self._faults:
             return ()
-        return tuple(client for client in self._columns if self._faults.get(client, 0) >= most)
+        return tuple(client for client in self._columns if self._is_quarantined(client))
+
+    def _is_quarantined(self, client: str) -> bool:
+        most = self.quarantine_after
+        return most is not None and self._faults.get(client, 0) >= most
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -457,19 +479,17 @@ class Server:
         )
         return assignment
 
-    def receive(self, update: Update) -> Rejection | None:
-        """Take a client's update; return None if it counts, else why not. Never raises."""
+    def receive(self, update: object) -> Rejection | None:
+        """Take what a client has sent; return None if it counts, else why not. Never raises."""
+        if not _well_formed(update):
+            self._commit(UpdateRejected(client="", phase=0, rejection=Rejection.FORM))
+            return Rejection.FORM
         rejection = self._fault_in(update)
         if rejection is None:
             self._commit(UpdateAccepted(update))
         else:
-            formed = rejection is not Rejection.FORM
             self._commit(
-                UpdateRejected(
-                    client=update.client if formed else "",
-                    phase=update.phase if formed else 0,
-                    rejection=rejection,
-                )
+                UpdateRejected(client=update.client, phase=update.phase, rejection=rejection)
             )
         return rejection
 
@@ -493,12 +513,15 @@ class Server:
         mechanism = self.privacy.mechanism(n, self.rule.n_arms, bits)
         return Release(squares=self.release.squares, mechanism=mechanism)
 
+    def note_refusal(self, refusal: Refusal) -> None:
+        """Write down why a client does not answer; what it has said before is not repeated."""
+        self._check_refusal(refusal)
+        if _key(refusal) not in self._refusals:
+            self._commit(AnswerRefused(refusal))
+
     def refuse(self, refusal: Refusal) -> Decision | None:
         """Take a client's refusal: where its budget is spent the run stops with what is known."""
-        if refusal.header != self.header or refusal.client not in self._columns:
-            raise ProtocolError(f"a refusal from elsewhere: client {refusal.client}")
-        if refusal.phase != self.phase:
-            raise ProtocolError(f"a refusal of phase {refusal.phase} in phase {self.phase}")
+        self._check_refusal(refusal)
         if refusal.why is not Refused.BUDGET:
             raise ProtocolError(
                 f"client {refusal.client} refuses phase {refusal.phase}: {refusal.why.value}"
@@ -507,6 +530,12 @@ class Server:
         last = None if self.decision is None else replace(self.decision, reason=Reason.BUDGET)
         self._commit(PhaseRefused(refusal=refusal, decision=last))
         return last
+
+    def _check_refusal(self, refusal: Refusal) -> None:
+        if refusal.header != self.header or refusal.client not in self._columns:
+            raise ProtocolError(f"a refusal from elsewhere: client {refusal.client}")
+        if refusal.phase != self.phase:
+            raise ProtocolError(f"a refusal of phase {refusal.phase} in phase {self.phase}")
 
     def take_over(self, epoch: int) -> None:
         """Begin a new epoch: messages of a server before this one are not taken any more."""
@@ -584,22 +613,27 @@ class Server:
         """
         if self.decision is None:
             raise ProtocolError("nothing is known before the first phase is closed")
-        counts, sums = self._counts, self._sums
+        if self._decided_by is None:  # one arm was left before anything was measured
+            return np.full(self.rule.n_arms, np.inf)
+        counts, sums = self._decided_by.counts, self._decided_by.sums
         means = _means(counts, sums)
-        distortion = self._distortion(self._distorted, counts)
+        distortion = self._distortion(self._decided_by.distorted, counts)
         inside = counts > 0
         if self.rule.radius.needs_clients:  # it is told no variances
             widths = t_interval_widths(means, inside, level=level, phase=self.decision.phase)
             return widths + distortion.averaged(inside.astype(np.float64)).bias
         components = self.rule.components(
-            counts=counts, client_means=means, squares=self._squares, active=self._active
+            counts=counts,
+            client_means=means,
+            squares=self._decided_by.squares,
+            active=self._active,
         )
         widths = self.rule.interval_widths(
             level,
             phase=self.decision.phase,
             counts=_as_if_pulled(counts),
             components=components,
-            shares=self._shares(),
+            shares=self._shares(counts.shape[1]),
             distortion=distortion,
         )
         return np.where(inside.any(axis=1), widths, np.inf)
@@ -642,20 +676,19 @@ class Server:
                 f"{len(admitted)} clients where {wanted} have weights; all of them must play"
             )
 
-    def _shares(self) -> FloatArray | None:
-        """Return the weights of the admitted clients, in their order."""
+    def _shares(self, first: int | None = None) -> FloatArray | None:
+        """Return the weights of the admitted clients, or of the first of them, in their order."""
         if self.weights is None or self.rule.weights != "given":
             return None
-        return np.array([self.weights[client] for client in self._columns], dtype=np.float64)
+        shares = [self.weights[client] for client in self._columns]
+        return np.array(shares[:first], dtype=np.float64)
 
     def _fault_in(self, update: Update) -> Rejection | None:
-        if not _well_formed(update):
-            return Rejection.FORM
         if update.header != self.header:
             return Rejection.HEADER
         if update.client not in self._columns:
             return Rejection.CLIENT
-        if update.client in self.quarantined:
+        if self._is_quarantined(update.client):
             return Rejection.QUARANTINED
         assignment = self.assignment
         if (
@@ -725,6 +758,8 @@ class Server:
                 self._reported[update.client] = update
             case PhaseClosed(decision=decision):
                 self._apply_closed(decision)
+            case AnswerRefused(refusal=refusal):
+                self._refusals.add(_key(refusal))
             case PhaseRefused(decision=decision):
                 self.decision, self._reported = decision, {}
             case UpdateRejected(client=client, rejection=rejection) if rejection in _FAULTS:
@@ -886,17 +921,21 @@ class Server:
         return means[:, (counts[self._active] > 0).all(axis=0)]
 
     def _with_reports(self) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Return counts, reward sums and squares with this phase's updates, in client order."""
+        """Return counts, reward sums and squares with this phase's updates, in client order.
+
+        Of an arm that was withdrawn meanwhile nothing more is counted: its estimate stays.
+        """
         updates = self._reported.values()
         columns = [self._columns[client] for client in self._reported]
         counts, sums, squares = self._counts.copy(), self._sums.copy(), self._squares.copy()
         if columns:
-            fresh = np.array([update.counts for update in updates], dtype=np.int64).T
+            left = self._active[:, None]
+            fresh = left * np.array([update.counts for update in updates], dtype=np.int64).T
             means = np.array([self._means_of(update) for update in updates]).T
             scatter = [update.squares for update in updates if update.squares is not None]
             if scatter:
                 before = counts[:, columns], sums[:, columns], squares[:, columns]
-                reported = fresh, fresh * means, np.array(scatter, dtype=np.float64).T
+                reported = fresh, fresh * means, left * np.array(scatter, dtype=np.float64).T
                 squares[:, columns] = merged_squares(before, reported)
             counts[:, columns] += fresh
             sums[:, columns] += fresh * means
@@ -937,6 +976,9 @@ class Server:
         self._estimates = np.array(decision.estimates)
         self._widths = np.array(decision.widths)
         self.decision = decision
+        self._decided_by = _Statistics(
+            counts=self._counts, sums=self._sums, squares=self._squares, distorted=self._distorted
+        )
 
     def _sent(self) -> IntArray:
         """Return the bits of the means that clients have sent in this phase, in their order."""
@@ -949,6 +991,10 @@ class Server:
 def _means(counts: IntArray, sums: FloatArray) -> FloatArray:
     """Return the mean of every client and arm; 0 where nothing was pulled."""
     return np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
+
+
+def _key(refusal: Refusal) -> tuple[str, int, Refused]:
+    return refusal.client, refusal.phase, refusal.why
 
 
 def _as_if_pulled(counts: IntArray) -> IntArray:

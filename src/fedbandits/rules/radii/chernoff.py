@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy import special
 
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.distortion import UNDISTORTED
@@ -119,6 +118,8 @@ def divergence_end(rates: FloatArray, most: FloatArray, towards: float) -> Float
     inside, outside = rates.astype(np.float64), np.full(rates.shape, towards)
     for _ in range(_HALVINGS):
         middle = (inside + outside) / 2
+        from scipy import special  # noqa: PLC0415 - slow to import, and rarely needed
+
         divergence = special.rel_entr(rates, middle) + special.rel_entr(1 - rates, 1 - middle)
         fits = divergence <= most
         inside, outside = np.where(fits, middle, inside), np.where(fits, outside, middle)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy import stats
 
 from fedbandits.errors import InputError, check_number
 from fedbandits.rules.arrays import BoolArray, FloatArray
@@ -85,7 +84,7 @@ class PairedTRadius:
         if clients < self.min_clients:
             return np.full(variances.shape, np.inf)
         tail = np.exp(-shared_log(known, as_level(self.delta).value(known.horizon)))
-        quantile = np.asarray(stats.t.isf(tail, clients - 1))
+        quantile = np.asarray(_t_quantile(tail, clients - 1))
         if quantile.ndim:  # phases: (..., 1, 1) beside replications and arms
             quantile = quantile[..., np.newaxis]
         bias = 2.0 * np.asarray(known.of_active(known.distortion.bias))
@@ -130,5 +129,14 @@ def t_interval_widths(
             error = float(means[own].std(ddof=1)) / math.sqrt(clients)
             # Means that are all alike, but for rounding, say nothing of how far they may be off.
             if error > 1e-12 * float(np.abs(means[own]).max()):
-                widths[arm] = float(stats.t.isf(tail, clients - 1)) * error
+                widths[arm] = float(_t_quantile(tail, clients - 1)) * error
     return widths
+
+
+def _t_quantile(tail: FloatArray | float, degrees: int) -> FloatArray | float:
+    """Return what Student's t exceeds with a probability."""
+    # A live client that is asked for one phase is a process of its own: half a second is long.
+    from scipy import stats  # noqa: PLC0415 - see above
+
+    quantile: FloatArray | float = stats.t.isf(tail, degrees)
+    return quantile

@@ -1,0 +1,287 @@
+"""The page of a live run, from its log: over or not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from fedbandits.experiments.figures.arm_intervals import (
+    MOST_ROWS,
+    ArmRow,
+    arm_intervals_figure,
+    arm_intervals_page_figure,
+    arm_rows,
+)
+from fedbandits.experiments.figures.arms_over_phases import (
+    MOST_COLOURED,
+    arm_paths,
+    arms_over_phases_figure,
+    arms_over_phases_page_figure,
+)
+from fedbandits.experiments.figures.encode import image
+from fedbandits.experiments.protection import protection_words
+from fedbandits.experiments.report.markup import definitions
+from fedbandits.experiments.report.run_tables import (
+    FEW_CLIENTS,
+    MOST_CLIENTS,
+    arms_table,
+    clients_table,
+    phases_table,
+    strangers,
+    text,
+)
+from fedbandits.experiments.report.shell import html_page, live_figure
+from fedbandits.federation.course import Outcome
+from fedbandits.federation.durable_log import LogContent
+from fedbandits.federation.run import Run
+from fedbandits.federation.status import (
+    RunStatus,
+    answers_over_phases,
+    clock_time,
+    counted,
+    status_of,
+)
+from fedbandits.protocol import Answer
+from fedbandits.simulation.private_games import spent_at_most
+
+_WORDS = (
+    (
+        "options, clients",
+        "The options are what is compared. Clients try them where they are, and what they observe"
+        " stays there. The best option has the best mean over all clients; a single client's own"
+        " best may be another.",
+    ),
+    (
+        "phase",
+        "New clients join, everybody tries the options that are left, and sends the average of"
+        " each. Then the server drops the options that are clearly worse.",
+    ),
+    (
+        "estimate, interval",
+        "The estimate is the average over clients. The true mean lies in the interval; how sure"
+        " that is, and what it rests on, is said above. Intervals are for reading: the server"
+        " decides by a rule of its own, so that one may overlap the best and be out.",
+    ),
+    (
+        "abandoned",
+        "Too few clients reported in time. What came is counted, and nothing was decided.",
+    ),
+    (
+        "not counted",
+        "A message that is late, repeated, malformed, out of range or from a stranger changes"
+        " nothing; the log has the reason.",
+    ),
+    ("pull", "One try of one option by one client."),
+)
+
+
+def run_html(run: Run, content: LogContent) -> str:
+    """Return what is known of a run as one page that needs no network.
+
+    Parameters
+    ----------
+    run, content
+        As `fedbandits.federation.run.read_run` gives them.
+
+    Examples
+    --------
+    >>> from fedbandits.federation.local import server_of
+    >>> from fedbandits.federation.trial import read_trial
+    >>> trial = read_trial({
+    ...     "title": "demo", "arms": ["red", "blue"], "pulls": "20", "admissions": "2^p",
+    ...     "radius": {"rule": "certified", "delta": 0.05}, "assume": {"noise": 0.1, "spread": 0.1},
+    ... })
+    >>> run = Run(name="demo 1", trial=trial, server=server_of(trial))
+    >>> page = run_html(run, LogContent(header={}, records=(), times=()))
+    >>> "<h1>demo</h1>" in page, "No phase was opened yet" in page
+    (True, True)
+    """
+    status = status_of(run, content)
+    rows = arm_rows(status.arms, run.trial.goal)
+    figures: dict[str, Any] = {}
+    sections = [("In short", _verdict(status)), ("Estimates", _estimates(status, rows, figures))]
+    if rows:
+        over_time = _over_time(rows, answers_over_phases(run, content), status, figures)
+        sections.append(("Eliminations over time", over_time))
+    if status.course.clients:
+        sections.append(("What each client sent", _sent(run, status)))
+    sections += [
+        ("The course of the run", _course(status)),
+        ("How to read this", definitions(_WORDS)),
+        ("The trial", _trial(run, content)),
+    ]
+    return html_page(
+        title=run.trial.title, byline=_byline(status), sections=sections, figures=figures
+    )
+
+
+def _byline(status: RunStatus) -> str:
+    said = [f"Run {text(status.run)}"]
+    if status.began is not None and status.wrote is not None:
+        until = "to" if status.finished else "last heard of"
+        said.append(f"from {clock_time(status.began)}, {until} {clock_time(status.wrote)}")
+    said.append(f"{counted(len(status.course.phases), 'phase')}")
+    said.append(counted(len(status.course.clients), "client"))
+    return "; ".join(said)
+
+
+def _verdict(status: RunStatus) -> str:
+    answer = status.answer
+    parts = []
+    if not status.finished:
+        parts.append(f"<p><b>This run goes on.</b> {text(_sentence(status.state_words()))}</p>")
+    elif answer is None:
+        parts.append(f"<p><b>{text(_sentence(status.state_words()))}</b></p>")
+    if answer is None:
+        if not status.finished:
+            parts.append("<p>No phase was decided yet, so nothing is known of the options.</p>")
+        parts += [
+            f"<p>{text(one.arm)} was withdrawn ({text(one.reason)}).</p>"
+            for one in status.course.withdrawals
+        ]
+    else:
+        *said, _ = answer.words().split("\n")
+        parts += [f"<p>{_with_bold(line, answer.winner)}</p>" for line in said]
+        parts.append(_assumptions(answer))
+    warnings = "".join(f"<li>{text(_sentence(event))}</li>" for event in status.events())
+    if warnings:
+        parts.append(f"<p>On the way:</p>\n<ul>{warnings}</ul>")
+    return "\n".join(parts)
+
+
+def _with_bold(line: str, winner: str | None) -> str:
+    """Return a sentence, with the answer in bold."""
+    begins = f"The answer is {winner}:"
+    if winner is not None and line.startswith(begins):
+        return f"The answer is <b>{text(winner)}</b>:{text(line[len(begins) :])}"
+    return text(line)
+
+
+def _assumptions(answer: Answer) -> str:
+    items = "".join(f"<li>{text(said)}</li>" for said in answer.assumptions)
+    return (
+        f"<p>All intervals hold together with a probability of {100 * (1 - answer.level):g}&nbsp;%,"
+        f" if</p>\n<ul>{items}</ul>"
+    )
+
+
+def _estimates(status: RunStatus, rows: Sequence[ArmRow], figures: dict[str, Any]) -> str:
+    answer = status.answer
+    table = arms_table(status.arms, None if answer is None else answer.winner)
+    if not rows or answer is None:
+        return f"<p>There are none before a phase is decided.</p>\n{table}"
+    figures["estimates"] = arm_intervals_page_figure(rows)
+    caption = (
+        f"Dots are estimates after phase {answer.phase}, lines their intervals, which hold together"
+        f" with a probability of {100 * (1 - answer.level):g}&nbsp;%. Grey: out, and not tried"
+        " since."
+    )
+    if len(rows) > MOST_ROWS:
+        caption += f" Of {len(rows):,} options the best {MOST_ROWS} are shown."
+    alt = "Estimates with intervals: " + "; ".join(
+        f"{row.label} {row.estimate:.4g}, {row.low:.4g} to {row.high:.4g}, {row.fate}"
+        for row in rows[:MOST_ROWS]
+    )
+    shown = live_figure("estimates", image(arm_intervals_figure(rows)), alt=alt, caption=caption)
+    return f"{shown}\n{table}"
+
+
+def _over_time(
+    rows: Sequence[ArmRow], answers: Sequence[Answer], status: RunStatus, figures: dict[str, Any]
+) -> str:
+    paths = arm_paths(rows, answers)
+    figures["eliminations"] = arms_over_phases_page_figure(paths)
+    caption = (
+        "Estimates after each phase, with the same intervals, which hold together over all phases."
+        " A cross is where an option was decided against, a square where one was withdrawn."
+        " Options of one phase stand side by side so that none hides another."
+    )
+    if len(rows) > MOST_COLOURED:
+        caption += f" The best {MOST_COLOURED} of {len(rows):,} options have a colour."
+    decided = sum(each.outcome is Outcome.DECIDED for each in status.course.phases)
+    if decided > len(answers):
+        caption += (
+            f" Of {decided:,} phases that were decided {len(answers):,} are shown, all among them"
+            " in which an option went out; the axis is logarithmic."
+        )
+    alt = "Estimates against phase; " + (
+        "; ".join(f"{row.label} {row.fate}" for row in rows[:MOST_ROWS])
+    )
+    return live_figure(
+        "eliminations", image(arms_over_phases_figure(paths)), alt=alt, caption=caption
+    )
+
+
+def _sent(run: Run, status: RunStatus) -> str:
+    clients, privacy = status.course.clients, run.trial.privacy
+    said = [
+        "Clients send how often they tried each option in a phase, and the average of what they"
+        " observed; never an observation. Bits are those of the averages alone, without what"
+        " carries them."
+    ]
+    if privacy is not None:
+        spent = privacy.in_words(spent_at_most(run.server.rule, privacy, len(status.course.phases)))
+        said.append(
+            f"These averages are protected: {protection_words(privacy)}. A client has spent at"
+            f" most: {spent}."
+        )
+    if strangers(status):
+        said.append(
+            f"Besides, {counted(strangers(status), 'message')} came from who is not in the run, or"
+            " cannot be told, and did not count."
+        )
+    if len(clients) > MOST_CLIENTS:
+        said.append(
+            f"{FEW_CLIENTS} of {len(clients):,} clients have a row: first those with messages that"
+            " did not count, then the others in the order in which they joined. The command status"
+            " with the option --json prints all of them."
+        )
+    clipped = privacy is not None or any(client.clipped for client in clients)
+    paragraphs = "\n".join(f"<p>{escape(each)}</p>" for each in said)
+    return f"{paragraphs}\n{clients_table(status, clipped=clipped)}"
+
+
+def _course(status: RunStatus) -> str:
+    course = status.course
+    events = [
+        *(
+            (one.at, f"{one.arm} was withdrawn {one.when}: {one.reason}")
+            for one in course.withdrawals
+        ),
+        *(
+            (one.at, f"a server took the run over {one.when}: epoch {one.epoch}")
+            for one in course.restarts
+        ),
+    ]
+    items = [(clock_time(at), text(said)) for at, said in sorted(events)]
+    if course.ending is not None and status.wrote is not None:
+        items.append(("at the end", text(_sentence(course.ending))))
+    parts = ["<p>No phase was opened.</p>"]
+    if course.phases:
+        parts = [
+            "<p>Reported are clients whose update was counted; pulls each, how often a client tries"
+            " options in the phase, all of them together.</p>",
+            phases_table(course.phases),
+        ]
+    if items:
+        parts.append(f"<h3>What else happened</h3>\n{definitions(items)}")
+    return "\n".join(parts)
+
+
+def _trial(run: Run, content: LogContent) -> str:
+    tables: Mapping[str, Any] = run.trial.tables
+    facts = [
+        (escape(key), f"<code>{escape(json.dumps(value, ensure_ascii=False))}</code>")
+        for key, value in tables.items()
+    ]
+    versions = ", ".join(
+        f"{name} {version}" for name, version in content.header.get("versions", {}).items()
+    )
+    began = f"<p>The run began with {escape(versions)}.</p>" if versions else ""
+    return f"<p>What its file says; all else is as by default.</p>\n{definitions(facts)}\n{began}"
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."

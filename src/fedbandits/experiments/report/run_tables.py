@@ -1,0 +1,192 @@
+"""Tables on the page of a run: its arms, its phases, what its clients sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from html import escape
+
+from fedbandits.experiments.report.markup import scrolling
+from fedbandits.federation.course import ClientCourse, Outcome, PhaseCourse
+from fedbandits.federation.status import ArmStatus, RunStatus, clock_time, counted, printable
+
+MOST_CLIENTS, FEW_CLIENTS = 60, 30
+"""So many clients have a row of their own; of more than that, these few."""
+
+
+def arms_table(arms: Sequence[ArmStatus], winner: str | None) -> str:
+    """Return a row for every arm, in their order."""
+    rows = []
+    for arm in arms:
+        cells = ("–", "–")
+        if arm.estimate is not None:
+            cells = (f"{arm.estimate:.4g}", f"{arm.low:.4g} to {arm.high:.4g}")
+        won = winner is not None and arm.name == winner
+        rows.append(_row(text(arm.name), "the answer" if won else text(arm.words), cells))
+    return _table("Options", "option", ("estimate", "interval"), rows)
+
+
+def phases_table(phases: Sequence[PhaseCourse]) -> str:
+    """Return a row for every phase."""
+    rows = [
+        _row(
+            f"{each.phase}",
+            text(_result(each)),
+            (
+                f"{each.admitted:,}",
+                f"{each.clients:,}",
+                f"{each.reported:,}",
+                f"{each.arms:,}",
+                f"{each.pulls:,}",
+                clock_time(each.opened),
+                "–" if each.ended is None else clock_time(each.ended),
+                "–" if each.ended is None else _duration(each.opened, each.ended),
+            ),
+        )
+        for each in phases
+    ]
+    headings = (
+        "new clients",
+        "clients in",
+        "reported",
+        "options",
+        "pulls each",
+        "opened",
+        "ended",
+        "took",
+    )
+    return _table("Phases", "phase", headings, rows)
+
+
+def clients_table(status: RunStatus, *, clipped: bool) -> str:
+    """Return a row for every client, or for some of them and one for the rest, and the totals.
+
+    Parameters
+    ----------
+    status : RunStatus
+        Of the run.
+    clipped : bool
+        Whether there is a column of observations that were clipped.
+    """
+    clients = status.course.clients
+    shown = shown_clients(clients)
+    names = {client.name for client in shown}
+    rest = [client for client in clients if client.name not in names]
+    quarantined = set(status.quarantined)
+
+    def row(head: str, some: Sequence[ClientCourse], below: str = "") -> str:
+        return _row(head, below, _sums(some)[: None if clipped else -1])
+
+    rows = [
+        row(text(client.name), [client], _complaints(client, client.name in quarantined))
+        for client in shown
+    ]
+    if rest:
+        rows.append(row(f"{counted(len(rest), 'client')} more", rest))
+    if len(clients) > 1:
+        rows.append(row(f"all {len(clients):,}", clients))
+    headings = ["joined in phase", "phases reported", "pulls", "means sent", "bits", "not counted"]
+    return _table("Clients", "client", [*headings, *(["clipped"] if clipped else [])], rows)
+
+
+def strangers(status: RunStatus) -> int:
+    """Return how many messages came from who is not in the run, or cannot be told."""
+    inside = sum(sum(client.rejections.values()) for client in status.course.clients)
+    return sum(status.course.rejections.values()) - inside
+
+
+def shown_clients(clients: Sequence[ClientCourse]) -> list[ClientCourse]:
+    """Return the clients that have a row: who was rejected first, where there are too many.
+
+    Examples
+    --------
+    >>> clients = [ClientCourse(name=f"c{number}", admitted=1) for number in range(300)]
+    >>> shown = shown_clients(clients)
+    >>> len(shown), shown[0].name, len(shown_clients(clients[:7]))
+    (30, 'c0', 7)
+    """
+    if len(clients) <= MOST_CLIENTS:
+        return list(clients)
+    return sorted(clients, key=lambda client: not client.rejections)[:FEW_CLIENTS]
+
+
+def text(words: str) -> str:
+    """Return words that came from anybody, to be shown and nothing else."""
+    return escape(printable(words))
+
+
+def _table(name: str, first: str, headings: Iterable[str], rows: Sequence[str]) -> str:
+    heads = "".join(f'<th scope="col">{heading}</th>' for heading in headings)
+    lines = "\n".join(rows)
+    return scrolling(
+        name,
+        f"""<table class="plain">
+<thead><tr><th scope="col">{first}</th>{heads}</tr></thead>
+<tbody>
+{lines}
+</tbody>
+</table>""",
+    )
+
+
+def _row(head: str, below: str, cells: Iterable[str]) -> str:
+    said = f" <small>{below}</small>" if below else ""
+    return (
+        f'<tr><th scope="row">{head}{said}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+    )
+
+
+def _sums(clients: Sequence[ClientCourse]) -> tuple[str, ...]:
+    """Return what clients have sent, added up; where one joined, if it is one."""
+    numbers = (
+        sum(client.phases for client in clients),
+        sum(client.pulls for client in clients),
+        sum(client.means for client in clients),
+        sum(client.bits for client in clients),
+        sum(sum(client.rejections.values()) for client in clients),
+        sum(client.clipped for client in clients),
+    )
+    joined = f"{clients[0].admitted}" if len(clients) == 1 else ""
+    return (joined, *(f"{number:,}" for number in numbers))
+
+
+def _complaints(client: ClientCourse, quarantined: bool) -> str:
+    """Return why messages of a client were not counted."""
+    said = [f"{escape(kind.value)}: {number:,}" for kind, number in client.rejections.items()]
+    return "; ".join([*said, *(["not listened to any more"] if quarantined else [])])
+
+
+def _result(phase: PhaseCourse) -> str:
+    match phase.outcome:
+        case Outcome.DECIDED:
+            return f"out: {', '.join(phase.dropped)}" if phase.dropped else "all stay"
+        case Outcome.ABANDONED:
+            return "abandoned: below the quorum, so nothing was decided"
+        case Outcome.REFUSED:
+            return "a client's privacy budget is spent"
+        case Outcome.CUT:
+            return "played out: the horizon ends before it"
+        case Outcome.STOPPED:
+            return "the run was given up in it"
+    return "open"
+
+
+def _duration(began: str, ended: str) -> str:
+    """Return how long something took.
+
+    Examples
+    --------
+    >>> _duration("2026-01-01T00:00:00+00:00", "2026-01-01T02:03:04+00:00")
+    '2 h 3 min'
+    >>> _duration("2026-01-01T00:00:00+00:00", "2026-01-01T00:00:00.250+00:00")
+    '0.2 s'
+    """
+    seconds = (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours < 1:
+        return f"{minutes} min {seconds} s"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if days else f"{hours} h {minutes} min"

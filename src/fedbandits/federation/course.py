@@ -1,0 +1,330 @@
+"""What happened in a run, from its log: phases, clients, withdrawals, restarts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from fedbandits.federation.durable_log import LogContent
+from fedbandits.protocol import (
+    AnswerRefused,
+    ArmWithdrawn,
+    Decision,
+    PhaseAbandoned,
+    PhaseClosed,
+    PhaseOpened,
+    PhaseRefused,
+    Reason,
+    Record,
+    Refusal,
+    Rejection,
+    RunStopped,
+    ServerStarted,
+    Update,
+    UpdateAccepted,
+    UpdateRejected,
+)
+
+
+class Outcome(Enum):
+    """How a phase ended."""
+
+    OPEN = "open"
+    """It has not: clients are at it."""
+    DECIDED = "decided"
+    ABANDONED = "abandoned"
+    """Too few clients have reported: what came is counted, and nothing was decided."""
+    REFUSED = "refused"
+    """A client's privacy budget is spent, and the run stopped."""
+    CUT = "cut short"
+    """The horizon ended before it did: it is played out, and nobody reports."""
+    STOPPED = "stopped"
+    """The run was given up in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseCourse:
+    """One phase of a run.
+
+    Parameters
+    ----------
+    phase : int
+        From 1.
+    opened : str
+        When it was.
+    ended : str or None
+        When it was; None for one that is open.
+    outcome : Outcome
+        How it ended.
+    admitted, clients, reported : int
+        Clients that joined in it, all that were in, and those whose update was counted.
+    arms, pulls : int
+        How many arms each client plays in it, and how often in all.
+    dropped : tuple of str
+        Arms that it has decided against.
+    """
+
+    phase: int
+    opened: str
+    ended: str | None = None
+    outcome: Outcome = Outcome.OPEN
+    admitted: int
+    clients: int
+    reported: int = 0
+    arms: int
+    pulls: int
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCourse:
+    """What one client has sent, as far as the log has it.
+
+    Parameters
+    ----------
+    name : str
+        As it calls itself.
+    admitted : int
+        The phase in which it joined.
+    phases : int
+        In how many its update was counted.
+    pulls, means, bits, clipped : int
+        Behind these updates; means that they held, and the bits of them; observations outside the
+        declared range, where that is told.
+    rejections : mapping of Rejection to int
+        Its messages that were not counted.
+    """
+
+    name: str
+    admitted: int
+    phases: int = 0
+    pulls: int = 0
+    means: int = 0
+    bits: int = 0
+    clipped: int = 0
+    rejections: Mapping[Rejection, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withdrawn:
+    """An arm that somebody has taken out.
+
+    Parameters
+    ----------
+    arm, reason : str
+        Which and why.
+    phase : int
+        The last one that was opened before; 0 if none was.
+    when : str
+        In words: before, in or after which phase.
+    at : str
+        The time.
+    """
+
+    arm: str
+    reason: str
+    phase: int
+    when: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """A server has taken the run over.
+
+    Parameters
+    ----------
+    epoch : int
+        Its own.
+    when : str
+        In words: before, in or after which phase.
+    at : str
+        The time.
+    """
+
+    epoch: int
+    when: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """All that happened.
+
+    Parameters
+    ----------
+    phases : tuple of PhaseCourse
+        In order.
+    clients : tuple of ClientCourse
+        Those that are in, in the order in which they joined.
+    dropped_in : dict of str to int
+        The phase that decided against an arm.
+    withdrawals : tuple of Withdrawn
+        In order.
+    restarts : tuple of Restart
+        In order; the first server of a run is none.
+    rejections : mapping of Rejection to int
+        All messages that were not counted.
+    refusals : tuple of Refusal
+        Why clients did not answer, in order; once a client, phase and reason.
+    ending : str or None
+        Why the run was given up, or who refused to go on; None if neither happened.
+    """
+
+    phases: tuple[PhaseCourse, ...]
+    clients: tuple[ClientCourse, ...]
+    dropped_in: dict[str, int]
+    withdrawals: tuple[Withdrawn, ...]
+    restarts: tuple[Restart, ...]
+    rejections: Mapping[Rejection, int]
+    refusals: tuple[Refusal, ...]
+    ending: str | None
+
+
+def course_of(arms: Sequence[str], content: LogContent) -> Course:
+    """Return what happened in a run.
+
+    Parameters
+    ----------
+    arms : sequence of str
+        Their names.
+    content : LogContent
+        What the log holds.
+
+    Examples
+    --------
+    >>> content = LogContent(
+    ...     header={},
+    ...     records=(ArmWithdrawn(arm=1, reason="complaints"), ServerStarted(epoch=2)),
+    ...     times=("2026-01-01T00:00:00+00:00", "2026-01-01T00:01:00+00:00"),
+    ... )
+    >>> course = course_of(["red", "blue"], content)
+    >>> course.withdrawals[0].arm, course.restarts[0].epoch, course.phases
+    ('blue', 2, ())
+    """
+    reader = _Reader(arms)
+    for record, at in zip(content.records, content.times, strict=True):
+        reader.take(record, at)
+    return reader.course()
+
+
+_GIVEN_UP = {Reason.QUORUM: "too few clients answer", Reason.STOPPED: "somebody has stopped it"}
+
+
+class _Reader:
+    """Reads records one after the other."""
+
+    def __init__(self, arms: Sequence[str]) -> None:
+        self._arms = tuple(arms)
+        self._phases: list[PhaseCourse] = []
+        self._admitted: dict[str, int] = {}
+        self._updates: dict[str, list[Update]] = {}
+        self._rejected: dict[str, Counter[Rejection]] = {}
+        self._refusals: list[Refusal] = []
+        self._dropped_in: dict[str, int] = {}
+        self._withdrawals: list[Withdrawn] = []
+        self._restarts: list[Restart] = []
+        self._ending: str | None = None
+
+    @property
+    def _when(self) -> str:
+        if not self._phases:
+            return "before phase 1"
+        last = self._phases[-1]
+        return f"{'in' if last.outcome is Outcome.OPEN else 'after'} phase {last.phase}"
+
+    def take(self, record: Record, at: str) -> None:
+        match record:
+            case PhaseOpened():
+                self._open(record, at)
+            case UpdateAccepted(update=update):
+                self._updates.setdefault(update.client, []).append(update)
+                last = self._phases[-1]
+                self._phases[-1] = replace(last, reported=last.reported + 1)
+            case UpdateRejected(client=client, rejection=rejection):
+                self._rejected.setdefault(client, Counter())[rejection] += 1
+            case AnswerRefused(refusal=refusal):
+                self._refusals.append(refusal)
+            case PhaseClosed(decision=decision):
+                self._end(Outcome.DECIDED, at, dropped=self._dropped_by(decision))
+            case PhaseAbandoned():
+                self._end(Outcome.ABANDONED, at)
+            case PhaseRefused(refusal=refusal):
+                self._end(Outcome.REFUSED, at)
+                self._ending = f"{refusal.client} cannot go on: {refusal.why.value}"
+            case ArmWithdrawn(arm=arm, reason=reason):
+                self._withdrawals.append(
+                    Withdrawn(
+                        arm=self._arms[arm],
+                        reason=reason,
+                        phase=self._phases[-1].phase if self._phases else 0,
+                        when=self._when,
+                        at=at,
+                    )
+                )
+            case ServerStarted(epoch=epoch):
+                self._restarts.append(Restart(epoch=epoch, when=self._when, at=at))
+            case RunStopped(reason=reason):
+                self._end(Outcome.STOPPED, at)
+                self._ending = _GIVEN_UP.get(reason, reason.value)
+
+    def course(self) -> Course:
+        total: Counter[Rejection] = Counter()
+        for counted in self._rejected.values():
+            total.update(counted)
+        return Course(
+            phases=tuple(self._phases),
+            clients=tuple(self._client(name) for name in self._admitted),
+            dropped_in=self._dropped_in,
+            withdrawals=tuple(self._withdrawals),
+            restarts=tuple(self._restarts),
+            rejections=dict(total),
+            refusals=tuple(self._refusals),
+            ending=self._ending,
+        )
+
+    def _open(self, record: PhaseOpened, at: str) -> None:
+        assignment = record.assignment
+        self._admitted |= dict.fromkeys(record.admitted, assignment.phase)
+        self._phases.append(
+            PhaseCourse(
+                phase=assignment.phase,
+                opened=at,
+                ended=None if record.complete else at,
+                outcome=Outcome.OPEN if record.complete else Outcome.CUT,
+                admitted=len(record.admitted),
+                clients=len(self._admitted),
+                arms=sum(n > 0 for n in assignment.pulls),
+                pulls=sum(assignment.pulls),
+            )
+        )
+
+    def _end(self, outcome: Outcome, at: str, dropped: tuple[str, ...] = ()) -> None:
+        """End the open phase, if one is."""
+        if self._phases and self._phases[-1].outcome is Outcome.OPEN:
+            self._phases[-1] = replace(self._phases[-1], outcome=outcome, ended=at, dropped=dropped)
+
+    def _dropped_by(self, decision: Decision) -> tuple[str, ...]:
+        out = {*self._dropped_in, *(one.arm for one in self._withdrawals)}
+        dropped = tuple(
+            arm
+            for arm, active in zip(self._arms, decision.active, strict=True)
+            if not active and arm not in out
+        )
+        self._dropped_in |= dict.fromkeys(dropped, decision.phase)
+        return dropped
+
+    def _client(self, name: str) -> ClientCourse:
+        updates = self._updates.get(name, [])
+        return ClientCourse(
+            name=name,
+            admitted=self._admitted[name],
+            phases=len(updates),
+            pulls=sum(sum(update.counts) for update in updates),
+            means=sum(n > 0 for update in updates for n in update.counts),
+            bits=sum(update.payload_bits for update in updates),
+            clipped=sum(update.clipped for update in updates),
+            rejections=dict(self._rejected.get(name, {})),
+        )

@@ -1,0 +1,143 @@
+"""Certificates for TLS and keys of nodes, for a federation on one machine.
+
+A real one has certificates from whoever vouches for its machines; keys of nodes are made there, and
+only their public halves travel.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+_VALID = timedelta(days=30)
+_HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificates:
+    """Files of a server's certificate.
+
+    Parameters
+    ----------
+    authority : path
+        Certificate of who has signed it: what nodes trust.
+    certificate, key : path
+        The server's own.
+    """
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeKey:
+    """Files of a node's key.
+
+    Parameters
+    ----------
+    private, public : path
+        The private half stays with the node; the public one is registered at the server.
+    """
+
+    private: Path
+    public: Path
+
+
+def make_certificates(folder: Path) -> Certificates:
+    """Make an authority, and a certificate of this machine's own address that it has signed.
+
+    The authority's key is forgotten at once: nobody can sign another one.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    authority_key, server_key = _key(), _key()
+    authority_name = _named("fedbandits local authority")
+    authority = (
+        _begun(authority_name, authority_name, authority_key)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(authority_key, hashes.SHA256())
+    )
+    names = [x509.DNSName("localhost"), x509.IPAddress(ip_address(_HOST))]
+    server = (
+        _begun(_named("localhost"), authority_name, server_key)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .sign(authority_key, hashes.SHA256())
+    )
+    made = Certificates(
+        authority=folder / "authority.pem",
+        certificate=folder / "server.pem",
+        key=folder / "server.key",
+    )
+    made.authority.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
+    made.certificate.write_bytes(server.public_bytes(serialization.Encoding.PEM))
+    _write_secret(
+        made.key,
+        server_key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.TraditionalOpenSSL,
+            serialization.NoEncryption(),
+        ),
+    )
+    return made
+
+
+def make_node_key(folder: Path, name: str) -> NodeKey:
+    """Make a node's key; one that is there already is kept, since it is registered."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = NodeKey(private=folder / name, public=folder / f"{name}.pub")
+    if made.private.exists() and made.public.exists():
+        return made
+    key = _key()
+    _write_secret(
+        made.private,
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.OpenSSH,
+            serialization.NoEncryption(),
+        ),
+    )
+    made.public.write_bytes(
+        key.public_key().public_bytes(
+            serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+        )
+    )
+    return made
+
+
+def _key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP384R1())
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _begun(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + _VALID)
+    )
+
+
+def _write_secret(path: Path, content: bytes) -> None:
+    """Write a file that nobody else may read, from its first moment on."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)

@@ -1,0 +1,102 @@
+"""The ServerApp: opens the log of a run and drives its server until the run is over.
+
+What it is for is in the run's ``--run-config``: ``project`` (the folder with fedbandits.toml),
+``log`` (where the run is written down; what is there already goes on), ``clients`` (how many to
+wait for before the first phase, instead of the trial's), and ``now`` (a file that says where the
+run is, for who watches it).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from fedbandits.errors import InputError
+from fedbandits.federation.coordinator import Coordinator, Patience, Progress
+from fedbandits.federation.flower.transport import FlowerTransport
+from fedbandits.federation.now_file import NowFile
+from fedbandits.federation.requests import RequestFolder
+from fedbandits.federation.run import LOG_FILE, begin_or_resume
+from fedbandits.federation.trial import load_trial
+
+app = ServerApp()
+"""What a SuperLink runs."""
+
+_LOG = logging.getLogger("flwr.fedbandits")
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run a trial, or go on with it."""
+    serve(grid, context.run_config)
+
+
+def serve(grid: Grid, config: Mapping[str, Any]) -> None:
+    """Run a trial over a grid, or go on with it.
+
+    Raises
+    ------
+    FedbanditsError
+        If the trial or the log is not as it must be; another server that writes the same log is
+        such a case.
+    """
+    project, path = _paths(config)
+    watched = str(config.get("now", ""))
+    now = NowFile(Path(watched) if watched else None)
+    try:
+        _serve(grid, config, project, path, now)
+    except BaseException as error:
+        _LOG.error("%s", error)
+        now.ended(error)
+        raise
+    now.ended()
+
+
+def _serve(grid: Grid, config: Mapping[str, Any], project: Path, path: Path, now: NowFile) -> None:
+    log, run = begin_or_resume(load_trial(project), path)
+    with log:
+        if log.dropped:
+            _LOG.warning("%s: %d damaged records at its end are dropped", path, log.dropped)
+        server = run.server
+
+        def watch(at: Progress) -> None:
+            _LOG.info("%s", at.news)
+            now.write(at, server)
+
+        patience = _patience(run.trial.patience, config)
+        Coordinator(
+            server,
+            FlowerTransport(grid, patience, tell=lambda news: _LOG.warning("%s", news)),
+            clock=time.monotonic,
+            seed=run.trial.seed,
+            patience=patience,
+            watch=watch,
+            requests=RequestFolder(path, len(run.trial.arms)),
+        ).run()
+
+
+def _paths(config: Mapping[str, Any]) -> tuple[Path, Path]:
+    project = str(config.get("project", ""))
+    if not project:
+        raise InputError(
+            "run-config.project",
+            "is missing; run with --run-config 'project=\"/path/to/my_test\"', as it is where the"
+            " SuperLink runs",
+        )
+    folder = Path(project).absolute()
+    log = str(config.get("log", "")) or str(folder / LOG_FILE)
+    return folder, Path(log).absolute()
+
+
+def _patience(patience: Patience, config: Mapping[str, Any]) -> Patience:
+    clients = config.get("clients", 0)
+    if type(clients) is not int or clients < 0:
+        raise InputError("run-config.clients", f"{clients!r} is not a number of clients")
+    return replace(patience, clients=clients) if clients else patience

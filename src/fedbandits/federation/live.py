@@ -1,0 +1,167 @@
+"""A client whose outcomes come from live traffic, and later than the choice.
+
+The service that has the traffic asks for each unit (a visitor, an order, a patient) which option it
+gets, and says what came of it when that is known. The server's messages are answered elsewhere, by
+a `fedbandits.federation.host.ClientHost` that reads the same file.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from fedbandits.errors import LARGEST, InputError
+from fedbandits.federation.live_store import Clock, LiveStore
+from fedbandits.federation.state_files import live_file
+from fedbandits.federation.trial import Trial, load_trial
+from fedbandits.protocol.codec import is_text
+
+
+class LiveTrial:
+    """A trial in the service that has the traffic.
+
+    Threads may share one, and processes the same folder; what has returned is on disk. After a fork
+    it goes on in both processes.
+
+    Parameters
+    ----------
+    project : path or Trial
+        The folder with fedbandits.toml, or what is in it.
+    client : str
+        The client's name, as the server knows it.
+    state : path
+        The folder of the client's files, on a disk of this machine; made if it is not there.
+    clock : callable
+        Seconds since 1970.
+    durable : bool
+        False for simulated traffic: what has returned may then be lost, and the file with it.
+
+    Raises
+    ------
+    InputError
+        If the trial is not a live one, or the folder cannot be used.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from fedbandits.federation.trial import read_trial
+    >>> trial = read_trial({
+    ...     "title": "demo", "arms": ["red", "blue"], "pulls": "20", "admissions": "2^p",
+    ...     "radius": {"rule": "certified", "delta": 0.05}, "assume": {"noise": 0.5, "spread": 0.1},
+    ...     "live": {"maturity": 600, "missing": 0.0},
+    ... })
+    >>> with LiveTrial(trial, client="shop-1", state=tempfile.mkdtemp()) as live:
+    ...     live.assign("visitor-1") == live.assign("visitor-1")
+    True
+    """
+
+    def __init__(
+        self,
+        project: str | Path | Trial,
+        *,
+        client: str,
+        state: str | Path,
+        clock: Clock = time.time,
+        durable: bool = True,
+    ) -> None:
+        trial = project if isinstance(project, Trial) else load_trial(project)
+        folder = Path(state)
+        self.trial = trial
+        self.store = LiveStore(
+            live_file(folder, client), client, trial, clock=clock, durable=durable
+        )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(str(folder), f"cannot be made: {error.strerror}") from None
+        # What is wrong with the file is said now, and not to the first visitor.
+        self.store.best()
+
+    def assign(self, unit: str) -> str:
+        """Return the option of a unit.
+
+        The same unit gets the same option again, as long as that is in the game. While a phase is
+        open units get its options in permuted blocks; those beyond it, and those that come when
+        none is open, get the best known option and do not count.
+
+        Raises
+        ------
+        InputError
+            If the unit has no name, or the file cannot be written.
+        """
+        _check_unit(unit)
+        return self.store.assign(unit)
+
+    def record(self, unit: str, value: float) -> bool:
+        """Say what came of a unit; return whether it counts.
+
+        It does not if no phase has counted the unit, its phase is over, or it comes later than
+        ``maturity``. The same outcome may be recorded again.
+
+        Raises
+        ------
+        InputError
+            If the unit was never assigned, has another outcome already, or the value is no finite
+            number in the trial's range.
+        """
+        _check_unit(unit)
+        return self.store.record(unit, self._checked(value))
+
+    def _checked(self, value: float) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = float("nan")
+        if isinstance(value, str) or not abs(number) <= LARGEST:
+            raise InputError("value", f"{value!r} is not a finite number such as 1.0")
+        limits = self.trial.limits
+        if limits is not None and not limits[0] <= number <= limits[1]:
+            raise InputError(
+                "value",
+                f"{value!r} is outside the trial's range of {limits[0]:g} to {limits[1]:g}; clip it"
+                " before it is recorded, or begin a run with a wider range",
+            )
+        return number
+
+    def wanted(self) -> int:
+        """Return how many new units more the open phase counts; 0 when none is open."""
+        return self.store.wanted()
+
+    def best_arm(self) -> str | None:
+        """Return the option to stay on; None while the run goes on."""
+        return self.store.best()
+
+    def forget(self, before: float) -> int:
+        """Delete units that were assigned before a time, and overwrite them; return how many.
+
+        Those of the phase that goes on stay. A unit that is forgotten is a new one when it comes
+        again, and its outcome cannot be recorded any more.
+
+        Parameters
+        ----------
+        before : float
+            Seconds since 1970, such as ``time.time() - 90 * 86400``.
+        """
+        return self.store.forget(before)
+
+    def close(self) -> None:
+        """Let go of the file. The next call opens it again."""
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _check_unit(unit: object) -> None:
+    if not isinstance(unit, str) or not unit or not is_text(unit):
+        raise InputError("unit", f"{unit!r} is not a name such as 'visitor-1'")

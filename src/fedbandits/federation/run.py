@@ -1,0 +1,146 @@
+"""A run: a trial with its log. It begins once, and goes on from its log as often as it must."""
+
+from __future__ import annotations
+
+import json
+import platform
+import uuid
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from fedbandits.errors import InputError
+from fedbandits.federation.durable_log import (
+    DamagedLogError,
+    DurableLog,
+    LogContent,
+    is_begun,
+    read_log,
+)
+from fedbandits.federation.local import server_of
+from fedbandits.federation.trial import Trial, read_trial
+from fedbandits.protocol import MemoryLog, Server
+from fedbandits.protocol.messages import PROTOCOL_VERSION
+
+LOG_FILE = "run.fedlog"
+"""What the log of a project's run is called, unless it is said."""
+
+_PATIENCE = "patience"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run as its log tells it.
+
+    Parameters
+    ----------
+    name : str
+        In every message; no two runs have the same.
+    trial : Trial
+        What is compared.
+    server : Server
+        Where it is.
+    """
+
+    name: str
+    trial: Trial
+    server: Server
+
+
+def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, Run]:
+    """Open the log of a run, or begin one; return it with the run as it stands.
+
+    A server that goes on from a log speaks in a new epoch: messages to the one before it do not
+    count any more.
+
+    Raises
+    ------
+    InputError
+        If the log is of another trial.
+    LogInUseError
+        If another server is writing it.
+    """
+    if is_begun(path):
+        log = DurableLog(path)
+        try:
+            return log, _resumed(trial, log)
+        except BaseException:
+            log.close()
+            raise
+    # A name of its own: clients answer a phase of a run that they have played from memory.
+    name = f"{trial.title} {uuid.uuid4().hex[:8]}"
+    log = DurableLog(path, header_of(trial, name))
+    return log, Run(name=name, trial=trial, server=server_of(trial, log, name))
+
+
+def header_of(trial: Trial, name: str) -> dict[str, Any]:
+    """Return what a log says of its run."""
+    return {
+        "run": name,
+        "trial": dict(trial.tables),
+        "arms": list(trial.arms),
+        "versions": {
+            "fedbandits": version("fedbandits"),
+            "protocol": PROTOCOL_VERSION,
+            "python": platform.python_version(),
+        },
+    }
+
+
+def read_run(path: str | Path) -> tuple[Run, LogContent]:
+    """Return a run from its log, which may be written meanwhile, and what the log holds.
+
+    Raises
+    ------
+    InputError
+        If there is no log.
+    DamagedLogError
+        If it cannot be trusted.
+    """
+    content = read_log(path)
+    name, trial = _said_by(content.header, Path(path))
+    server = server_of(trial, MemoryLog(content.records), name)
+    return Run(name=name, trial=trial, server=server), content
+
+
+def _said_by(header: dict[str, Any], path: Path) -> tuple[str, Trial]:
+    """Return the name and the trial of a log."""
+    protocol = header.get("versions", {}).get("protocol")
+    if protocol != PROTOCOL_VERSION:
+        raise DamagedLogError(
+            f"{path}: was written with protocol {protocol}, and this is {PROTOCOL_VERSION}; use the"
+            f" version of fedbandits that began it ({header.get('versions')})"
+        )
+    try:
+        return str(header["run"]), read_trial(header["trial"])
+    except (KeyError, TypeError, InputError) as error:
+        raise DamagedLogError(
+            f"{path}: does not say what the run is ({error}); restore it from a copy"
+        ) from None
+
+
+def _resumed(trial: Trial, log: DurableLog) -> Run:
+    name, begun = _said_by(log.header, log.path)
+    _check_same(begun, trial, log.path)
+    # How long to wait may change on the way; what is decided does not depend on it.
+    begun = replace(begun, patience=trial.patience)
+    server = server_of(begun, log, name)
+    server.take_over(server.header.epoch + 1)
+    return Run(name=name, trial=begun, server=server)
+
+
+def _check_same(begun: Trial, trial: Trial, path: Path) -> None:
+    before = json.loads(json.dumps(dict(begun.tables)))
+    now = json.loads(json.dumps(dict(trial.tables)))
+    changed = sorted(
+        key
+        for key in before.keys() | now.keys()
+        if key != _PATIENCE and before.get(key) != now.get(key)
+    )
+    if changed:
+        raise InputError(
+            str(path),
+            f"began with another {', '.join(changed)} than the trial says now; put it back to go"
+            " on, or name another log to begin a new run",
+        )

@@ -1,0 +1,488 @@
+"""Where a run is, as far as its log tells: for a terminal, for scripts, for the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+from fedbandits.federation.course import Course, Outcome, course_of
+from fedbandits.federation.durable_log import LogContent
+from fedbandits.federation.local import server_of
+from fedbandits.federation.run import Run
+from fedbandits.protocol import (
+    Answer,
+    ArmWithdrawn,
+    MemoryLog,
+    PhaseClosed,
+    Refusal,
+    Refused,
+    Server,
+    ServerState,
+    answer_of,
+)
+
+MOST_NAMES = 8
+"""So many clients are named where there may be thousands."""
+
+MOST_PHASES = 24
+"""Of more phases only some are shown one by one."""
+
+_LONGEST_NAME = 60
+
+
+class ArmState(Enum):
+    """Whether an arm is still in the game."""
+
+    LEFT = "left"
+    OUT = "out"
+    """It was decided against."""
+    WITHDRAWN = "withdrawn"
+    """Somebody has taken it out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmStatus:
+    """What is known of an arm.
+
+    Parameters
+    ----------
+    name : str
+        Of the arm.
+    state : ArmState
+        Whether it is left.
+    phase : int or None
+        Which decided against it, or was the last one when it was withdrawn; None if it is left.
+    when, reason : str or None
+        Before, in or after which phase it was withdrawn, in words, and why.
+    estimate, low, high : float or None
+        With its interval; None before a phase is decided, and for an arm that was never tried.
+    """
+
+    name: str
+    state: ArmState
+    phase: int | None
+    when: str | None
+    reason: str | None
+    estimate: float | None
+    low: float | None
+    high: float | None
+
+    @property
+    def words(self) -> str:
+        """What became of it.
+
+        Examples
+        --------
+        >>> known = {"estimate": 0.2, "low": 0.1, "high": 0.3}
+        >>> ArmStatus(
+        ...     name="red", state=ArmState.OUT, phase=2, when=None, reason=None, **known
+        ... ).words
+        'out since phase 2'
+        """
+        match self.state:
+            case ArmState.LEFT:
+                return "left"
+            case ArmState.OUT:
+                return f"out since phase {self.phase}"
+        return f"withdrawn {self.when}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStatus:
+    """Where a run is.
+
+    Parameters
+    ----------
+    run, title : str
+        Names of the run and of its trial.
+    began, wrote : str or None
+        When the first and the last record were written; None if there is none.
+    state : ServerState
+        Between phases, in one, or finished.
+    epoch : int
+        1, and one more for every restart.
+    arms : tuple of ArmStatus
+        In their order.
+    answer : Answer or None
+        What can be said; None before a phase is decided.
+    reported, missing : tuple of str
+        In the open phase: who has reported, and who is asked to and has not.
+    quarantined : tuple of str
+        Clients that are not listened to any more.
+    course : Course
+        What happened.
+    dropped : int
+        Damaged records at the end of the log, which do not count.
+    """
+
+    run: str
+    title: str
+    began: str | None
+    wrote: str | None
+    state: ServerState
+    epoch: int
+    arms: tuple[ArmStatus, ...]
+    answer: Answer | None
+    reported: tuple[str, ...]
+    missing: tuple[str, ...]
+    quarantined: tuple[str, ...]
+    course: Course
+    dropped: int
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more is decided."""
+        return self.state is ServerState.FINISHED
+
+    @property
+    def bits(self) -> int:
+        """Of all means that were sent and counted."""
+        return sum(client.bits for client in self.course.clients)
+
+    @property
+    def abandoned(self) -> tuple[int, ...]:
+        """The phases that ended below their quorum."""
+        return tuple(each.phase for each in self.course.phases if each.outcome is Outcome.ABANDONED)
+
+    def state_words(self) -> str:
+        """Return where it is, in a sentence."""
+        match self.state:
+            case ServerState.COLLECTING:
+                done, asked = len(self.reported), len(self.reported) + len(self.missing)
+                missing = f"; missing: {shortened(self.missing)}" if self.missing else ""
+                return (
+                    f"phase {self.course.phases[-1].phase} is open: {done:,} of"
+                    f" {counted(asked, 'client')} {_have(done)} reported{missing}"
+                )
+            case ServerState.READY if not self.course.phases:
+                return "no phase was opened yet"
+            case ServerState.READY:
+                last = self.course.phases[-1]
+                return f"between phases: phase {last.phase} was {last.outcome.value}"
+        return self._ending()
+
+    def _ending(self) -> str:
+        if self.answer is not None:
+            given_up = f" ({self.course.ending})" if self.course.ending else ""
+            return f"it is over{given_up}"
+        left = [arm.name for arm in self.arms if arm.state is ArmState.LEFT]
+        if self.course.ending is not None:
+            why = self.course.ending
+        elif len(left) == 1:
+            why = f"{left[0]} is all that withdrawals have left"
+        else:
+            why = "no phase follows"
+        return f"it is over: {why}; no phase was decided, and nothing is known of the options"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it in values that JSON has."""
+        answer, course = self.answer, self.course
+        said = None
+        if answer is not None:
+            said = {
+                "winner": answer.winner,
+                "survivors": list(answer.survivors),
+                "reason": answer.reason.value,
+                "whom": answer.whom,
+                "phase": answer.phase,
+                "clients": answer.clients,
+                "level": answer.level,
+                "error": answer.error,
+                "assumptions": list(answer.assumptions),
+                "words": answer.words(),
+            }
+        return {
+            "run": self.run,
+            "title": self.title,
+            "began": self.began,
+            "wrote": self.wrote,
+            "state": self.state.value,
+            "words": self.state_words(),
+            "phase": course.phases[-1].phase if course.phases else 0,
+            "reported": len(self.reported),
+            "missing": list(self.missing),
+            "answer": said,
+            "arms": [asdict(arm) | {"state": arm.state.value} for arm in self.arms],
+            "quarantined": list(self.quarantined),
+            "bits": self.bits,
+            "rejections": {kind.name: n for kind, n in course.rejections.items()},
+            "refusals": [
+                {
+                    "client": one.client,
+                    "phase": one.phase,
+                    "why": one.why.name,
+                    "detail": one.detail,
+                }
+                for one in course.refusals
+            ],
+            "abandoned": list(self.abandoned),
+            "withdrawals": [asdict(one) for one in course.withdrawals],
+            "epoch": self.epoch,
+            "restarts": [asdict(one) for one in course.restarts],
+            "dropped": self.dropped,
+            "phases": [asdict(one) | {"outcome": one.outcome.value} for one in course.phases],
+            "clients": [
+                asdict(one) | {"rejections": {kind.name: n for kind, n in one.rejections.items()}}
+                for one in course.clients
+            ],
+        }
+
+    def words(self) -> str:
+        """Return it for a terminal."""
+        course = self.course
+        lines = [f"{self.run}: {self.title}"]
+        if self.began is not None and self.wrote is not None:
+            lines.append(f"began {clock_time(self.began)}, last wrote {clock_time(self.wrote)}")
+        lines += [self.state_words(), "", *_table(self.arms, self.answer), ""]
+        lines.append(
+            f"{counted(len(course.clients), 'client')} in; {self.bits:,} bits of means sent"
+        )
+        if self.quarantined:
+            lines.append(f"not listened to any more: {shortened(self.quarantined)}")
+        lines += self.events()
+        if self.answer is not None:
+            lines += ["", *self.answer.words().split("\n")]
+        return "\n".join(printable(line) for line in lines)
+
+    def events(self) -> list[str]:
+        """Return what went otherwise than it should, a sentence each."""
+        course, said = self.course, []
+        if course.rejections:
+            kinds = "; ".join(f"{kind.value}: {n:,}" for kind, n in course.rejections.items())
+            n = sum(course.rejections.values())
+            said.append(f"{counted(n, 'update')} did not count ({kinds})")
+        if course.refusals:
+            kinds = "; ".join(
+                f"{why.value}: {shortened(dict.fromkeys(found))}"
+                for why, found in _by_reason(course.refusals).items()
+            )
+            said.append(f"clients refused to answer ({kinds})")
+        if self.abandoned:
+            phases = shortened(map(str, self.abandoned))
+            said.append(f"abandoned below the quorum, and not decided: phase {phases}")
+        if course.restarts:
+            n = len(course.restarts)
+            said.append(f"{counted(n, 'restart')} of the server; this is epoch {self.epoch}")
+        if self.dropped:
+            said.append(
+                f"{counted(self.dropped, 'record')} at the end of the log"
+                f" {'is' if self.dropped == 1 else 'are'} damaged and left out, as a crash may"
+                " leave them; the rest is whole"
+            )
+        return said
+
+
+def status_of(run: Run, content: LogContent) -> RunStatus:
+    """Return where a run is, both as `fedbandits.federation.run.read_run` gives them."""
+    server = run.server
+    course = course_of(server.arms, content)
+    answer = known_of(server)
+    missing = server.missing
+    inside = {*missing, *server.quarantined}
+    collecting = server.state is ServerState.COLLECTING
+    return RunStatus(
+        run=run.name,
+        title=run.trial.title,
+        began=content.times[0] if content.times else None,
+        wrote=content.times[-1] if content.times else None,
+        state=server.state,
+        epoch=server.header.epoch,
+        arms=_arms(run, content, course, answer),
+        answer=answer,
+        reported=tuple(c for c in server.clients if c not in inside) if collecting else (),
+        missing=missing,
+        quarantined=server.quarantined,
+        course=course,
+        dropped=content.dropped,
+    )
+
+
+def known_of(server: Server) -> Answer | None:
+    """Return what a server can say; None before a phase is decided.
+
+    Withdrawals alone may end a run with one arm of which nothing is known.
+    """
+    decided = any(isinstance(record, PhaseClosed) for record in server.log)
+    return answer_of(server) if decided else None
+
+
+def answers_over_phases(run: Run, content: LogContent) -> list[Answer]:
+    """Return what could be said after each phase that was decided.
+
+    Of more than `MOST_PHASES` those are given in which an arm went out, the first, the last, and
+    some between, the earlier the closer: each is a replay of the log up to it.
+
+    Parameters
+    ----------
+    run, content
+        As `fedbandits.federation.run.read_run` gives them.
+    """
+    ends = [
+        number
+        for number, record in enumerate(content.records, start=1)
+        if isinstance(record, PhaseClosed)
+    ]
+    if len(ends) > MOST_PHASES:
+        course = course_of(run.server.arms, content)
+        gone = {each.phase for each in course.phases if each.dropped}
+        gone |= {one.phase for one in course.withdrawals}
+        places = {round(len(ends) ** (step / (MOST_PHASES - 1))) - 1 for step in range(MOST_PHASES)}
+        ends = [
+            end
+            for place, end in enumerate(ends)
+            if place in places or _phase_closed(content, end) in gone
+        ]
+    return [_answer_after(run, content, end) for end in ends]
+
+
+def _phase_closed(content: LogContent, end: int) -> int:
+    """Return the phase that the last of so many records has closed."""
+    record = content.records[end - 1]
+    return record.decision.phase if isinstance(record, PhaseClosed) else 0
+
+
+def _arms(
+    run: Run, content: LogContent, course: Course, answer: Answer | None
+) -> tuple[ArmStatus, ...]:
+    withdrawn = {one.arm: one for one in course.withdrawals}
+    found = []
+    for number, name in enumerate(run.server.arms):
+        state, phase, known = ArmState.LEFT, course.dropped_in.get(name), answer
+        gone = withdrawn.get(name)
+        if phase is not None:
+            state = ArmState.OUT
+        elif gone is not None:
+            state, phase = ArmState.WITHDRAWN, gone.phase
+            known = _before_withdrawal(run, content, number)
+        value, low, high = _known(name, known)
+        found.append(
+            ArmStatus(
+                name=name,
+                state=state,
+                phase=phase,
+                when=None if gone is None else gone.when,
+                reason=None if gone is None else gone.reason,
+                estimate=value,
+                low=low,
+                high=high,
+            )
+        )
+    return tuple(found)
+
+
+def _known(
+    name: str, answer: Answer | None
+) -> tuple[float, float, float] | tuple[None, None, None]:
+    """Return estimate and interval of an arm, if they are known."""
+    if answer is None or not all(map(math.isfinite, answer.intervals[name])):
+        return None, None, None
+    return answer.estimates[name], *answer.intervals[name]
+
+
+def _before_withdrawal(run: Run, content: LogContent, arm: int) -> Answer | None:
+    """Return what was known when an arm was withdrawn: what came later is not in its estimate."""
+    closed = 0
+    for number, record in enumerate(content.records, start=1):
+        if isinstance(record, ArmWithdrawn) and record.arm == arm:
+            break
+        if isinstance(record, PhaseClosed):
+            closed = number
+    return _answer_after(run, content, closed) if closed else None
+
+
+def _answer_after(run: Run, content: LogContent, n_records: int) -> Answer:
+    """Return what could be said after so many records, the last of which closes a phase."""
+    records = MemoryLog(content.records[:n_records])
+    return answer_of(server_of(run.trial, records, run.name))
+
+
+def _table(arms: Sequence[ArmStatus], answer: Answer | None) -> list[str]:
+    """Return arms in lines and columns."""
+    sure = "" if answer is None else f"{100 * (1 - answer.level):g} % "
+    rows = [("option", "estimate", f"{sure}interval", "")]
+    for arm in arms:
+        estimate = interval = "–"
+        if arm.estimate is not None:
+            estimate, interval = f"{arm.estimate:.4g}", f"{arm.low:.4g} to {arm.high:.4g}"
+        won = answer is not None and arm.name == answer.winner
+        rows.append((short_name(arm.name), estimate, interval, "the answer" if won else arm.words))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    return [
+        "  ".join(
+            [*(cell.ljust(w) for cell, w in zip(row[:3], widths, strict=True)), row[3]]
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things.
+
+    Examples
+    --------
+    >>> counted(1, "client"), counted(2000, "client")
+    ('1 client', '2,000 clients')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _have(number: int) -> str:
+    return "has" if number == 1 else "have"
+
+
+def shortened(names: Iterable[str], most: int = MOST_NAMES) -> str:
+    """Return some names, and how many more there are.
+
+    Examples
+    --------
+    >>> shortened(["a", "b", "c"], most=2), shortened(["a", "b"])
+    ('a, b and 1 more', 'a, b')
+    """
+    listed = list(names)
+    more = len(listed) - most
+    return ", ".join(map(short_name, listed[:most])) + (f" and {more:,} more" if more > 0 else "")
+
+
+def short_name(name: str, longest: int = _LONGEST_NAME) -> str:
+    """Return a name of so many characters at most.
+
+    Examples
+    --------
+    >>> short_name("forget-me-not", 7)
+    'forget…'
+    """
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
+
+
+def printable(text: str) -> str:
+    r"""Return text without what a terminal would take for a command: names come from anybody.
+
+    Examples
+    --------
+    >>> printable("a\x1b[2J")
+    'a�[2J'
+    """
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def clock_time(at: str) -> str:
+    """Return a time of the log as people read it.
+
+    Examples
+    --------
+    >>> clock_time("2026-01-31T12:00:00.250+00:00")
+    '2026-01-31 12:00:00 UTC'
+    """
+    return f"{datetime.fromisoformat(at):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _by_reason(refusals: Sequence[Refusal]) -> dict[Refused, list[str]]:
+    """Return who has refused, by reason."""
+    found: dict[Refused, list[str]] = {}
+    for refusal in refusals:
+        found.setdefault(refusal.why, []).append(refusal.client)
+    return found
