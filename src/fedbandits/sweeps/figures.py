@@ -22,7 +22,7 @@ from fedbandits.sweeps.results import SweepResults
 # Beyond so many times the least, all is equally bad.
 _MOST_TIMES = {True: 4.0, False: 10.0}
 # So many labels fit beside a map, and so many numbers into it.
-_MOST_TICKS, _MOST_NUMBERS = 10, 64
+_MOST_TICKS, _MOST_NUMBERS = 12, 64
 
 
 def write_figures(results: SweepResults, folder: Path) -> None:
