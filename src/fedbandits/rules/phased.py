@@ -375,12 +375,16 @@ class PhasedRule:
         """Return whether the clients' privacy budget allows no release after this phase."""
         return self.affordable is not None and not self.affordable(phase + 1)
 
-    def plan(self, phase: int, active: BoolArray) -> IntArray:
-        """Return how often each client pulls each arm in this phase: f(p) if active, else 0.
+    def pulls_in(self, phase: int) -> int:
+        """Return how often each client pulls an active arm in this phase.
 
         More pulls than the horizon has slots never fit, so they are returned as the horizon.
         """
-        return np.where(active, min(self.pulls(phase), self.slots), 0).astype(np.int64)
+        return min(self.pulls(phase), self.slots)
+
+    def plan(self, phase: int, active: BoolArray) -> IntArray:
+        """Return how often each client pulls each arm in this phase: f(p) if active, else 0."""
+        return np.where(active, self.pulls_in(phase), 0).astype(np.int64)
 
     def with_given_weights(self) -> PhasedRule:
         r"""Return the rule that counts every client by a weight of its own.

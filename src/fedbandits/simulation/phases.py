@@ -2,7 +2,9 @@
 
 The schedules do not depend on what is observed, so all replications are in the same phase with the
 same clients; they differ in which arms are active, and so in how many slots a phase takes. Where
-the estimates come from is the business of a fidelity, behind `Evidence`.
+the estimates come from is the business of a fidelity, behind `Evidence`. Several games are played
+in step as well, a row a game and replication: they differ in clients and pulls, too. One that
+admits nobody where others do goes its own way from there, since it has fewer groups of clients.
 
 Phases that are alike (no new clients, as many pulls) are played together: the rules take a leading
 axis of phases as they take one of replications. A replication in which one of them drops an arm is
@@ -11,23 +13,44 @@ looked at once more from there on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from fedbandits.errors import InputError
 from fedbandits.privacy.mechanisms import UNPROTECTED_BITS
 from fedbandits.privacy.packing import payload_bits
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import UNDISTORTED, Distortion
 from fedbandits.rules.phased import Charge, PhasedRule, cut_to_fit
 from fedbandits.rules.variance_components import VarianceComponents
-from fedbandits.simulation.game import Game, Outcome
+from fedbandits.simulation.batches import rows_in_step
+from fedbandits.simulation.game import Game, Outcome, ledger_of
 
 
 class OutOfMemoryLimitError(Exception):
     """The statistics of these replications together would exceed the memory limit."""
+
+
+class FailedGameError(Exception):
+    """One of several games in step cannot go on; ``problem`` says why.
+
+    Parameters
+    ----------
+    game : Game
+        Which.
+    problem : InputError
+        What is wrong with it.
+    """
+
+    def __init__(self, game: Game, problem: InputError) -> None:
+        super().__init__(game, problem)
+        self.game = game
+        self.problem = problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +61,12 @@ class Played:
     ----------
     estimates : array, shape (phases, replications, arms)
         Global estimates after each.
-    counts : array, shape (phases, 1, 1, groups)
+    counts : array, shape (phases, 1 or replications, 1, groups)
         Pulls so far of an active arm by each client of a group.
     client_means : array, shape (phases, replications, arms, clients), optional
         The mean of every client, for radii that need them.
-    components : VarianceComponents, shape (phases, replications), optional
-        What is estimated of σ and σ_c, for rules that do not know them.
+    components : VarianceComponents, shape (phases, replications) or (replications,), optional
+        What is estimated of σ and σ_c, or what rules in step believe that differ in it.
     shares : array, shape (phases, replications, 1, clients), optional
         The weight of every client, where they have weights of their own.
     distortion : Distortion, shape (phases, 1, 1, groups)
@@ -71,7 +94,7 @@ class Evidence(Protocol):
 
     @property
     def sizes(self) -> FloatArray:
-        """Clients in each group, shape (groups,)."""
+        """Clients in each group, shape (groups,) or (replications, 1, groups)."""
         ...
 
     def admit(self, phase: int, clients: int, active: BoolArray) -> None:
@@ -83,12 +106,30 @@ class Evidence(Protocol):
         ...
 
     def keep(self, going: BoolArray) -> None:
-        """Forget the replications that are over."""
+        """Forget the replications that are over.
+
+        What is held is replaced and not written into: a shallow copy may keep the others.
+        """
+        ...
+
+
+class SharedEvidence(Evidence, Protocol):
+    """That of several games in step: clients and pulls are arrays, an entry a replication."""
+
+    def admit(self, phase: int, clients: int | IntArray, active: BoolArray) -> None:
+        """Let new clients in."""
+        ...
+
+    def play(self, phase: int, pulls: int | IntArray, active: BoolArray, n_phases: int) -> Played:
+        """Pull the active arms in one or several phases that are alike."""
         ...
 
 
 EvidenceFactory: TypeAlias = Callable[[Game, IntArray], Evidence]
 """Makes the evidence of a game for some replications."""
+
+SharedEvidenceFactory: TypeAlias = Callable[[Sequence[Game], IntArray], SharedEvidence]
+"""Makes the evidence of several games for some replications of each."""
 
 
 def play_phases(game: Game, replications: IntArray, evidence_of: EvidenceFactory) -> Outcome:
@@ -104,43 +145,133 @@ def play_phases(game: Game, replications: IntArray, evidence_of: EvidenceFactory
         The fidelity.
     """
     try:
-        return _play_in_step(
-            game, game.phased_rule(), replications, evidence_of(game, replications)
-        )
+        standings = _Standings([game], replications)
+        _play_in_step(standings, _Alone(evidence_of(game, replications)))
     except OutOfMemoryLimitError:
         # Streams are keyed by replication, so a batch can be begun again in halves.
         half = replications.size // 2
         parts = (replications[:half], replications[half:])
         return Outcome.joined([play_phases(game, part, evidence_of) for part in parts])
+    except FailedGameError as error:
+        raise error.problem from None
+    return standings.outcome()
+
+
+def play_in_step(
+    games: Sequence[Game], replications: IntArray, evidence_of: SharedEvidenceFactory
+) -> list[Outcome]:
+    """Play replications of several games that can be played in step; see `batches`.
+
+    Parameters
+    ----------
+    games : sequence of Game
+        With one key of `fedbandits.simulation.batches.batch_key`.
+    replications : array of int
+        Of each game, ascending.
+    evidence_of : callable
+        The fidelity.
+
+    Raises
+    ------
+    FailedGameError
+        If a schedule of one of them has no value in a phase.
+    """
+    if len(games) == 1:
+        with _of_game(games[0]):
+            alone = play_phases(
+                games[0], replications, lambda game, some: evidence_of([game], some)
+            )
+        return [alone]
+    try:
+        standings = _Standings(games, replications)
+        _play_in_step(standings, evidence_of(games, replications))
+    except OutOfMemoryLimitError:
+        half = len(games) // 2
+        return [
+            outcome
+            for part in (games[:half], games[half:])
+            for outcome in play_in_step(part, replications, evidence_of)
+        ]
+    together = standings.outcome()
+    return [
+        together.part(np.flatnonzero(standings.of_row == number)) for number in range(len(games))
+    ]
+
+
+class _Alone:
+    """The evidence of one game, whose clients and pulls are the same in all replications."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+
+    @property
+    def most_phases(self) -> int:
+        return self.evidence.most_phases
+
+    @property
+    def sizes(self) -> FloatArray:
+        return self.evidence.sizes
+
+    def admit(self, phase: int, clients: int | IntArray, active: BoolArray) -> None:
+        self.evidence.admit(phase, int(np.max(clients)), active)
+
+    def play(self, phase: int, pulls: int | IntArray, active: BoolArray, n_phases: int) -> Played:
+        return self.evidence.play(phase, int(np.max(pulls)), active, n_phases)
+
+    def keep(self, going: BoolArray) -> None:
+        self.evidence.keep(going)
 
 
 class _Standings:
-    """How all replications of a batch stand; ``rows`` are those that go on."""
+    """How all rows of a batch stand; ``rows`` are those that go on."""
 
-    def __init__(self, game: Game, rule: PhasedRule, replications: int) -> None:
-        self.rule = rule
-        self.ledger = game.ledger(replications)
-        self.rows: IntArray = np.arange(replications)
-        self.active: BoolArray = np.ones((replications, rule.n_arms), dtype=np.bool_)
-        self.clients: IntArray = np.zeros(replications, dtype=np.int64)
-        self.phases: IntArray = np.zeros(replications, dtype=np.int64)
-        self.decision_slot: IntArray = np.full(replications, -1, dtype=np.int64)
-        self.winner: IntArray = np.full(replications, -1, dtype=np.int64)
-        self.capped: BoolArray = np.zeros(replications, dtype=np.bool_)
-        self.spent: BoolArray = np.zeros(replications, dtype=np.bool_)
-        self.uplink_bits: FloatArray = np.zeros(replications)
-        self.trace: list[FloatArray] | None = [] if game.trace else None
+    def __init__(self, games: Sequence[Game], replications: IntArray) -> None:
+        self.of_row, _ = rows_in_step(len(games), replications)
+        self.played = games
+        self.rules = [game.phased_rule() for game in games]
+        # For all that rules in step have in common.
+        self.rule = self.rules[0]
+        n = self.of_row.size
+        self.ledger = ledger_of(games, self.of_row)
+        self.rows: IntArray = np.arange(n)
+        self.active: BoolArray = np.ones((n, self.rule.n_arms), dtype=np.bool_)
+        self.clients: IntArray = np.zeros(n, dtype=np.int64)
+        self.phases: IntArray = np.zeros(n, dtype=np.int64)
+        self.decision_slot: IntArray = np.full(n, -1, dtype=np.int64)
+        self.winner: IntArray = np.full(n, -1, dtype=np.int64)
+        self.capped: BoolArray = np.zeros(n, dtype=np.bool_)
+        self.spent: BoolArray = np.zeros(n, dtype=np.bool_)
+        self.uplink_bits: FloatArray = np.zeros(n)
+        self.trace: list[FloatArray] | None = [] if games[0].trace else None
+
+    def games(self, rows: IntArray | None = None) -> list[int]:
+        """Return the games of some rows, by default of those that go on."""
+        if len(self.rules) == 1:
+            return [0]
+        of_row = self.of_row[self.rows if rows is None else rows]
+        return np.flatnonzero(np.bincount(of_row)).tolist()
 
     def slots_left(self) -> IntArray:
         return self.rule.slots - self.ledger.slot[self.rows]
 
-    def play_out(self, over: BoolArray, planned: IntArray, clients: int) -> None:
+    def plan(self, phase: int, rows: IntArray) -> IntArray:
+        """Return how often each client pulls each arm in this phase, in some rows."""
+        if len(self.rules) == 1:
+            return self.rule.plan(phase, self.active[rows])
+        pulls = np.zeros(len(self.rules), dtype=np.int64)
+        for game in self.games(rows):
+            with _of_game(self.played[game]):
+                pulls[game] = self.rules[game].pulls_in(phase)
+        return np.where(self.active[rows], pulls[self.of_row[rows], np.newaxis], 0)
+
+    def play_out(self, over: BoolArray, planned: IntArray) -> None:
         """Let these rows play a phase that does not fit up to the horizon, and end."""
         cut = cut_to_fit(planned[over], self.slots_left()[over])
-        self.ledger.play(self.rows[over], cut, clients=clients, complete=~over[over])
+        rows = self.rows[over]
+        self.ledger.play(rows, cut, clients=self.clients[rows], complete=~over[over])
         self.rows = self.rows[~over]
 
-    def settle(self, phase: int, played: Played, sizes: FloatArray, clients: int) -> None:
+    def settle(self, phase: int, played: Played, sizes: FloatArray) -> None:
         """Decide phases that are alike: every row up to its first drop, then on from there."""
         n_phases = played.estimates.shape[0]
         steps = np.arange(n_phases)
@@ -160,8 +291,8 @@ class _Standings:
                 phase=(phase + steps).reshape(-1, 1, 1),
                 active=playing,
                 estimates=estimates,
-                counts=played.counts,
-                sizes=sizes,
+                counts=_of_places(played.counts, places, axis=1),
+                sizes=sizes if sizes.ndim == 1 else _of_places(sizes, places, axis=0),
                 client_means=None
                 if played.client_means is None
                 else played.client_means[:, places[:, np.newaxis], arms],
@@ -174,13 +305,13 @@ class _Standings:
             until = np.where(turns.any(axis=0), turns.argmax(axis=0) + 1, n_phases)
             self._remember(phase, rows, played.estimates[:, places], done, until)
             everyone = np.ones(rows.size, dtype=np.bool_)
-            planned = self.rule.plan(phase, active)
+            planned, clients = self.plan(phase, rows), self.clients[rows]
             self.ledger.play(rows, planned, clients=clients, complete=everyone, times=until - done)
             if self.rule.charge is Charge.PHASE:
                 sent = bits_of[active.sum(axis=-1)]
             else:  # every observation by itself, or nothing at all
                 sent = played.bits * planned.sum(axis=-1) * (self.rule.charge is Charge.SLOT)
-            self.uplink_bits[rows] += float(clients) * (until - done) * sent
+            self.uplink_bits[rows] += clients.astype(np.float64) * (until - done) * sent
             stays = np.zeros_like(active)
             last = (until - 1, np.arange(rows.size))
             stays[:, arms] = verdict.active[last]
@@ -204,7 +335,7 @@ class _Standings:
                     self.active[rows[now]], values[now], np.nan
                 )
 
-    def end(self, phase: int, estimates: FloatArray, clients: int) -> BoolArray:
+    def end(self, phase: int, estimates: FloatArray) -> BoolArray:
         """Let rows that are decided or may not go on stay on their arm; return which they are."""
         rows = self.rows
         over: BoolArray = self.winner[rows] >= 0
@@ -217,7 +348,8 @@ class _Standings:
         if over.any():
             best = self.rule.best(estimates[over], self.active[rows[over]])
             winner = self.winner[rows[over]]
-            self.ledger.stay(rows[over], np.where(winner < 0, best, winner), clients=clients)
+            arms, clients = np.where(winner < 0, best, winner), self.clients[rows[over]]
+            self.ledger.stay(rows[over], arms, clients=clients)
             self.rows = rows[~over]
         return over
 
@@ -242,48 +374,105 @@ class _Standings:
         )
 
 
+def _of_places(values: FloatArray, places: IntArray, *, axis: int) -> FloatArray:
+    """Return the values at some places along an axis, or the one that all have."""
+    return values if values.shape[axis] == 1 else np.take(values, places, axis=axis)
+
+
+@contextmanager
+def _of_game(game: Game) -> Iterator[None]:
+    """Say which game a mistake is in."""
+    try:
+        yield
+    except InputError as error:
+        raise FailedGameError(game, error) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Crowd:
+    """The clients of one game: how many, and whether a cap has ever cut them short."""
+
+    clients: int = 0
+    capped: bool = False
+
+
 def _play_in_step(
-    game: Game, rule: PhasedRule, replications: IntArray, evidence: Evidence
-) -> Outcome:
-    standings = _Standings(game, rule, replications.size)
-    phase, clients, capped, stretch = 0, 0, False, 1
+    standings: _Standings,
+    evidence: SharedEvidence,
+    phase: int = 0,
+    crowds: Mapping[int, _Crowd] | None = None,
+    stretch: int = 1,
+) -> None:
+    """Play the rows that go on, from after a phase until all are over."""
+    crowds = dict.fromkeys(standings.games(), _Crowd()) if crowds is None else crowds
     while standings.rows.size:
         phase += 1
-        newcomers, capped = rule.admit(phase, clients, capped)
-        clients += newcomers
-        standings.clients[standings.rows] = clients
-        standings.capped[standings.rows] = capped
-        planned = rule.plan(phase, standings.active[standings.rows])
+        before = {game: crowds[game] for game in standings.games()}
+        crowds = {}
+        for game, crowd in before.items():
+            with _of_game(standings.played[game]):
+                crowds[game] = _admitted(standings.rules[game], phase, crowd)
+        newcomers = {game: crowds[game].clients - before[game].clients for game in crowds}
+        if all(newcomers.values()) != any(newcomers.values()):
+            apart = [game for game, joining in newcomers.items() if not joining]
+            going = ~np.isin(standings.of_row[standings.rows], apart)
+            rest, standings.rows = standings.rows[going], standings.rows[~going]
+            own = copy(evidence)
+            own.keep(~going)
+            evidence.keep(going)
+            own_crowds = {game: before[game] for game in apart}
+            _play_in_step(standings, own, phase - 1, own_crowds, stretch)
+            standings.rows = rest
+        _count_clients(standings, crowds)
+        planned = standings.plan(phase, standings.rows)
         fits = planned.sum(axis=-1) <= standings.slots_left()
         if not fits.all():
-            standings.play_out(~fits, planned, clients)
+            standings.play_out(~fits, planned)
             evidence.keep(fits)
             planned = planned[fits]
             if not standings.rows.size:
                 break
         playing = standings.active[standings.rows]
-        if newcomers:
-            evidence.admit(phase, newcomers, playing)
+        of_row = standings.of_row[standings.rows]
+        joining = np.array([newcomers.get(game, 0) for game in range(len(standings.rules))])
+        if joining[of_row[0]]:
+            evidence.admit(phase, joining[of_row], playing)
         fitting = int((standings.slots_left() // planned.sum(axis=-1)).min())
-        most = min(stretch, fitting, evidence.most_phases)
-        n_phases = _alike(rule, phase, clients, capped, most)
-        played = evidence.play(phase, int(planned[0].max()), playing, n_phases)
-        standings.settle(phase, played, evidence.sizes, clients)
+        n_phases = min(stretch, fitting, evidence.most_phases)
+        for game in standings.games():
+            with _of_game(standings.played[game]):
+                n_phases = _alike(standings.rules[game], phase, crowds[game], n_phases)
+        played = evidence.play(phase, planned.max(axis=-1), playing, n_phases)
+        standings.settle(phase, played, evidence.sizes)
         stretch *= 2
         phase += n_phases - 1
-        over = standings.end(phase, played.estimates[-1], clients)
+        over = standings.end(phase, played.estimates[-1])
         if over.any():
             evidence.keep(~over)
-    return standings.outcome()
 
 
-def _alike(rule: PhasedRule, phase: int, clients: int, capped: bool, most: int) -> int:
+def _admitted(rule: PhasedRule, phase: int, crowd: _Crowd) -> _Crowd:
+    newcomers, capped = rule.admit(phase, crowd.clients, crowd.capped)
+    return _Crowd(crowd.clients + newcomers, capped)
+
+
+def _count_clients(standings: _Standings, crowds: Mapping[int, _Crowd]) -> None:
+    """Enter how many clients there are into the rows that go on."""
+    rows = standings.rows
+    n_games = len(standings.rules)
+    clients = np.array([crowds[game].clients if game in crowds else 0 for game in range(n_games)])
+    capped = np.array([game in crowds and crowds[game].capped for game in range(n_games)])
+    standings.clients[rows] = clients[standings.of_row[rows]]
+    standings.capped[rows] = capped[standings.of_row[rows]]
+
+
+def _alike(rule: PhasedRule, phase: int, crowd: _Crowd, most: int) -> int:
     """Return how many phases from this one on pull as often and admit nobody, up to a most."""
     pulls, found = rule.pulls(phase), 1
     while (
         found < most
         and not rule.ends_after(phase + found - 1)
-        and rule.admit(phase + found, clients, capped) == (0, capped)
+        and _admitted(rule, phase + found, crowd) == crowd
         and rule.pulls(phase + found) == pulls
     ):
         found += 1
