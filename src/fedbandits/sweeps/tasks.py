@@ -55,24 +55,21 @@ class Answer:
     refused: tuple[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Remote:
-    """Runs a task on a machine whose package may be another one, and says what it ran with.
+def run_remotely(task: Task, expected: str) -> Answer:
+    """Play a task on a machine whose package may be another one.
 
-    Examples
-    --------
-    >>> Remote()(Task(specs={}, memory_limit=1), "others")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    fedbandits.errors.FedbanditsError: a worker has other versions or sources than this machine...
+    Parameters
+    ----------
+    task : Task
+        What to play.
+    expected : str
+        The versions and sources of the machine that asks (`made_with`): others are refused, since
+        numbers could differ.
     """
-
-    def __call__(self, task: Task, expected: str) -> Answer:
-        """Play a task, if the same numbers come out here as where it was made."""
-        if made_with() != expected:
-            there = ", ".join(f"{name} {version}" for name, version in versions().items())
-            raise FedbanditsError(
-                "a worker has other versions or sources than this machine, and numbers could"
-                f" differ; install the same there (it has {there})"
-            )
-        return task.run()
+    if made_with() != expected:
+        there = ", ".join(f"{name} {version}" for name, version in versions().items())
+        raise FedbanditsError(
+            "a worker has other versions or sources than this machine, and numbers could differ;"
+            f" install the same there (it has {there})"
+        )
+    return task.run()
