@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -46,14 +47,37 @@ VARIANTS = [
 ]
 
 
-def sweep() -> fb.Sweep:
-    return sweep_of(GRID, variants=VARIANTS, replications=10)
+def sweep(replications: int = 10) -> fb.Sweep:
+    return sweep_of(GRID, variants=VARIANTS, replications=replications)
+
+
+# So many that every worker has something in hand while another answers.
+SLOW = 600
 
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
     """What one process gives."""
     return run_sweep(sweep(), tmp_path_factory.mktemp("alone"), workers=1).replications()
+
+
+@pytest.fixture(scope="module")
+def expected_slowly(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
+    """What one process gives of the longer sweep."""
+    return run_sweep(sweep(SLOW), tmp_path_factory.mktemp("alone"), workers=1).replications()
+
+
+class Killer:
+    """Kills a process when a sweep has its first answer; the others are being played then."""
+
+    def __init__(self, find: Callable[[], list[int]]) -> None:
+        self.find = find
+        self.killed: int | None = None
+
+    def __call__(self, standing: Standing) -> None:
+        if standing.state == "playing" and standing.done and self.killed is None:
+            self.killed = self.find()[0]
+            os.kill(self.killed, signal.SIGKILL)
 
 
 def free_port() -> int:
@@ -123,57 +147,47 @@ def test_dask_on_this_machine_gives_the_same_numbers(
 
 
 def test_a_dask_worker_that_is_lost_is_made_up_for(
-    dask_cluster: str, expected: pl.DataFrame, tmp_path: Path
+    dask_cluster: str, expected_slowly: pl.DataFrame, tmp_path: Path
 ) -> None:
     from distributed import Client
 
     with Client(dask_cluster) as client:
         client.wait_for_workers(2, timeout=60)
-        workers = client.scheduler_info()["workers"]
-        (pids,) = [client.run(os.getpid)]
-    assert len(workers) == 2
-    killed: list[int] = []
+        workers = list(client.run(os.getpid).values())
+    assert len(set(workers)) == 2
+    kill_one = Killer(lambda: workers)
+    found = run_sweep(sweep(SLOW), tmp_path, backend="dask", address=dask_cluster, watch=kill_one)
+    assert kill_one.killed
+    assert found.replications().equals(expected_slowly)
 
-    def kill_one(standing: Standing) -> None:
-        if standing.state == "playing" and not killed:
-            killed.append(next(iter(pids.values())))
-            os.kill(killed[0], signal.SIGKILL)
 
-    found = run_sweep(sweep(), tmp_path, backend="dask", address=dask_cluster, watch=kill_one)
-    assert killed
+def test_ray_on_this_machine_gives_the_same_numbers(expected: pl.DataFrame, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    found = run_sweep(sweep(), tmp_path, backend="ray", workers=2)
     assert found.replications().equals(expected)
+    assert not processes_of(b"ray::")
 
 
-def test_ray_on_this_machine_gives_the_same_numbers_also_when_a_worker_is_lost(
-    expected: pl.DataFrame, tmp_path: Path
+def test_a_ray_worker_that_is_lost_is_made_up_for(
+    expected_slowly: pl.DataFrame, tmp_path: Path
 ) -> None:
     pytest.importorskip("ray")
-    found = run_sweep(sweep(), tmp_path / "a", backend="ray", workers=2)
-    assert found.replications().equals(expected)
-    killed: list[int] = []
-
-    def kill_one(standing: Standing) -> None:
-        """Kill a worker once it has something to do."""
-        if standing.state == "playing" and standing.done and not killed:
-            killed.extend(ray_workers()[:1])
-            for process in killed:
-                os.kill(process, signal.SIGKILL)
-
-    found = run_sweep(sweep(), tmp_path / "b", backend="ray", workers=2, watch=kill_one)
-    assert killed
-    assert found.replications().equals(expected)
-    assert not ray_workers()
+    kill_one = Killer(lambda: processes_of(b"ray::run_remotely"))
+    found = run_sweep(sweep(SLOW), tmp_path, backend="ray", workers=2, watch=kill_one)
+    assert kill_one.killed
+    assert found.replications().equals(expected_slowly)
 
 
-def ray_workers() -> list[int]:
-    """Return the processes of this user that Ray runs tasks in."""
+def processes_of(pattern: bytes, *, of: int | None = None) -> list[int]:
+    """Return the processes whose command line matches, of one parent if it is given."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             line = (folder / "cmdline").read_bytes()
+            parent = int((folder / "stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[1])
         except OSError:
             continue
-        if line.startswith(b"ray::"):
+        if re.match(pattern, line, re.DOTALL) and of in (None, parent):
             found.append(int(folder.name))
     return found
 
@@ -190,21 +204,13 @@ def test_a_running_ray_gives_the_same_numbers(expected: pl.DataFrame, tmp_path: 
 
 
 def test_a_process_that_is_lost_is_made_up_for(
-    expected: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    expected_slowly: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fedbandits.sweeps.backends.on_processes._SERIAL_SECONDS", -1.0)
-    killed: list[int] = []
-
-    def kill_one(standing: Standing) -> None:
-        if standing.state == "playing" and standing.done and not killed:
-            from joblib.externals.loky import get_reusable_executor
-
-            killed.append(next(iter(get_reusable_executor(max_workers=2)._processes)))
-            os.kill(killed[0], signal.SIGKILL)
-
-    found = run_sweep(sweep(), tmp_path, workers=2, watch=kill_one)
-    assert killed
-    assert found.replications().equals(expected)
+    kill_one = Killer(lambda: processes_of(b".*popen_loky_posix", of=os.getpid()))
+    found = run_sweep(sweep(SLOW), tmp_path, workers=2, watch=kill_one)
+    assert kill_one.killed
+    assert found.replications().equals(expected_slowly)
 
 
 def test_a_worker_with_other_sources_is_refused() -> None:
