@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -41,20 +42,36 @@ def opened(where: Where) -> Iterator[Play]:
             )
             client = stack.enter_context(Client(cluster))
         else:
-            check_reachable(where.address, where.timeout)
-            try:
-                client = stack.enter_context(Client(where.address, timeout=where.timeout))
-            except (OSError, TimeoutError) as error:
-                raise InputError(
-                    "--address",
-                    f"{where.address} is no Dask scheduler that answers within"
-                    f" {where.timeout:g} s ({type(error).__name__})",
-                ) from None
+            _check_scheduler(where.address, where.timeout)
+            client = stack.enter_context(Client(where.address, timeout=where.timeout))
 
         def play(tasks: Sequence[Task]) -> Iterator[Answer]:
             yield from _answers(client, tasks)
 
         yield play
+
+
+def _check_scheduler(address: str, timeout: float) -> None:
+    """Refuse an address at which no scheduler says who it is in time.
+
+    A Dask client waits forever for something that accepts its connection and says nothing.
+    """
+    from distributed.core import rpc  # noqa: PLC0415 - an extra
+
+    check_reachable(address, timeout)
+
+    async def identity() -> None:
+        async with rpc(address, timeout=timeout) as scheduler:
+            await scheduler.identity()
+
+    try:
+        asyncio.run(asyncio.wait_for(identity(), timeout))
+    except (OSError, TimeoutError) as error:
+        raise InputError(
+            "--address",
+            f"{address} is no Dask scheduler that answers within {timeout:g} s"
+            f" ({type(error).__name__})",
+        ) from None
 
 
 def _answers(client: Any, tasks: Sequence[Task]) -> Iterator[Answer]:
