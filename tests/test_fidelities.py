@@ -11,7 +11,7 @@ from scipy import stats
 
 import fedbandits as fb
 from fedbandits.problems import Problem
-from fedbandits.rules.arrays import BoolArray, FloatArray
+from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.simulation.cohorts import CohortEvidence
 from fedbandits.simulation.game import Game, Outcome
@@ -180,11 +180,11 @@ class SpreadRedrawnEachPhase(CohortEvidence):
     def most_phases(self) -> int:
         return 1
 
-    def play(self, phase: int, pulls: int, active: BoolArray, n_phases: int) -> Played:
+    def play(self, phase: int, pulls: int | IntArray, active: BoolArray, n_phases: int) -> Played:
         share = pulls / (self.counts + pulls)
-        shape = (1, self.sizes.size)
+        shape = (1, self.sizes.shape[-1])
         for rows, fresh in self._draw(Purpose.COHORT_MEANS, 10_000 + phase, active, shape):
-            means = self.means[self._arms, np.newaxis]
+            means = self.means[:, self._arms, np.newaxis]
             new = means + fresh[0] * (self.spread / np.sqrt(self.sizes))
             self._local[rows] = self._local[rows] * (1 - share) + new * share
         return super().play(phase, pulls, active, n_phases)

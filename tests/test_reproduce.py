@@ -21,6 +21,7 @@ from rich.console import Console
 
 import fedbandits as fb
 from fedbandits.cli.progress import show_steps
+from fedbandits.experiments.fingerprint import sources
 from fedbandits.experiments.output import open_output
 from fedbandits.experiments.report.markup import with_subscripts
 from fedbandits.reproduce.catalogue import FIGURES, PARTS, experiment_text, paper_experiment
@@ -38,7 +39,7 @@ from fedbandits.reproduce.misranking import misranking_page_figure, misranking_t
 from fedbandits.reproduce.page import claims_section, counted
 from fedbandits.reproduce.real_data.table import REPLICATIONS
 from fedbandits.reproduce.reproduction import reproduce_paper
-from fedbandits.reproduce.run import at_most, reproduce_experiment, sources
+from fedbandits.reproduce.run import at_most, reproduce_experiment
 from fedbandits.reproduce.scaling import SCHEDULES, growth_of, scaling_replications
 from fedbandits.reproduce.steps import COSTS, Step, Steps
 from fedbandits.reproduce.theory_tables import theory_replications
@@ -126,7 +127,7 @@ def test_what_other_sources_have_made_is_not_taken(
     told: list[Step] = []
     reproduce_paper(asked, tmp_path, replications=2, workers=1, watch=told.append)
     assert {step.state for step in told} == {"running", "as it was"}
-    monkeypatch.setattr("fedbandits.reproduce.run._own_sources", lambda: "others")
+    monkeypatch.setattr("fedbandits.experiments.fingerprint._own_sources", lambda: "others")
     text = reproduce_paper(["fig4"], tmp_path, replications=2, workers=1).read_text(
         encoding="utf-8"
     )

@@ -68,6 +68,9 @@ if TYPE_CHECKING:
     )
     from fedbandits.rules.schedules import Schedule
     from fedbandits.simulation import Assume, Simulation, Variant, simulate, simulate_all
+    from fedbandits.sweeps.results import SweepResults
+    from fedbandits.sweeps.run import run_sweep
+    from fedbandits.sweeps.sweep import Sweep, load_sweep, read_sweep
 
 _HOMES = {
     "fedbandits.errors": (
@@ -120,6 +123,9 @@ _HOMES = {
     ),
     "fedbandits.rules.schedules": ("Schedule",),
     "fedbandits.simulation": ("Assume", "Simulation", "Variant", "simulate", "simulate_all"),
+    "fedbandits.sweeps.results": ("SweepResults",),
+    "fedbandits.sweeps.run": ("run_sweep",),
+    "fedbandits.sweeps.sweep": ("Sweep", "load_sweep", "read_sweep"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -164,6 +170,8 @@ __all__ = [
     "Schedule",
     "Server",
     "Simulation",
+    "Sweep",
+    "SweepResults",
     "Transmitter",
     "Ucb1",
     "Uniform",
@@ -171,9 +179,12 @@ __all__ = [
     "best_arm",
     "gap",
     "load_experiment",
+    "load_sweep",
     "plan",
     "play",
     "read_experiment",
+    "read_sweep",
+    "run_sweep",
     "simulate",
     "simulate_all",
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, fields
+from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, create_model
@@ -146,10 +147,11 @@ READERS: dict[Any, Callable[[Any], Any]] = {
 }
 """How a field of a type is read where it is not a plain number, word or list.
 
-Whoever has more such types adds them here.
+Whoever has more such types adds them here, before the first table with one of them is read.
 """
 
 
+@cache  # making a model takes far longer than using it
 def _model_of(cls: type) -> type[BaseModel]:
     hints = get_type_hints(cls)
     keys: dict[str, Any] = {}
@@ -182,10 +184,12 @@ def construct(cls: type[T], table: Mapping[str, Any], where: str) -> T:
     fedbandits.errors.InputError: variants[0].radius.arms: is not a key here; did you mean "arm"?
     (known: arm, client)
     """
+    kind: type = cls
+    model = _model_of(kind)
     try:
-        checked = _model_of(cls).model_validate(dict(table))
+        checked = model.model_validate(dict(table))
     except ValidationError as error:
-        raise input_error(error, where, _model_of(cls).model_fields) from None
+        raise input_error(error, where, model.model_fields) from None
     try:
         return cls(**{name: getattr(checked, name) for name in checked.model_fields_set})
     except InputError as error:

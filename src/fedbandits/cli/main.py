@@ -23,6 +23,7 @@ from fedbandits.cli.interrupt import RunInterruptedError, interruptible
 from fedbandits.cli.plan import plan
 from fedbandits.cli.reproduce import reproduce
 from fedbandits.cli.runs import report, status, withdraw
+from fedbandits.cli.sweep import check_sweep, sweep
 from fedbandits.cli.up import resume, up
 from fedbandits.errors import FedbanditsError, InputError
 
@@ -52,6 +53,7 @@ app.command()(reproduce)
 app.command()(status)
 app.command()(withdraw)
 app.command()(report)
+app.command()(sweep)
 app.add_typer(data_app)
 
 File = Annotated[Path, typer.Argument(help="An experiment file (TOML).", metavar="FILE")]
@@ -107,11 +109,17 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
 ) -> None:
     """Simulate every variant of an experiment file, print a table, write the results."""
     from fedbandits.cli.progress import show_progress  # noqa: PLC0415 - after --help
-    from fedbandits.experiments.files import load_experiment  # noqa: PLC0415 - after --help
+    from fedbandits.experiments.files import (  # noqa: PLC0415 - after --help
+        load_tables,
+        read_experiment,
+    )
     from fedbandits.experiments.output import open_output, write_results  # noqa: PLC0415 - likewise
 
+    tables = load_tables(file)
+    if "sweep" in tables and not quiet:
+        typer.echo("note: [sweep] is left out here; fedbandits sweep plays it", err=True)
     experiment = _changed(
-        load_experiment(file), replications=replications, seed=seed, fidelity=fidelity
+        read_experiment(tables), replications=replications, seed=seed, fidelity=fidelity
     )
     experiment.check()
     if not quiet:
@@ -136,10 +144,17 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
 
 @app.command()
 def check(file: File) -> None:
-    """Validate an experiment file without simulating anything."""
-    from fedbandits.experiments.files import load_experiment  # noqa: PLC0415 - after --help
+    """Validate an experiment file, with its sweep if it has one, without simulating anything."""
+    from fedbandits.experiments.files import (  # noqa: PLC0415 - after --help
+        load_tables,
+        read_experiment,
+    )
 
-    experiment = load_experiment(file)
+    tables = load_tables(file)
+    if "sweep" in tables:
+        check_sweep(file, tables)
+        return
+    experiment = read_experiment(tables)
     fidelities = experiment.check()
     typer.echo(f"{file}: valid")
     for variant, fidelity in zip(experiment.variants, fidelities, strict=True):

@@ -1,4 +1,4 @@
-"""Progress of an experiment and of a reproduction, on standard error."""
+"""Progress of an experiment, of a reproduction and of a sweep, on standard error."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from rich.text import Text
 from fedbandits.experiments.experiment import Experiment
 from fedbandits.reproduce.steps import Step, Watch
 from fedbandits.simulation.simulator import Progress as Report
+from fedbandits.sweeps.run import Standing
+from fedbandits.sweeps.run import Watch as SweepWatch
 
 
 @contextmanager
@@ -88,6 +90,74 @@ def show_steps(console: Console | None = None) -> Iterator[Watch]:
             )
 
         yield show
+
+
+@contextmanager
+def show_sweep(*, quiet: bool, console: Console | None = None) -> Iterator[SweepWatch | None]:
+    """Yield what `fedbandits.sweeps.run.run_sweep` tells where it stands; None if nobody looks.
+
+    A terminal gets a bar with the time left; anything else gets a line now and then.
+
+    Parameters
+    ----------
+    quiet : bool
+        Show nothing.
+    console : Console, optional
+        Where it is shown; standard error by default.
+    """
+    console = Console(stderr=True) if console is None else console
+    if quiet:
+        yield None
+        return
+    if not console.is_terminal:
+        yield _SweepLines(console).show
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), _LeftColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=1.0, until=None)
+
+        def show(standing: Standing) -> None:
+            left = standing.left
+            bar.update(
+                task,
+                completed=standing.done,
+                total=max(standing.cells, 1),
+                description=_standing(standing),
+                until=None if left is None else time.monotonic() + left,
+            )
+
+        yield show
+
+
+class _SweepLines:
+    """Where a sweep stands, line by line: when it begins, when it is done, and now and then."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.said = -_QUIET_SECONDS
+
+    def show(self, standing: Standing) -> None:
+        if standing.state == "reading":
+            ends = False
+            self.said = 0.0 if standing.done == 0 else self.said
+        else:
+            ends = standing.done in (standing.reused, standing.cells)
+        if not ends and standing.passed - self.said < _QUIET_SECONDS:
+            return
+        self.said = standing.passed
+        since = f"{standing.passed:.0f} s"
+        if standing.left is not None and standing.done < standing.cells:
+            since += f", {_left(standing.left)}"
+        line = f"{_standing(standing)} ({since})"
+        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _standing(standing: Standing) -> str:
+    """Return where a sweep stands, in words."""
+    if standing.state == "reading":
+        return f"checked {standing.done:,} of {standing.cells:,} settings"
+    as_it_was = f", {standing.reused:,} of them as they were" if standing.reused else ""
+    return f"finished {standing.done:,} of {standing.cells:,} cells{as_it_was}"
 
 
 class _LeftColumn(ProgressColumn):

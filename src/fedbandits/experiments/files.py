@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from fedbandits.construct import READERS, StrictTable, construct, input_error, keys_of
 from fedbandits.errors import InputError, check_not_negative, nearest
 from fedbandits.experiments.experiment import Experiment
-from fedbandits.privacy.policy import Privacy
+from fedbandits.privacy.policy import Privacy, Quantize
 from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.cognitive_radio import Channel, CognitiveRadio, Listener, Transmitter
 from fedbandits.problems.exact import Exact
@@ -27,7 +27,7 @@ from fedbandits.problems.laws import (
 )
 from fedbandits.problems.problem import Problem, as_goal
 from fedbandits.rules.algorithms import algorithm_named
-from fedbandits.rules.radii import check_option
+from fedbandits.rules.radii import RADII, PaperRadius, check_option
 from fedbandits.simulation.simulator import MOST_GRID_POINTS, Assume, Told, Variant, as_told
 
 READERS[Told | None] = lambda value: as_told(value, "")
@@ -51,6 +51,8 @@ class _File(StrictTable):
     problem: dict[str, Any] | None = None
     problems: dict[str, dict[str, Any]] | None = None
     variants: list[dict[str, Any]]
+    # Read by `fedbandits.sweeps`; without it the file is the experiment that it varies.
+    sweep: dict[str, Any] | None = None
 
 
 class _Variant(StrictTable):
@@ -105,6 +107,11 @@ def load_experiment(path: str | Path) -> Experiment:
     InputError
         If the file cannot be read or says something that cannot be; the message names the key.
     """
+    return read_experiment(load_tables(path))
+
+
+def load_tables(path: str | Path) -> dict[str, Any]:
+    """Return the tables of a TOML file."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -113,10 +120,9 @@ def load_experiment(path: str | Path) -> Experiment:
     except UnicodeDecodeError as error:
         raise InputError(str(path), f"is not UTF-8 text: {error.reason}") from None
     try:
-        tables = tomllib.loads(text)
+        return tomllib.loads(text)
     except ValueError as error:  # also for a whole number of thousands of digits
         raise InputError(str(path), f"is not TOML: {error}") from None
-    return read_experiment(tables)
 
 
 def read_experiment(tables: Mapping[str, Any]) -> Experiment:
@@ -354,6 +360,12 @@ def _pair(values: list[float], where: str) -> tuple[float, float]:
     return values[0], values[1]
 
 
+_TABLES: dict[str, type[StrictTable]] = {
+    Approximate.model: _ApproximateTable,
+    Exact.model: _ExactTable,
+    CognitiveRadio.model: _CognitiveRadioTable,
+}
+
 _MODELS: dict[str, Callable[[Mapping[str, Any], str], Problem]] = {
     Approximate.model: _approximate,
     Exact.model: _exact,
@@ -367,3 +379,63 @@ def _law(table: Mapping[str, Any], laws: Mapping[str, type[LawT]], where: str) -
         problem = "is missing" if law is None else f"{law!r} is not a law of {where}"
         raise InputError(f"{where}.law", f"{problem}; {nearest(str(law or ''), laws)}")
     return construct(laws[law], {key: value for key, value in table.items() if key != "law"}, where)
+
+
+def keys_of_file(tables: Mapping[str, Any]) -> list[str]:
+    """Return the keys whose values make up the experiment of a file, in it or not.
+
+    Those of its own, of its problems' models and laws, of its variants' algorithms and radii:
+    ``problem.spread.sigma``, ``variants[0].radius.arm``; and ``variants.radius.arm`` for that of
+    every variant which has one.
+
+    Examples
+    --------
+    >>> keys_of_file({
+    ...     "problem": {"model": "exact", "noise": {"law": "gaussian"}},
+    ...     "variants": [{"algorithm": "ucb1"}],
+    ... })[:8]
+    ['horizon', 'replications', 'seed', 'communication_cost', 'problem.local_means',
+    'problem.observations', 'problem.noise', 'problem.client_weights']
+    """
+    beside = ("title", "grid_points", "problem", "problems", "variants", "sweep")
+    found = [key for key in _File.model_fields if key not in beside]
+    for where, table in problem_tables(tables).items():
+        found += [f"{where}.{key}" for key in _keys_of_problem(table)]
+    own = [_keys_of_variant(table) for table in tables.get("variants", ())]
+    found += [f"variants.{key}" for key in dict.fromkeys(key for keys in own for key in keys)]
+    found += [f"variants[{n}].{key}" for n, keys in enumerate(own) for key in keys]
+    return found
+
+
+def problem_tables(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the tables of a file's problems, by where they stand."""
+    found = {f"problems.{name}": table for name, table in (tables.get("problems") or {}).items()}
+    return found if tables.get("problem") is None else {"problem": tables["problem"]}
+
+
+def _keys_of_problem(table: Mapping[str, Any]) -> list[str]:
+    model = _TABLES.get(str(table.get("model")))
+    found = [] if model is None else [key for key in model.model_fields if key != "model"]
+    laws: tuple[tuple[str, Mapping[str, type]], ...] = (
+        ("noise", _NOISE_LAWS),
+        ("spread", _SPREAD_LAWS),
+    )
+    for key, known in laws:
+        if key in found:
+            law = known.get(str(table.get(key, {}).get("law")))
+            found += [f"{key}.law", *(f"{key}.{own}" for own in (keys_of(law) if law else ()))]
+    found += ["spread.offset"] if "spread" in found else []
+    return found + (["city.channels", "city.seed"] if "city" in found else [])
+
+
+def _keys_of_variant(table: Mapping[str, Any]) -> list[str]:
+    algorithm = keys_of(algorithm_named(str(table.get("algorithm"))))
+    found = [key for key in _Variant.model_fields if key != "label"] + algorithm
+    parts: dict[str, list[str]] = {
+        "assume": keys_of(Assume),
+        "privacy": [*keys_of(Privacy), *(f"quantize.{key}" for key in keys_of(Quantize))],
+    }
+    if "radius" in algorithm:
+        rule = RADII.get(str(table.get("radius", {}).get("rule", PaperRadius.rule)), PaperRadius)
+        parts["radius"] = ["rule", *keys_of(rule)]
+    return found + [f"{part}.{key}" for part, keys in parts.items() for key in keys]

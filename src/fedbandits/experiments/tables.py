@@ -6,7 +6,7 @@ Tables are dictionaries of columns, so that they can be checked without renderin
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,9 @@ Table: TypeAlias = dict[str, list[Any]]
 """Columns of one length, by name."""
 
 REGRETS = ("total", "exploration", "communication")
+OPEN = ("decision_slot", "winner")
+"""Columns that have no value in a game without a decision."""
+
 QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
 
 
@@ -55,28 +58,54 @@ def summarise(simulation: Simulation) -> dict[str, Any]:
 
     The best and the wrong arm are told apart as in `chose_best`: up to the variant's tolerance.
     """
-    outcome = simulation.outcome
-    decided = outcome.winner >= 0
-    best = chose_best(simulation)
     return {
         "label": simulation.variant.label,
         "algorithm": simulation.variant.algorithm.name,
         "fidelity": simulation.fidelity.value,
         "seconds": round(simulation.seconds, 6),
-        "regret": {
-            "total": quantity(outcome.total),
-            "exploration": quantity(outcome.exploration),
-            "communication": quantity(outcome.communication),
-        },
-        "clients": quantity(outcome.clients.astype(np.float64)),
-        "phases": quantity(outcome.phases.astype(np.float64)),
-        "decision_slot": quantity(outcome.decision_slot[decided].astype(np.float64))
+        **measured(outcome_columns(simulation)),
+    }
+
+
+def outcome_columns(simulation: Simulation) -> dict[str, Any]:
+    """Return an array for every column of `replications_table` that was measured."""
+    outcome = simulation.outcome
+    return {
+        "total": outcome.total,
+        "exploration": outcome.exploration,
+        "communication": outcome.communication,
+        "clients": outcome.clients,
+        "phases": outcome.phases,
+        "decision_slot": outcome.decision_slot,
+        "winner": outcome.winner,
+        "best": chose_best(simulation),
+        "capped": outcome.capped,
+        "budget_spent": outcome.spent,
+        "uplink_bits": outcome.uplink_bits,
+        "clipped": outcome.clipped,
+    }
+
+
+def measured(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return means with standard errors, and rates, of the columns of one variant.
+
+    Parameters
+    ----------
+    columns : mapping of str to array
+        From `outcome_columns`; −1 is the slot and the arm of a game without a decision.
+    """
+    decided, best = columns["winner"] >= 0, columns["best"]
+    return {
+        "regret": {regret: quantity(columns[regret]) for regret in REGRETS},
+        "clients": quantity(columns["clients"].astype(np.float64)),
+        "phases": quantity(columns["phases"].astype(np.float64)),
+        "decision_slot": quantity(columns["decision_slot"][decided].astype(np.float64))
         if decided.any()
         else None,
         "best_arm_rate": float(best.mean()),
         "wrong_arm_rate": float((decided & ~best).mean()),
         "undecided_rate": float((~decided).mean()),
-        "capped_rate": float(outcome.capped.mean()),
+        "capped_rate": float(columns["capped"].mean()),
     }
 
 
@@ -84,26 +113,14 @@ def replications_table(simulations: Sequence[Simulation]) -> Table:
     """Return a row for every variant and replication."""
     table: Table = {}
     for simulation in simulations:
-        outcome = simulation.outcome
-        n = outcome.winner.size
+        n = simulation.outcome.winner.size
         columns: dict[str, list[Any]] = {
             "variant": [simulation.variant.label] * n,
             "replication": list(range(n)),
-            "total": outcome.total.tolist(),
-            "exploration": outcome.exploration.tolist(),
-            "communication": outcome.communication.tolist(),
-            "clients": outcome.clients.tolist(),
-            "phases": outcome.phases.tolist(),
-            "decision_slot": [
-                slot if slot >= 0 else None for slot in outcome.decision_slot.tolist()
-            ],
-            "winner": [arm if arm >= 0 else None for arm in outcome.winner.tolist()],
-            "best": chose_best(simulation).tolist(),
-            "capped": outcome.capped.tolist(),
-            "budget_spent": outcome.spent.tolist(),
-            "uplink_bits": outcome.uplink_bits.tolist(),
-            "clipped": outcome.clipped.tolist(),
+            **{name: values.tolist() for name, values in outcome_columns(simulation).items()},
         }
+        for name in OPEN:
+            columns[name] = [value if value >= 0 else None for value in columns[name]]
         for name, column in columns.items():
             table.setdefault(name, []).extend(column)
     return table

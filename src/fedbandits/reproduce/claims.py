@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fedbandits.experiments.fingerprint import hashed
 from fedbandits.experiments.tables import chose_best
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.problem import best_arm, gap
@@ -32,7 +33,7 @@ from fedbandits.reproduce.evidence import (
     verdicts,
 )
 from fedbandits.reproduce.misranking import SPREAD, misranking_gaps
-from fedbandits.reproduce.run import at_most, hashed
+from fedbandits.reproduce.run import at_most
 from fedbandits.rules.algorithms import Algorithm, AuthorsBaseline, Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.radii import PaperRadius

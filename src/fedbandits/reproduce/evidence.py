@@ -19,10 +19,9 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
-from scipy.special import stdtr, stdtrit
 
+from fedbandits.experiments.estimates import Estimate, estimate_of
 from fedbandits.experiments.figures import NORMAL_95
-from fedbandits.experiments.wording import mean_and_error
 from fedbandits.rules.arrays import BoolArray, FloatArray
 
 ABOUT_EQUAL = 0.10
@@ -62,39 +61,6 @@ class Evidence:
         return self.games is None or self.games >= FEWEST_GAMES
 
 
-@dataclass(frozen=True, slots=True)
-class _Estimate:
-    """An estimate with its standard error, of ``n`` independent terms."""
-
-    value: float
-    error: float
-    n: int
-
-    @property
-    def margin(self) -> float:
-        """Half of the 95 % interval."""
-        return float(stdtrit(self.n - 1, 0.975)) * self.error
-
-    def tails(self) -> tuple[float, float]:
-        """Return p-values for the value being above 0, and below."""
-        t = self.value / self.error if self.error else math.copysign(math.inf, self.value)
-        if not self.value:
-            t = 0.0
-        return float(stdtr(self.n - 1, -t)), float(stdtr(self.n - 1, t))
-
-    def shown(self, *, sign: bool = False) -> str:
-        """Return value ± margin, with the digits that the margin leaves meaningful."""
-        mean, margin = mean_and_error({"mean": self.value, "stderr": self.margin})
-        return f"{'+' if sign and self.value > 0 else ''}{mean} ± {margin}"
-
-
-def _mean(values: FloatArray) -> _Estimate:
-    error = float(values.std(ddof=1)) / math.sqrt(values.size)
-    # Of equal numbers, what is left is rounding.
-    value = float(values.mean())
-    return _Estimate(value, 0.0 if error <= 1e-12 * abs(value) else error, values.size)
-
-
 def _common(*runs: FloatArray) -> list[FloatArray]:
     """Return the games that all runs have."""
     n = min(run.size for run in runs)
@@ -103,9 +69,9 @@ def _common(*runs: FloatArray) -> list[FloatArray]:
 
 def _means(
     runs: Sequence[FloatArray], names: Sequence[str]
-) -> tuple[list[_Estimate], list[dict[str, Any]]]:
+) -> tuple[list[Estimate], list[dict[str, Any]]]:
     """Return the mean of every run, as an estimate and as numbers with a name."""
-    found = [_mean(run) for run in runs]
+    found = [estimate_of(run) for run in runs]
     numbers = [
         {
             "name": name,
@@ -120,14 +86,14 @@ def _means(
     return found, numbers
 
 
-def _both(means: Sequence[_Estimate], names: Sequence[str]) -> str:
+def _both(means: Sequence[Estimate], names: Sequence[str]) -> str:
     return ", ".join(f"{name}: {mean.shown()}" for name, mean in zip(names, means, strict=True))
 
 
-def _ratio(a: FloatArray, b: FloatArray) -> _Estimate:
+def _ratio(a: FloatArray, b: FloatArray) -> Estimate:
     """Return the ratio of the means of pairs, by the delta method."""
     ratio = float(a.mean() / b.mean())
-    return _Estimate(ratio, ratio * _mean(a / a.mean() - b / b.mean()).error, a.size)
+    return Estimate(ratio, ratio * estimate_of(a / a.mean() - b / b.mean()).error, a.size)
 
 
 def less(a: FloatArray, b: FloatArray, names: tuple[str, str], *, factor: float = 1.0) -> Evidence:
@@ -148,7 +114,7 @@ def less(a: FloatArray, b: FloatArray, names: tuple[str, str], *, factor: float 
         ratio = _ratio(b, a)
         measured += f" (× {ratio.shown()})"
         numbers.append(_numbers_of("ratio", ratio))
-    for_it, against_it = _mean(b - factor * a).tails()
+    for_it, against_it = estimate_of(b - factor * a).tails()
     return Evidence(
         measured=measured,
         for_it=for_it,
@@ -158,7 +124,7 @@ def less(a: FloatArray, b: FloatArray, names: tuple[str, str], *, factor: float 
     )
 
 
-def _numbers_of(name: str, estimate: _Estimate) -> dict[str, Any]:
+def _numbers_of(name: str, estimate: Estimate) -> dict[str, Any]:
     return {
         "name": name,
         "n": estimate.n,
@@ -185,9 +151,11 @@ def about_equal(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> Evidenc
     """
     a, b = _common(a, b)
     means, numbers = _means((a, b), names)
-    low, high = (_mean(a - factor * b).tails() for factor in (1 - ABOUT_EQUAL, 1 + ABOUT_EQUAL))
+    low, high = (
+        estimate_of(a - factor * b).tails() for factor in (1 - ABOUT_EQUAL, 1 + ABOUT_EQUAL)
+    )
     ratio = _ratio(a, b)
-    percent = _Estimate(100 * (ratio.value - 1), 100 * ratio.error, ratio.n)
+    percent = Estimate(100 * (ratio.value - 1), 100 * ratio.error, ratio.n)
     return Evidence(
         measured=f"{_both(means, names)} ({percent.shown(sign=True)} %)",
         for_it=max(low[0], high[1]),
@@ -341,7 +309,7 @@ def steeper(
     ]
     n = a_from.size
     logs = [
-        _Estimate(value, _mean(term).error, n)
+        Estimate(value, estimate_of(term).error, n)
         for value, term in (
             *zip(growth, terms, strict=True),
             (growth[0] - growth[1], terms[0] - terms[1]),

@@ -23,9 +23,9 @@ from fedbandits.experiments.figures.labels import GAP, label_at_end, put_at_ends
 from fedbandits.experiments.figures.lettering import size_in_inches
 from fedbandits.experiments.figures.palette import FAINT
 from fedbandits.experiments.figures.style import house_style
+from fedbandits.experiments.fingerprint import hashed
 from fedbandits.experiments.tables import Table
 from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
-from fedbandits.reproduce.run import hashed
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.theory.sampling import (
     misranking_as_printed,

@@ -18,13 +18,14 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from fedbandits.experiments.figures import NORMAL_95, PALETTE
 from fedbandits.experiments.figures.style import house_style
+from fedbandits.experiments.fingerprint import hashed
 from fedbandits.experiments.tables import Table
 from fedbandits.privacy.policy import Privacy, Quantize
 from fedbandits.privacy.sampling import Law
 from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.laws import Bernoulli, Beta, Gaussian
 from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
-from fedbandits.reproduce.run import at_most, hashed
+from fedbandits.reproduce.run import at_most
 from fedbandits.rules.algorithms import Fed2Ucb
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.radii import CertifiedRadius

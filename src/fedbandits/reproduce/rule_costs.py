@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 from fedbandits.experiments.figures import NORMAL_95, PALETTE
 from fedbandits.experiments.figures.style import house_style
+from fedbandits.experiments.fingerprint import hashed
 from fedbandits.experiments.guarantees import guarantee
 from fedbandits.experiments.tables import Table, chose_best
 from fedbandits.problems.approximate import Approximate
@@ -23,7 +24,6 @@ from fedbandits.problems.exact import Exact
 from fedbandits.problems.laws import Bernoulli, Beta
 from fedbandits.problems.problem import Problem
 from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
-from fedbandits.reproduce.run import hashed
 from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb
 from fedbandits.rules.radii import (
     BernsteinRadius,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fedbandits.experiments.describe import versions
+from fedbandits.experiments.fingerprint import hashed
 from fedbandits.experiments.output import open_output, write_tables_and_figures
 from fedbandits.experiments.tables import Table
 from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
@@ -17,8 +15,6 @@ from fedbandits.simulation.simulator import Progress
 
 MARK = "made-from.txt"
 """Beside files that belong together: the hash of what they were made from, written last."""
-
-_SOURCES = {".py", ".toml", ".csv"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,34 +62,6 @@ def at_most(asked: int | None, usual: int, *, fewest: int = 2) -> int:
     (200, 100, 200, 2)
     """
     return usual if asked is None else max(fewest, min(asked, usual))
-
-
-def hashed(inputs: object) -> str:
-    """Return the hash of what something was made from; versions and sources belong to it."""
-    text = json.dumps([inputs, versions(), _own_sources()], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-@cache
-def _own_sources() -> str:
-    return sources(Path(__file__).parents[1])
-
-
-def sources(package: Path) -> str:
-    """Return the hash of what a package computes with: all its sources but the commands.
-
-    Parameters
-    ----------
-    package : Path
-        Its folder.
-    """
-    found = hashlib.sha256()
-    for file in sorted(package.rglob("*")):
-        name = file.relative_to(package)
-        if file.suffix in _SOURCES and name.parts[0] != "cli":
-            found.update(json.dumps([name.as_posix(), file.stat().st_size]).encode())
-            found.update(file.read_bytes())
-    return found.hexdigest()
 
 
 def reproduce_experiment(

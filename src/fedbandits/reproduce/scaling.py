@@ -26,11 +26,12 @@ from fedbandits.experiments.figures import (
 )
 from fedbandits.experiments.figures.palette import FAINT
 from fedbandits.experiments.figures.style import house_style
+from fedbandits.experiments.fingerprint import hashed
 from fedbandits.experiments.report.markup import scrolling
 from fedbandits.experiments.tables import Table
 from fedbandits.problems.problem import Problem
 from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
-from fedbandits.reproduce.run import at_most, hashed
+from fedbandits.reproduce.run import at_most
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.radii import PaperRadius

@@ -16,11 +16,12 @@ import numpy as np
 from fedbandits.experiments.bounds import VariantBound, bounds_of
 from fedbandits.experiments.experiment import Experiment
 from fedbandits.experiments.figures import NORMAL_95
+from fedbandits.experiments.fingerprint import hashed
 from fedbandits.experiments.tables import quantity
 from fedbandits.problems.problem import Problem, gaps
 from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
 from fedbandits.reproduce.misranking import GAPS, SPREAD, misranking_gaps
-from fedbandits.reproduce.run import Reproduced, at_most, hashed
+from fedbandits.reproduce.run import Reproduced, at_most
 from fedbandits.reproduce.scaling import (
     GAMES,
     REPLICATIONS,

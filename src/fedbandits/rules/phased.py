@@ -393,6 +393,13 @@ class PhasedRule:
         """Return whether the clients' privacy budget allows no release after this phase."""
         return self.affordable is not None and not self.affordable(phase + 1)
 
+    def pulls_in(self, phase: int) -> int:
+        """Return how often each client pulls an active arm in this phase, by the schedule.
+
+        More pulls than the horizon has slots never fit, so they are returned as the horizon.
+        """
+        return min(self.pulls(phase), self.slots)
+
     def plan(
         self,
         phase: int,
@@ -401,8 +408,6 @@ class PhasedRule:
         newcomers: IntArray | int = 0,
     ) -> IntArray:
         """Return how often each client pulls each arm in this phase: f(p) if active, else 0.
-
-        More pulls than the horizon has slots never fit, so they are returned as the horizon.
 
         Parameters
         ----------
@@ -415,7 +420,7 @@ class PhasedRule:
         newcomers : int or array of int, shape (...)
             How many clients have joined in this phase, for the same rules.
         """
-        return np.where(active, min(self.pulls(phase), self.slots), 0).astype(np.int64)
+        return np.where(active, self.pulls_in(phase), 0).astype(np.int64)
 
     def with_given_weights(self) -> PhasedRule:
         r"""Return the rule that counts every client by a weight of its own.

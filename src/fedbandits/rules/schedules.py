@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias
 
 from fedbandits.errors import InputError, nearest
@@ -328,24 +329,28 @@ class Schedule:
 
     def pulls(self, *, phase: int, horizon: int | None) -> int:
         """Return f(p): how often each client pulls each active arm in phase ``p``."""
-        return self._whole(phase, horizon, at_least=1, unit="pulls")
+        return _whole(self, phase, horizon, 1, "pulls")
 
     def admissions(self, *, phase: int, horizon: int | None) -> int:
         """Return g(p): how many new clients phase ``p`` admits (phase 1: at least one)."""
-        return self._whole(phase, horizon, at_least=1 if phase == 1 else 0, unit="clients")
+        return _whole(self, phase, horizon, 1 if phase == 1 else 0, "clients")
 
-    def _whole(self, phase: int, horizon: int | None, *, at_least: int, unit: str) -> int:
-        value = self.value(phase=phase, horizon=horizon)
-        gives = f'"{self.source}" gives {_show(value)} {unit} in phase {phase}'
-        if isinstance(value, float) and not math.isfinite(value):
-            raise InputError("", f"{gives}; it must be a finite number")
-        if value < at_least:
-            below_one = 0 < value < 1
-            hint = " (wrap it in ceil(...))" if below_one else f" (wrap it in max({at_least}, ...))"
-            raise InputError("", f"{gives}; a phase needs at least {at_least}{hint}")
-        if value != int(value):
-            raise InputError("", f"{gives}; it must be a whole number (wrap it in ceil(...))")
-        return int(value)
+
+# Drivers ask for a phase more than once, and so do many games with one schedule.
+@lru_cache(maxsize=2**16)
+def _whole(schedule: Schedule, phase: int, horizon: int | None, at_least: int, unit: str) -> int:
+    """Return the value in a phase as a whole number, or say why it is none."""
+    value = schedule.value(phase=phase, horizon=horizon)
+    gives = f'"{schedule.source}" gives {_show(value)} {unit} in phase {phase}'
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError("", f"{gives}; it must be a finite number")
+    if value < at_least:
+        below_one = 0 < value < 1
+        hint = " (wrap it in ceil(...))" if below_one else f" (wrap it in max({at_least}, ...))"
+        raise InputError("", f"{gives}; a phase needs at least {at_least}{hint}")
+    if value != int(value):
+        raise InputError("", f"{gives}; it must be a whole number (wrap it in ceil(...))")
+    return int(value)
 
 
 ScheduleLike: TypeAlias = Schedule | str | int

@@ -18,8 +18,9 @@ from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import UNDISTORTED, Distortion
 from fedbandits.rules.index_rules import IndexRule
 from fedbandits.rules.standing import Standing
-from fedbandits.simulation.batch import Batch, in_parts
 from fedbandits.simulation.game import Game, Outcome
+from fedbandits.simulation.memory_limit import in_parts
+from fedbandits.simulation.scoreboard import Scoreboard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,36 +94,36 @@ def play_adaptive(game: Game, replications: IntArray, evidence_of: AdaptiveFacto
 def _play_in_step(
     game: Game, rule: IndexRule, replications: IntArray, evidence: AdaptiveEvidence
 ) -> Outcome:
-    batch = Batch(game, rule, replications.size)
+    board = Scoreboard([game], replications)
     gathered: Gathered | None = None
     phase = 0
-    while batch.rows.size:
+    while board.rows.size:
         phase += 1
-        newcomers, planned = _next_phase(rule, phase, batch, gathered)
-        fits = planned.sum(axis=-1) <= batch.slots_left()
+        newcomers, planned = _next_phase(rule, phase, board, gathered)
+        fits = planned.sum(axis=-1) <= board.slots_left()
         if not fits.all():
-            batch.play_out(~fits, planned)
+            board.play_out(~fits, planned)
             evidence.keep(fits)
             newcomers, planned = newcomers[fits], planned[fits]
-            if not batch.rows.size:
+            if not board.rows.size:
                 break
         if newcomers.any():
             evidence.admit(phase, newcomers)
         gathered = evidence.play(phase, planned)
-        _settle(rule, phase, batch, planned, gathered)
-        over = batch.end(phase, gathered.estimates)
+        _settle(rule, phase, board, planned, gathered)
+        over = board.end(phase, gathered.estimates)
         if over.any():
             evidence.keep(~over)
             gathered = _kept(gathered, ~over)
-    return batch.outcome()
+    return board.outcome()
 
 
 def _next_phase(
-    rule: IndexRule, phase: int, batch: Batch, gathered: Gathered | None
+    rule: IndexRule, phase: int, board: Scoreboard, gathered: Gathered | None
 ) -> tuple[IntArray, IntArray]:
     """Return who joins and what is played, and count the clients in."""
-    rows = batch.rows
-    active = batch.active[rows]
+    rows = board.rows
+    active = board.active[rows]
     if gathered is None:
         clients, cut = rule.admit(phase, 0, False)
         newcomers = np.full(rows.size, clients, dtype=np.int64)
@@ -134,22 +135,24 @@ def _next_phase(
             estimates=gathered.estimates,
             counts=gathered.counts,
             sizes=gathered.sizes,
-            clients=batch.clients[rows],
-            slots_left=batch.slots_left(),
+            clients=board.clients[rows],
+            slots_left=board.slots_left(),
             shares=gathered.shares,
             distortion=gathered.distortion,
         )
-        newcomers, capped = rule.joining(batch.capped[rows], standing)
+        newcomers, capped = rule.joining(board.capped[rows], standing)
         planned = rule.plan(phase, active, standing, newcomers)
-    batch.clients[rows] += newcomers
-    batch.capped[rows] = capped
+    board.clients[rows] += newcomers
+    board.capped[rows] = capped
     return newcomers, planned
 
 
-def _settle(rule: IndexRule, phase: int, batch: Batch, pulls: IntArray, gathered: Gathered) -> None:
+def _settle(
+    rule: IndexRule, phase: int, board: Scoreboard, pulls: IntArray, gathered: Gathered
+) -> None:
     """Account for a phase and enter what it decides."""
-    rows = batch.rows
-    active = batch.active[rows]
+    rows = board.rows
+    active = board.active[rows]
     verdict = rule.decide(
         phase=phase,
         active=active,
@@ -159,13 +162,11 @@ def _settle(rule: IndexRule, phase: int, batch: Batch, pulls: IntArray, gathered
         shares=gathered.shares,
         distortion=gathered.distortion,
     )
-    if batch.trace is not None:
-        kept = np.full(batch.active.shape, np.nan)
-        kept[rows] = np.where(active, gathered.estimates, np.nan)
-        batch.trace.append(kept)
-    batch.account(rows, pulls, gathered.bits, np.ones(rows.size, dtype=np.int64))
+    once = np.ones(rows.size, dtype=np.int64)
+    board.remember(phase, rows, gathered.estimates[np.newaxis], 0 * once, once)
+    board.account(rows, pulls, gathered.bits, once)
     best = np.asarray(rule.best(verdict.estimates, verdict.active))
-    batch.decide(rows, phase, verdict.active, best, verdict.settled)
+    board.decide(rows, phase, verdict.active, best, verdict.settled)
 
 
 def _kept(gathered: Gathered, going: BoolArray) -> Gathered:

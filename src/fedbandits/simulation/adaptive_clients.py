@@ -13,9 +13,9 @@ from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.statistics import aggregate
 from fedbandits.simulation.adaptive import Gathered
 from fedbandits.simulation.adaptive_releases import AdaptiveReleases
-from fedbandits.simulation.batch import OutOfMemoryLimitError
 from fedbandits.simulation.clients import ClientsOfReplication
 from fedbandits.simulation.game import Game
+from fedbandits.simulation.memory_limit import OutOfMemoryLimitError
 from fedbandits.simulation.releases import PhaseReleases, protect
 from fedbandits.simulation.streams import Purpose
 

@@ -9,14 +9,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fedbandits.problems.approximate import Approximate
-from fedbandits.problems.laws import Gaussian
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.statistics import aggregate
 from fedbandits.simulation.adaptive import Gathered
 from fedbandits.simulation.adaptive_releases import AdaptiveReleases
-from fedbandits.simulation.batch import OutOfMemoryLimitError
+from fedbandits.simulation.cohorts import sigma_of, spread_of
 from fedbandits.simulation.game import Game
+from fedbandits.simulation.memory_limit import OutOfMemoryLimitError
 from fedbandits.simulation.releases import deviation
 from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK, Purpose, blocks_of
 
@@ -37,14 +36,11 @@ class AdaptiveCohorts:
 
     def __init__(self, game: Game, replications: IntArray) -> None:
         problem = game.played
-        if not isinstance(problem.noise, Gaussian):
-            raise TypeError("cohorts need gaussian noise")
         self.rule = game.phased_rule()
-        self.noise = problem.noise.sigma
+        self.noise = sigma_of(game)
         self.means = problem.means
         self.population = problem.population
-        # A cohort of given clients is all of them, whose average is the global mean itself.
-        self.spread = problem.spread_proxy if isinstance(problem, Approximate) else 0.0
+        self.spread = spread_of(game)
         self.replications = replications
         self.streams = game.streams()
         self.memory_limit = game.memory_limit

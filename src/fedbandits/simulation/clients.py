@@ -16,8 +16,8 @@ from fedbandits.problems.problem import ClientSampler
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.statistics import aggregate
 from fedbandits.rules.variance_components import VarianceComponents, merged_squares
-from fedbandits.simulation.batch import OutOfMemoryLimitError
 from fedbandits.simulation.game import Game
+from fedbandits.simulation.memory_limit import OutOfMemoryLimitError
 from fedbandits.simulation.phases import Played
 from fedbandits.simulation.releases import PhaseReleases, Releases, protect
 from fedbandits.simulation.streams import Purpose

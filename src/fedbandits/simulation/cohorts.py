@@ -11,7 +11,7 @@ s² f²/g to that; other errors of releases are played so only if a normal law m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -19,50 +19,56 @@ from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.laws import Gaussian
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.statistics import aggregate
-from fedbandits.simulation.batch import OutOfMemoryLimitError
+from fedbandits.rules.variance_components import VarianceComponents
 from fedbandits.simulation.game import Game
+from fedbandits.simulation.in_step import rows_in_step
+from fedbandits.simulation.memory_limit import OutOfMemoryLimitError
 from fedbandits.simulation.phases import Played
 from fedbandits.simulation.releases import Releases, deviation
 from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK, Purpose, blocks_of
 
 # Sums of so many (phase, replication, arm, cohort) at once; more or fewer take longer.
 _FASTEST_AT_ONCE = 2**19
+# Of these so many stay in the cache while they are worked on.
+_IN_CACHE = 2**16
 
 
 class CohortEvidence:
-    """Averages over cohorts, for many replications at once.
+    """Averages over cohorts, for many replications at once, a row each.
 
     Parameters
     ----------
-    game : Game
-        With Gaussian noise, and clients whose cohort averages are normal or known.
+    games : Game or sequence of Game
+        With Gaussian noise, and clients whose cohort averages are normal or known. Several are
+        played in step; `fedbandits.simulation.in_step` says which can be, and how rows stand.
     replications : array of int
         Their numbers, ascending.
     """
 
-    def __init__(self, game: Game, replications: IntArray) -> None:
-        problem = game.played
-        noise = problem.noise
-        if not isinstance(noise, Gaussian):
-            raise TypeError("cohorts need gaussian noise")
-        self.rule = game.phased_rule()
-        self.noise = noise.sigma
-        self.means = problem.means
-        self.population = problem.population
-        # A cohort of given clients is all of them, whose average is the global mean itself.
-        self.spread = problem.spread_proxy if isinstance(problem, Approximate) else 0.0
-        self.replications = replications
-        self.streams = game.streams()
-        self.memory_limit = game.memory_limit
-        self.counts: FloatArray = np.zeros(0)
-        self.sizes: FloatArray = np.zeros(0)
+    def __init__(self, games: Game | Sequence[Game], replications: IntArray) -> None:
+        games = (games,) if isinstance(games, Game) else tuple(games)
+        first = games[0]
+        of_row, self.replications = rows_in_step(len(games), replications)
+        n_rows = of_row.size
+        # What differs between games has an axis of rows; what does not, one of length 1.
+        of_row = of_row if len(games) > 1 else np.zeros(1, dtype=np.int64)
+        self.rule = first.phased_rule()
+        self.noise: FloatArray = np.array([[[sigma_of(game)]] for game in games])[of_row]
+        self.spread: FloatArray = np.array([[[spread_of(game)]] for game in games])[of_row]
+        self.means: FloatArray = np.array([game.played.means for game in games])[of_row]
+        self._beliefs = _beliefs(games, of_row)
+        self.population = first.played.population
+        self.streams = first.streams()
+        self.memory_limit = first.memory_limit
+        self.counts: FloatArray = np.zeros((of_row.size, 1, 0))
+        self.sizes: FloatArray = np.zeros((of_row.size, 1, 0))
         # Of arms that are active in some replication still, as are the local means and sums.
-        self._arms: IntArray = np.arange(self.means.size)
-        shape = (replications.size, self.means.size, 0)
+        self._arms: IntArray = np.arange(self.means.shape[1])
+        shape = (n_rows, self._arms.size, 0)
         self._local: FloatArray = np.zeros(shape)
         self._noise_sums: FloatArray = np.zeros(shape)
-        self._blocks = blocks_of(replications)
-        self._releases = Releases(game)
+        self._blocks = blocks_of(self.replications)
+        self._releases = Releases(first)
 
     @property
     def most_phases(self) -> int:
@@ -72,53 +78,70 @@ class CohortEvidence:
         most = min(self.memory_limit // 32, _FASTEST_AT_ONCE) // max(self._local.size, 1)
         return max(1, min(64, most))
 
-    def admit(self, phase: int, clients: int, active: BoolArray) -> None:
-        """Let a cohort of new clients in."""
+    def admit(self, phase: int, clients: int | IntArray, active: BoolArray) -> None:
+        """Let a cohort of new clients in, in every row."""
+        size = np.reshape(np.asarray(clients, dtype=np.float64), (-1, 1, 1))
         self._forget_arms(active)
         n, n_arms, n_groups = self._local.shape
         if 16 * n * n_arms * (n_groups + 1) > self.memory_limit and n > 1:
             raise OutOfMemoryLimitError
-        local = np.broadcast_to(self.means[self._arms], (n, n_arms)).copy()
-        if self.spread > 0:
-            shift, deviation = self._cohort_law(clients)
+        local = np.broadcast_to(self.means[:, self._arms], (n, n_arms)).copy()
+        if (self.spread > 0).any():
+            shift, scale = self._cohort_law(size)
             for rows, drawn in self._draw(Purpose.COHORT_MEANS, phase, active, (1, 1)):
-                local[rows] += deviation * drawn[0, :, :, 0]
+                local[rows] += _at(scale, rows) * drawn[0, :, :, 0]
             local += shift
         self._local = np.append(self._local, local[:, :, np.newaxis], axis=2)
-        self._noise_sums = np.pad(self._noise_sums, ((0, 0), (0, 0), (0, 1)))
-        self.sizes = np.append(self.sizes, float(clients))
-        self.counts = np.append(self.counts, 0.0)
+        self._noise_sums = np.append(self._noise_sums, np.zeros((n, n_arms, 1)), axis=2)
+        self.sizes = np.append(self.sizes, size, axis=2)
+        self.counts = np.append(self.counts, np.zeros_like(size), axis=2)
         self._releases.admit(1)
 
-    def play(self, phase: int, pulls: int, active: BoolArray, n_phases: int) -> Played:
-        """Pull the active arms in one or several phases."""
+    def play(self, phase: int, pulls: int | IntArray, active: BoolArray, n_phases: int) -> Played:
+        """Pull the active arms in one or several phases, so often in every row."""
         self._forget_arms(active)
-        scale = self.noise * math.sqrt(pulls) / np.sqrt(self.sizes)
-        counts = self.counts + float(pulls) * np.arange(1.0, n_phases + 1).reshape(-1, 1, 1, 1)
-        releases = self._releases.play(phase, pulls, counts[:, 0, 0], self.sizes)
+        often = np.reshape(np.asarray(pulls, dtype=np.float64), (-1, 1, 1))
+        of_sums = self.noise * np.sqrt(often)
+        counts = self.counts + often * np.arange(1.0, n_phases + 1).reshape(-1, 1, 1, 1)
+        # Only games that are played alone protect anything, and there all rows are alike.
+        releases = self._releases.play(
+            phase, int(often[0, 0, 0]), counts[:, 0, 0], self.sizes[0, 0]
+        )
         error = deviation(releases, self._releases.privacy)
         if error > 0:
-            scale = math.hypot(self.noise * math.sqrt(pulls), pulls * error) / np.sqrt(self.sizes)
+            of_sums = np.array([[[math.hypot(of_sums.item(), often.item() * error)]]])
+        scale = of_sums / np.sqrt(self.sizes)
         weights = self.rule.weights_of(counts, self.sizes, distortion=releases.distortion)
         estimates = np.zeros((n_phases, *active.shape))
         # Block by block, so that what is worked on stays in the cache.
-        shape = (n_phases, self.sizes.size)
+        shape = (n_phases, self.sizes.shape[-1])
         for rows, drawn in self._draw(Purpose.COHORT_SUMS, phase, active, shape):
-            np.multiply(drawn, scale, out=drawn)
+            np.multiply(drawn, _at(scale, rows), out=drawn)
             drawn[0] += self._noise_sums[rows]
             sums = np.cumsum(drawn, axis=0) if n_phases > 1 else drawn
             self._noise_sums[rows] = sums[-1]
-            sums /= counts
+            sums /= _at(counts, rows, axis=1)
             sums += self._local[rows]
-            estimates[:, rows, self._arms] = aggregate(sums, weights=weights)
-        self.counts = counts[-1].reshape(-1)
-        return Played(estimates, counts, distortion=releases.distortion, bits=releases.bits)
+            estimates[:, rows, self._arms] = aggregate(sums, weights=_at(weights, rows, axis=1))
+        self.counts = counts[-1]
+        return Played(
+            estimates,
+            counts,
+            components=self._beliefs,
+            distortion=releases.distortion,
+            bits=releases.bits,
+        )
 
     def keep(self, going: BoolArray) -> None:
         """Forget the replications that are over."""
         self.replications = self.replications[going]
         self._local, self._noise_sums = self._local[going], self._noise_sums[going]
         self._blocks = blocks_of(self.replications)
+        self.noise, self.spread = _at(self.noise, going), _at(self.spread, going)
+        self.means = _at(self.means, going)
+        self.sizes, self.counts = _at(self.sizes, going), _at(self.counts, going)
+        if self._beliefs is not None:
+            self._beliefs = self._beliefs.at(np.flatnonzero(going))
 
     def _forget_arms(self, active: BoolArray) -> None:
         """Forget the arms that are active in no replication any more."""
@@ -133,30 +156,79 @@ class CohortEvidence:
         """Yield rows with their standard normals, block by block.
 
         From ``phase`` on, shape (phases, rows, arms, groups), where ``shape`` is of phases and
-        groups. Of an arm that is active nowhere in a block they are zeros.
+        groups. Of an arm that is active nowhere in a block they are zeros. Rows of one replication
+        get the same ones.
         """
         n_phases, n_groups = shape
         for block, places, rows in self._blocks:
             needed = active[rows][:, self._arms].any(axis=0)
             # With one cohort, what comes after the last replication that is left need not be drawn.
-            last = int(places[-1]) + 1 if n_groups == 1 else REPLICATIONS_PER_BLOCK
+            last = int(places.max()) + 1 if n_groups == 1 else REPLICATIONS_PER_BLOCK
             drawn = np.zeros((n_phases, needed.size, n_groups, last))
             arms = [(at, int(self._arms[at])) for at in np.flatnonzero(needed).tolist()]
             for step in range(n_phases):
                 for at, arm in arms:
                     rng = self.streams.at(purpose, replication=block, phase=phase + step, arm=arm)
                     rng.standard_normal(out=drawn[step, at])
-            yield rows, drawn.transpose(0, 3, 1, 2)[:, places]
+            by_place = drawn.transpose(0, 3, 1, 2)
+            for start in range(rows.start, rows.stop, at_once := self._rows_at_once(drawn)):
+                some = slice(start, min(start + at_once, rows.stop))
+                yield some, by_place[:, places[start - rows.start : some.stop - rows.start]]
 
-    def _cohort_law(self, clients: int) -> tuple[FloatArray | float, float]:
+    def _rows_at_once(self, drawn: FloatArray) -> int:
+        """Return of how many rows as much is drawn as stays in the cache; of a block at least."""
+        return max(REPLICATIONS_PER_BLOCK, _IN_CACHE // (drawn.size // int(drawn.shape[-1])))
+
+    def _cohort_law(self, clients: FloatArray) -> tuple[FloatArray | float, FloatArray]:
         """Return the expected deviation of the next cohort's average and its standard deviation.
 
         In a population that averages to the global mean exactly, those who are still out make up
         for those who are in.
         """
+        clients, spread = clients[:, 0], self.spread[:, 0]
         if self.population is None:
-            return 0.0, self.spread / math.sqrt(clients)
-        out = self.population - float(self.sizes.sum())
-        means = self.means[self._arms, np.newaxis]
+            return 0.0, spread / np.sqrt(clients)
+        out = self.population - self.sizes.sum(axis=2)
+        means = self.means[:, self._arms, np.newaxis]
         excess = ((self._local - means) * self.sizes).sum(axis=2)
-        return -excess / out, self.spread * math.sqrt(max(1.0 / clients - 1.0 / out, 0.0))
+        return -excess / out, spread * np.sqrt(np.maximum(1.0 / clients - 1.0 / out, 0.0))
+
+
+def sigma_of(game: Game) -> float:
+    """Return σ of a game that cohorts can play."""
+    noise = game.played.noise
+    if not isinstance(noise, Gaussian):
+        raise TypeError("cohorts need gaussian noise")
+    return noise.sigma
+
+
+def spread_of(game: Game) -> float:
+    """Return σ_c of a game that cohorts can play."""
+    # A cohort of given clients is all of them, whose average is the global mean itself.
+    problem = game.played
+    return problem.spread_proxy if isinstance(problem, Approximate) else 0.0
+
+
+def _beliefs(games: Sequence[Game], of_row: IntArray) -> VarianceComponents | None:
+    """Return what the rules believe of σ² and σ_c² in every row; None where all believe the same.
+
+    A rule takes them as what was estimated, which has an axis of rows; nothing is estimated here.
+    """
+    told = [(game.phased_rule().noise, game.phased_rule().spread) for game in games]
+    if len(set(told)) == 1:
+        return None
+    noise, spread = np.array([[s**2 for s in pair if s is not None] for pair in told])[of_row].T
+    certain = np.full(of_row.size, np.inf)
+    return VarianceComponents(
+        noise_variance=noise,
+        spread_variance=spread,
+        noise_freedom=certain,
+        spread_freedom=certain,
+    )
+
+
+def _at(values: FloatArray, rows: slice | BoolArray, axis: int = 0) -> FloatArray:
+    """Return the values of some rows along an axis, or the one that all rows have."""
+    if values.shape[axis] == 1:
+        return values
+    return values[rows] if axis == 0 else values[:, rows]

@@ -70,16 +70,32 @@ class Game:
 
     def ledger(self, replications: int) -> RegretLedger:
         """Return an empty account of regret."""
-        charge = self.rule.charge if isinstance(self.rule, PhasedRule) else Charge.NOTHING
-        return RegretLedger(
-            gaps=gaps(self.problem),
-            horizon=self.rule.horizon,
-            grid=self.grid,
-            replications=replications,
-            cost=self.communication_cost,
-            charge=charge,
-            breakpoints=self.breakpoints,
-        )
+        return ledger_of([self], np.zeros(replications, dtype=np.int64))
+
+
+def ledger_of(games: Sequence[Game], of_row: IntArray) -> RegretLedger:
+    """Return an empty account of the regret of several games with one horizon and grid.
+
+    Parameters
+    ----------
+    games : sequence of Game
+        What is played.
+    of_row : array of int
+        Which game every row is a replication of.
+    """
+    first = games[0]
+    several = len(games) > 1
+    all_gaps = np.array([gaps(game.problem) for game in games])
+    costs = np.array([game.communication_cost for game in games])
+    return RegretLedger(
+        gaps=all_gaps[of_row] if several else all_gaps,
+        horizon=first.rule.horizon,
+        grid=first.grid,
+        replications=of_row.size,
+        cost=costs[of_row] if several else costs,
+        charge=first.rule.charge if isinstance(first.rule, PhasedRule) else Charge.NOTHING,
+        breakpoints=first.breakpoints,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -131,6 +147,19 @@ class Outcome:
     def total(self) -> FloatArray:
         """Total regret at the horizon."""
         return self.exploration + self.communication
+
+    def part(self, rows: IntArray) -> Outcome:
+        """Return that of some replications."""
+        arrays = {
+            field.name: getattr(self, field.name)[rows]
+            for field in fields(Outcome)
+            if field.name not in ("trace", "breakpoints")
+        }
+        trace = self.trace
+        if trace is not None:
+            trace = trace[: arrays["phases"].max(initial=0), rows]
+        points = tuple(self.breakpoints[row] for row in rows.tolist()) if self.breakpoints else ()
+        return Outcome(**arrays, trace=trace, breakpoints=points)
 
     @staticmethod
     def joined(parts: Sequence[Outcome]) -> Outcome:

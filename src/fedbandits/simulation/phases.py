@@ -2,7 +2,9 @@
 
 The schedules do not depend on what is observed, so all replications are in the same phase with the
 same clients; they differ in which arms are active, and so in how many slots a phase takes. Where
-the estimates come from is the business of a fidelity, behind `Evidence`.
+the estimates come from is the business of a fidelity, behind `Evidence`. Several games are played
+in step as well, a row a game and replication: they differ in clients and pulls, too. One that
+admits nobody where others do goes its own way from there, since it has fewer groups of clients.
 
 Phases that are alike (no new clients, as many pulls) are played together: the rules take a leading
 axis of phases as they take one of replications. A replication in which one of them drops an arm is
@@ -11,7 +13,8 @@ looked at once more from there on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -22,8 +25,10 @@ from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import UNDISTORTED, Distortion
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.variance_components import VarianceComponents
-from fedbandits.simulation.batch import Batch, in_parts
 from fedbandits.simulation.game import Game, Outcome
+from fedbandits.simulation.in_step import FailedGameError, mistakes_of
+from fedbandits.simulation.memory_limit import OutOfMemoryLimitError, in_parts
+from fedbandits.simulation.scoreboard import Scoreboard
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +39,12 @@ class Played:
     ----------
     estimates : array, shape (phases, replications, arms)
         Global estimates after each.
-    counts : array, shape (phases, 1, 1, groups)
+    counts : array, shape (phases, 1 or replications, 1, groups)
         Pulls so far of an active arm by each client of a group.
     client_means : array, shape (phases, replications, arms, clients), optional
         The mean of every client, for radii that need them.
-    components : VarianceComponents, shape (phases, replications), optional
-        What is estimated of σ and σ_c, for rules that do not know them.
+    components : VarianceComponents, shape (phases, replications) or (replications,), optional
+        What is estimated of σ and σ_c, or what rules in step believe that differ in it.
     shares : array, shape (phases, replications, 1, clients), optional
         The weight of every client, where they have weights of their own.
     distortion : Distortion, shape (phases, 1, 1, groups)
@@ -67,7 +72,7 @@ class Evidence(Protocol):
 
     @property
     def sizes(self) -> FloatArray:
-        """Clients in each group, shape (groups,)."""
+        """Clients in each group, shape (groups,) or (replications, 1, groups)."""
         ...
 
     def admit(self, phase: int, clients: int, active: BoolArray) -> None:
@@ -79,12 +84,30 @@ class Evidence(Protocol):
         ...
 
     def keep(self, going: BoolArray) -> None:
-        """Forget the replications that are over."""
+        """Forget the replications that are over.
+
+        What is held is replaced and not written into: a shallow copy may keep the others.
+        """
+        ...
+
+
+class SharedEvidence(Evidence, Protocol):
+    """That of several games in step: clients and pulls are arrays, an entry a replication."""
+
+    def admit(self, phase: int, clients: int | IntArray, active: BoolArray) -> None:
+        """Let new clients in."""
+        ...
+
+    def play(self, phase: int, pulls: int | IntArray, active: BoolArray, n_phases: int) -> Played:
+        """Pull the active arms in one or several phases that are alike."""
         ...
 
 
 EvidenceFactory: TypeAlias = Callable[[Game, IntArray], Evidence]
 """Makes the evidence of a game for some replications."""
+
+SharedEvidenceFactory: TypeAlias = Callable[[Sequence[Game], IntArray], SharedEvidence]
+"""Makes the evidence of several games for some replications of each."""
 
 
 def play_phases(game: Game, replications: IntArray, evidence_of: EvidenceFactory) -> Outcome:
@@ -99,111 +122,222 @@ def play_phases(game: Game, replications: IntArray, evidence_of: EvidenceFactory
     evidence_of : callable
         The fidelity.
     """
-    rule = game.phased_rule()
-    return in_parts(
-        lambda part: _play_in_step(game, rule, part, evidence_of(game, part)), replications
-    )
+
+    def play(part: IntArray) -> Outcome:
+        board = Scoreboard([game], part)
+        _play_in_step(board, _Alone(evidence_of(game, part)))
+        return board.outcome()
+
+    try:
+        return in_parts(play, replications)
+    except FailedGameError as error:
+        raise error.problem from None
 
 
-class _Standings(Batch):
-    """Replications that are all in the same phase with the same clients."""
+def play_in_step(
+    games: Sequence[Game], replications: IntArray, evidence_of: SharedEvidenceFactory
+) -> list[Outcome]:
+    """Play replications of several games in step.
 
-    def settle(self, phase: int, played: Played, sizes: FloatArray) -> None:
-        """Decide phases that are alike: every row up to its first drop, then on from there."""
-        n_phases = played.estimates.shape[0]
-        steps = np.arange(n_phases)
-        if self.trace is not None:
-            self.trace += [np.full(self.active.shape, np.nan) for _ in steps]
-        places = np.arange(self.rows.size)
-        done = np.zeros_like(places)
-        while places.size:
-            rows = self.rows[places]
-            active = self.active[rows]
-            # An arm that is out everywhere would only take time.
-            arms = np.flatnonzero(active.any(axis=0))
-            playing = active[:, arms]
-            estimates = played.estimates[:, places[:, np.newaxis], arms]
-            verdict = self.rule.decide(
-                phase=(phase + steps).reshape(-1, 1, 1),
-                active=playing,
-                estimates=estimates,
-                counts=played.counts,
-                sizes=sizes,
-                client_means=None
-                if played.client_means is None
-                else played.client_means[:, places[:, np.newaxis], arms],
-                components=None if played.components is None else played.components.at(places),
-                shares=None if played.shares is None else played.shares[:, places],
-                distortion=played.distortion,
+    Parameters
+    ----------
+    games : sequence of Game
+        With one key of `fedbandits.simulation.in_step.key_in_step`.
+    replications : array of int
+        Of each game, ascending.
+    evidence_of : callable
+        The fidelity.
+
+    Raises
+    ------
+    FailedGameError
+        If a schedule of one of them has no value in a phase.
+    """
+    if len(games) == 1:
+        with mistakes_of(games[0]):
+            alone = play_phases(
+                games[0], replications, lambda game, some: evidence_of([game], some)
             )
-            turns = (verdict.active != playing).any(axis=-1) | verdict.settled
-            turns &= steps[:, np.newaxis] >= done
-            until = np.where(turns.any(axis=0), turns.argmax(axis=0) + 1, n_phases)
-            self._remember(phase, rows, played.estimates[:, places], done, until)
-            self.account(rows, self.rule.plan(phase, active), played.bits, until - done)
-            stays = np.zeros_like(active)
-            last = (until - 1, np.arange(rows.size))
-            stays[:, arms] = verdict.active[last]
-            decided = verdict.settled[last]
-            best = arms[self.rule.best(verdict.estimates[last], verdict.active[last])]
-            self.decide(rows, phase + until - 1, stays, best, decided)
-            again = ~decided & (until < n_phases)
-            places, done = places[again], until[again]
+        return [alone]
+    try:
+        board = Scoreboard(games, replications)
+        _play_in_step(board, evidence_of(games, replications))
+    except OutOfMemoryLimitError:
+        half = len(games) // 2
+        return [
+            outcome
+            for part in (games[:half], games[half:])
+            for outcome in play_in_step(part, replications, evidence_of)
+        ]
+    return board.outcomes()
 
-    def _remember(
-        self, phase: int, rows: IntArray, estimates: FloatArray, done: IntArray, until: IntArray
-    ) -> None:
-        """Keep the estimates of phases, if that was asked for."""
-        if self.trace is not None:
-            for step, values in enumerate(estimates):
-                now = (done <= step) & (step < until)
-                self.trace[phase - 1 + step][rows[now]] = np.where(
-                    self.active[rows[now]], values[now], np.nan
-                )
+
+class _Alone:
+    """The evidence of one game, whose clients and pulls are the same in all replications."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+
+    @property
+    def most_phases(self) -> int:
+        return self.evidence.most_phases
+
+    @property
+    def sizes(self) -> FloatArray:
+        return self.evidence.sizes
+
+    def admit(self, phase: int, clients: int | IntArray, active: BoolArray) -> None:
+        self.evidence.admit(phase, int(np.max(clients)), active)
+
+    def play(self, phase: int, pulls: int | IntArray, active: BoolArray, n_phases: int) -> Played:
+        return self.evidence.play(phase, int(np.max(pulls)), active, n_phases)
+
+    def keep(self, going: BoolArray) -> None:
+        self.evidence.keep(going)
+
+
+def _plan(board: Scoreboard, phase: int, rows: IntArray) -> IntArray:
+    """Return how often each client pulls each arm in this phase, in some rows."""
+    if len(board.rules) == 1:
+        return board.rule.plan(phase, board.active[rows])
+    pulls = np.zeros(len(board.rules), dtype=np.int64)
+    for game in board.games(rows):
+        with mistakes_of(board.played[game]):
+            pulls[game] = board.rules[game].pulls_in(phase)
+    return np.where(board.active[rows], pulls[board.of_row[rows], np.newaxis], 0)
+
+
+def _settle(board: Scoreboard, phase: int, played: Played, sizes: FloatArray) -> None:
+    """Decide phases that are alike: every row up to its first drop, then on from there."""
+    n_phases = played.estimates.shape[0]
+    steps = np.arange(n_phases)
+    places = np.arange(board.rows.size)
+    done = np.zeros_like(places)
+    while places.size:
+        rows = board.rows[places]
+        active = board.active[rows]
+        # An arm that is out everywhere would only take time.
+        arms = np.flatnonzero(active.any(axis=0))
+        playing = active[:, arms]
+        estimates = played.estimates[:, places[:, np.newaxis], arms]
+        verdict = board.rule.decide(
+            phase=(phase + steps).reshape(-1, 1, 1),
+            active=playing,
+            estimates=estimates,
+            counts=_of_places(played.counts, places, axis=1),
+            sizes=sizes if sizes.ndim == 1 else _of_places(sizes, places, axis=0),
+            client_means=None
+            if played.client_means is None
+            else played.client_means[:, places[:, np.newaxis], arms],
+            components=None if played.components is None else played.components.at(places),
+            shares=None if played.shares is None else played.shares[:, places],
+            distortion=played.distortion,
+        )
+        turns = (verdict.active != playing).any(axis=-1) | verdict.settled
+        turns &= steps[:, np.newaxis] >= done
+        until = np.where(turns.any(axis=0), turns.argmax(axis=0) + 1, n_phases)
+        board.remember(phase, rows, played.estimates[:, places], done, until)
+        board.account(rows, _plan(board, phase, rows), played.bits, until - done)
+        stays = np.zeros_like(active)
+        last = (until - 1, np.arange(rows.size))
+        stays[:, arms] = verdict.active[last]
+        decided = verdict.settled[last]
+        best = arms[board.rule.best(verdict.estimates[last], verdict.active[last])]
+        board.decide(rows, phase + until - 1, stays, best, decided)
+        again = ~decided & (until < n_phases)
+        places, done = places[again], until[again]
+
+
+def _of_places(values: FloatArray, places: IntArray, *, axis: int) -> FloatArray:
+    """Return the values at some places along an axis, or the one that all have."""
+    return values if values.shape[axis] == 1 else np.take(values, places, axis=axis)
+
+
+@dataclass(frozen=True, slots=True)
+class _Crowd:
+    """The clients of one game: how many, and whether a cap has ever cut them short."""
+
+    clients: int = 0
+    capped: bool = False
 
 
 def _play_in_step(
-    game: Game, rule: PhasedRule, replications: IntArray, evidence: Evidence
-) -> Outcome:
-    standings = _Standings(game, rule, replications.size)
-    phase, clients, capped, stretch = 0, 0, False, 1
-    while standings.rows.size:
+    board: Scoreboard,
+    evidence: SharedEvidence,
+    phase: int = 0,
+    crowds: Mapping[int, _Crowd] | None = None,
+    stretch: int = 1,
+) -> None:
+    """Play the rows that go on, from after a phase until all are over."""
+    crowds = dict.fromkeys(board.games(), _Crowd()) if crowds is None else crowds
+    while board.rows.size:
         phase += 1
-        newcomers, capped = rule.admit(phase, clients, capped)
-        clients += newcomers
-        standings.clients[standings.rows] = clients
-        standings.capped[standings.rows] = capped
-        planned = rule.plan(phase, standings.active[standings.rows])
-        fits = planned.sum(axis=-1) <= standings.slots_left()
+        before = {game: crowds[game] for game in board.games()}
+        crowds = {}
+        for game, crowd in before.items():
+            with mistakes_of(board.played[game]):
+                crowds[game] = _admitted(board.rules[game], phase, crowd)
+        newcomers = {game: crowds[game].clients - before[game].clients for game in crowds}
+        if all(newcomers.values()) != any(newcomers.values()):
+            apart = [game for game, joining in newcomers.items() if not joining]
+            going = ~np.isin(board.of_row[board.rows], apart)
+            rest, board.rows = board.rows[going], board.rows[~going]
+            own = copy(evidence)
+            own.keep(~going)
+            evidence.keep(going)
+            own_crowds = {game: before[game] for game in apart}
+            _play_in_step(board, own, phase - 1, own_crowds, stretch)
+            board.rows = rest
+        _count_clients(board, crowds)
+        planned = _plan(board, phase, board.rows)
+        fits = planned.sum(axis=-1) <= board.slots_left()
         if not fits.all():
-            standings.play_out(~fits, planned)
+            board.play_out(~fits, planned)
             evidence.keep(fits)
             planned = planned[fits]
-            if not standings.rows.size:
+            if not board.rows.size:
                 break
-        playing = standings.active[standings.rows]
-        if newcomers:
-            evidence.admit(phase, newcomers, playing)
-        fitting = int((standings.slots_left() // planned.sum(axis=-1)).min())
-        most = min(stretch, fitting, evidence.most_phases)
-        n_phases = _alike(rule, phase, clients, capped, most)
-        played = evidence.play(phase, int(planned[0].max()), playing, n_phases)
-        standings.settle(phase, played, evidence.sizes)
+        playing = board.active[board.rows]
+        of_row = board.of_row[board.rows]
+        joining = np.array([newcomers.get(game, 0) for game in range(len(board.rules))])
+        if joining[of_row[0]]:
+            evidence.admit(phase, joining[of_row], playing)
+        fitting = int((board.slots_left() // planned.sum(axis=-1)).min())
+        n_phases = min(stretch, fitting, evidence.most_phases)
+        for game in board.games():
+            with mistakes_of(board.played[game]):
+                n_phases = _alike(board.rules[game], phase, crowds[game], n_phases)
+        played = evidence.play(phase, planned.max(axis=-1), playing, n_phases)
+        _settle(board, phase, played, evidence.sizes)
         stretch *= 2
         phase += n_phases - 1
-        over = standings.end(phase, played.estimates[-1])
+        over = board.end(phase, played.estimates[-1])
         if over.any():
             evidence.keep(~over)
-    return standings.outcome()
 
 
-def _alike(rule: PhasedRule, phase: int, clients: int, capped: bool, most: int) -> int:
+def _admitted(rule: PhasedRule, phase: int, crowd: _Crowd) -> _Crowd:
+    newcomers, capped = rule.admit(phase, crowd.clients, crowd.capped)
+    return _Crowd(crowd.clients + newcomers, capped)
+
+
+def _count_clients(board: Scoreboard, crowds: Mapping[int, _Crowd]) -> None:
+    """Enter how many clients there are into the rows that go on."""
+    rows = board.rows
+    n_games = len(board.rules)
+    clients = np.array([crowds[game].clients if game in crowds else 0 for game in range(n_games)])
+    capped = np.array([game in crowds and crowds[game].capped for game in range(n_games)])
+    board.clients[rows] = clients[board.of_row[rows]]
+    board.capped[rows] = capped[board.of_row[rows]]
+
+
+def _alike(rule: PhasedRule, phase: int, crowd: _Crowd, most: int) -> int:
     """Return how many phases from this one on pull as often and admit nobody, up to a most."""
     pulls, found = rule.pulls(phase), 1
     while (
         found < most
         and not rule.ends_after(phase + found - 1)
-        and rule.admit(phase + found, clients, capped) == (0, capped)
+        and _admitted(rule, phase + found, crowd) == crowd
         and rule.pulls(phase + found) == pulls
     ):
         found += 1

@@ -52,15 +52,15 @@ class RegretLedger:
 
     Parameters
     ----------
-    gaps : array, shape (arms,)
-        μ* − μ_k.
+    gaps : array, shape (arms,) or (replications, arms)
+        μ* − μ_k, the same in every replication or not.
     horizon : int, optional
         T.
     grid : array of int
         Ascending slots at which the curves are wanted; the last is the horizon.
     replications : int
         How many are kept.
-    cost : float
+    cost : float or array, shape (replications,)
         C.
     charge : Charge
         When communication is paid for.
@@ -89,22 +89,23 @@ class RegretLedger:
         horizon: int | None,
         grid: IntArray,
         replications: int,
-        cost: float,
+        cost: float | FloatArray,
         charge: Charge,
         breakpoints: bool = False,
     ) -> None:
-        self.gaps = gaps
+        # With an axis of length 1 for what is the same in every replication.
+        self.gaps: FloatArray = gaps.reshape(-1, gaps.shape[-1])
         self.horizon = LONGEST_HORIZON if horizon is None else horizon
         self.stops = horizon is None
         self.grid = grid
-        self.cost = cost
+        self.cost: FloatArray = np.reshape(cost, -1)
         self.charge = charge
         self.slot: IntArray = np.zeros(replications, dtype=np.int64)
         self.exploration_curves: FloatArray = np.zeros((replications, grid.size))
         self.communication_curves: FloatArray = np.zeros((replications, grid.size))
         # Whole numbers, so that they do not depend on how phases are grouped: client-slots on each
         # arm, and client-messages. Exact below 2^53, which is nine million clients for 10^9 slots.
-        self._plays: FloatArray = np.zeros((replications, gaps.size))
+        self._plays: FloatArray = np.zeros((replications, gaps.shape[-1]))
         self._messages: FloatArray = np.zeros(replications)
         self._cursor: IntArray = np.zeros(replications, dtype=np.int64)
         self._points: list[list[tuple[int, float, float]]] | None = (
@@ -114,7 +115,7 @@ class RegretLedger:
     @property
     def exploration(self) -> FloatArray:
         """Exploration regret so far."""
-        return self._regret(self._plays)
+        return self._regret(self._plays, np.arange(self.slot.size))
 
     @property
     def communication(self) -> FloatArray:
@@ -145,19 +146,20 @@ class RegretLedger:
         times : int or array of int, shape (n,)
             How often it is played.
         """
-        members = np.broadcast_to(np.asarray(clients, dtype=np.float64), rows.shape)
+        clients = np.broadcast_to(clients, rows.shape)
         slots = times * pulls.sum(axis=-1)
         stop = self.slot[rows] + slots
         reached = self.grid.searchsorted(stop, side="right")
         if (reached > self._cursor[rows]).any():
-            self._draw(rows, pulls, reached, clients=members, complete=complete)
+            self._draw(rows, pulls, reached, clients=clients, complete=complete)
         if self._points is not None:
             for i, n in enumerate(np.broadcast_to(times, rows.shape).tolist()):
                 for _ in range(n):
-                    self._keep_points(int(rows[i]), pulls[i], float(members[i]), bool(complete[i]))
+                    self._keep_points(int(rows[i]), pulls[i], int(clients[i]), bool(complete[i]))
         self.slot[rows] = stop
-        self._plays[rows] += members[:, np.newaxis] * np.reshape(times, (-1, 1)) * pulls
-        self._messages[rows] += self._sent(members, times * complete, slots)
+        client_phases = clients.astype(np.float64) * times
+        self._plays[rows] += client_phases[:, np.newaxis] * pulls
+        self._messages[rows] += self._sent(clients, times * complete, slots)
         self._cursor[rows] = reached
 
     def stay(self, rows: IntArray, arms: IntArray, *, clients: int | IntArray) -> None:
@@ -166,16 +168,18 @@ class RegretLedger:
         Where there is no horizon the game is over, and nothing more is counted.
         """
         start = self.slot[rows]
-        members = np.broadcast_to(np.asarray(0 if self.stops else clients), rows.shape)
-        slope = members * self.gaps[arms]
+        clients = np.broadcast_to(0 if self.stops else clients, rows.shape).astype(np.float64)
+        gaps = np.broadcast_to(self._of(self.gaps, rows), (rows.size, self.gaps.shape[1]))
+        slope = clients * gaps[np.arange(rows.size), arms]
         later = self.grid > start[:, np.newaxis]
         beyond = self.grid - start[:, np.newaxis]
-        exploration = self._regret(self._plays[rows])[:, np.newaxis] + slope[:, np.newaxis] * beyond
+        before = self._regret(self._plays[rows], rows)
+        exploration = before[:, np.newaxis] + slope[:, np.newaxis] * beyond
         self.exploration_curves[rows] = np.where(later, exploration, self.exploration_curves[rows])
         self.communication_curves[rows] = np.where(
             later, self.communication[rows, np.newaxis], self.communication_curves[rows]
         )
-        self._plays[rows, arms] += members * (self.horizon - start).astype(np.float64)
+        self._plays[rows, arms] += clients * (self.horizon - start).astype(np.float64)
         self.slot[rows] = self.horizon
         self._cursor[rows] = self.grid.size
         if self._points is not None:
@@ -193,12 +197,14 @@ class RegretLedger:
             for points in self._points or ()
         ]
 
-    def _regret(self, plays: FloatArray) -> FloatArray:
-        return np.asarray((plays * self.gaps).sum(axis=-1))
+    def _of(self, values: FloatArray, rows: IntArray) -> FloatArray:
+        """Return values of these rows, or the one of all rows."""
+        return values if len(values) == 1 else values[rows]
 
-    def _sent(
-        self, clients: FloatArray, ends: FloatArray | IntArray, slots: IntArray
-    ) -> FloatArray:
+    def _regret(self, plays: FloatArray, rows: IntArray) -> FloatArray:
+        return np.asarray((plays * self._of(self.gaps, rows)).sum(axis=-1))
+
+    def _sent(self, clients: IntArray, ends: FloatArray | IntArray, slots: IntArray) -> FloatArray:
         """Return how many messages are charged for so many ends of phases and slots."""
         charged = {Charge.PHASE: ends, Charge.SLOT: slots, Charge.NOTHING: np.zeros_like(slots)}
         return charged[self.charge].astype(np.float64) * clients
@@ -209,7 +215,7 @@ class RegretLedger:
         pulls: IntArray,
         reached: IntArray,
         *,
-        clients: FloatArray,
+        clients: IntArray,
         complete: BoolArray,
     ) -> None:
         """Evaluate the curves at the grid points that lie in these phases."""
@@ -223,27 +229,31 @@ class RegretLedger:
         behind = (since - 1) // length
         into = since - behind * length
         played = behind[:, np.newaxis] * pulls[at] + cut_to_fit(pulls[at], into)
-        plays = self._plays[row] + clients[at][:, np.newaxis] * played
-        self.exploration_curves[row, points] = self._regret(plays)
+        plays = self._plays[row] + clients[at, np.newaxis].astype(np.float64) * played
+        self.exploration_curves[row, points] = self._regret(plays, row)
         ended = behind + (complete[at] & (into == length))
         messages = self._messages[row] + self._sent(clients[at], ended, since)
-        self.communication_curves[row, points] = self.cost * messages
+        self.communication_curves[row, points] = self._of(self.cost, row) * messages
 
-    def _keep_points(self, row: int, pulls: IntArray, clients: float, complete: bool) -> None:
+    def _keep_points(self, row: int, pulls: IntArray, clients: int, complete: bool) -> None:
         """Keep every bend and jump of one more phase."""
         points = self._points[row] if self._points is not None else []
         slot, exploration, communication = points[-1]
-        for n, gap in zip(pulls.tolist(), self.gaps.tolist(), strict=True):
+        cost = float(self._of(self.cost, np.array([row]))[0])
+        gaps = self._of(self.gaps, np.array([row]))[0].tolist()
+        for n, gap in zip(pulls.tolist(), gaps, strict=True):
             if n:
                 slot += n
                 exploration += clients * n * gap
                 if self.charge is Charge.SLOT:
-                    communication += self.cost * clients * n
+                    communication += cost * clients * n
                 points.append((slot, exploration, communication))
         if complete and self.charge is Charge.PHASE:
-            points.append((slot, exploration, communication + self.cost * clients))
+            points.append((slot, exploration, communication + cost * clients))
 
     def _keep_point(self, row: int, slot: int, plays: FloatArray, messages: float) -> None:
         if self._points is not None:
-            exploration = float(self._regret(plays))
-            self._points[row].append((slot, exploration, float(self.cost * messages)))
+            here = np.array([row])
+            exploration = float(self._regret(plays[np.newaxis], here)[0])
+            communication = float(self._of(self.cost, here)[0] * messages)
+            self._points[row].append((slot, exploration, communication))

@@ -37,7 +37,8 @@ from fedbandits.simulation.clients import ClientEvidence
 from fedbandits.simulation.cohorts import CohortEvidence
 from fedbandits.simulation.fidelities import DEFAULT_MAX_CLIENTS, Fidelity, choose_fidelity
 from fedbandits.simulation.game import Game, Outcome
-from fedbandits.simulation.phases import play_phases
+from fedbandits.simulation.in_step import FailedGameError, in_batches, key_in_step
+from fedbandits.simulation.phases import play_in_step, play_phases
 from fedbandits.simulation.private_games import privacy_doubts
 from fedbandits.simulation.pulls import play_pulls
 from fedbandits.simulation.regret import make_grid
@@ -75,6 +76,8 @@ _FEWEST_PER_TASK = {
     Fidelity.PULLS: 1,
     Fidelity.SLOTS: 64,
 }
+# So many rows, a game and replication each, are played in step; more leave the cache.
+_MOST_IN_STEP = 6400
 _SERIAL_SECONDS = 1.0
 # Once there are processes, work is handed to them at once.
 _SERIAL_SECONDS_LATER = 0.1
@@ -335,10 +338,11 @@ def _check_first_phases(rule: PhasedRule, label: str, privacy: Privacy | None) -
         )
     clients, capped, slots = 0, False, 0
     for phase in range(1, _CHECKED_PHASES + 1):
-        # Two arms are the fewest that a phase plays.
+        pulls = rule.pulls(phase)
         if privacy is not None:
-            privacy.check_pulls(rule.pulls(phase), phase)
-        slots += 2 * rule.pulls(phase)
+            privacy.check_pulls(pulls, phase)
+        # Two arms are the fewest that a phase plays.
+        slots += 2 * pulls
         if slots > rule.slots or rule.ends_after(phase) or rule.adaptive:
             break
         newcomers, capped = rule.admit(phase, clients, capped)
@@ -347,21 +351,38 @@ def _check_first_phases(rule: PhasedRule, label: str, privacy: Privacy | None) -
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """Some replications of one variant."""
+    """Some replications of one variant, or of several that are played in step."""
 
-    number: int
-    game: Game
+    numbers: list[int]
+    games: list[Game]
     fidelity: Fidelity
     replications: IntArray
 
-    def run(self) -> tuple[int, Outcome, float]:
+    def run(self) -> list[tuple[int, Outcome, float]]:
+        """Return number, outcome and seconds of every variant."""
         begin = time.perf_counter()
+        outcomes = self._play_together()
+        took = (time.perf_counter() - begin) / len(self.games)
+        return [
+            (number, outcome, took) for number, outcome in zip(self.numbers, outcomes, strict=True)
+        ]
+
+    def _play_together(self) -> list[Outcome]:
+        if len(self.games) == 1:
+            return [self._play_alone(self.numbers[0], self.games[0])]
         try:
-            adaptive = isinstance(self.game.rule, PhasedRule) and self.game.rule.adaptive
+            return play_in_step(self.games, self.replications, CohortEvidence)
+        except FailedGameError as error:
+            number = self.numbers[self.games.index(error.game)]
+            raise _located(error.problem, number) from None
+
+    def _play_alone(self, number: int, game: Game) -> Outcome:
+        try:
+            adaptive = isinstance(game.rule, PhasedRule) and game.rule.adaptive
             players = _ADAPTIVE_PLAYERS if adaptive else _PLAYERS
-            outcome = players[self.fidelity](self.game, self.replications)
+            return players[self.fidelity](game, self.replications)
         except InputError as error:
-            raise _located(error, self.number) from None
+            raise _located(error, number) from None
         except RejectionError as error:
             if error.rejection is not Rejection.RANGE:
                 raise
@@ -370,8 +391,7 @@ class _Task:
                 "radius.range",
                 f'{error}; widen it, or use fidelity = "clients" to see what becomes of the rule',
             )
-            raise _located(refused, self.number) from None
-        return self.number, outcome, time.perf_counter() - begin
+            raise _located(refused, number) from None
 
 
 def all_doubts(variant: Variant, rule: PhasedRule | SlotRule) -> list[str]:
@@ -453,11 +473,10 @@ def simulate_all(
         _warn(variants, horizon)
     n_workers = workers or os.cpu_count() or 1
     grid = make_grid(horizon, grid_points)
-    tasks: list[_Task] = []
-    fidelities: list[Fidelity] = []
     rules = build_rules(variants, horizon)
-    for number, (variant, (rule, fidelity)) in enumerate(zip(variants, rules, strict=True)):
-        game = Game(
+    fidelities = [fidelity for _, fidelity in rules]
+    games = [
+        Game(
             problem=variant.problem,
             rule=rule,
             communication_cost=variant.communication_cost,
@@ -468,20 +487,27 @@ def simulate_all(
             breakpoints=breakpoints,
             privacy=variant.privacy,
         )
-        fidelities.append(fidelity)
+        for variant, (rule, _) in zip(variants, rules, strict=True)
+    ]
+    keys = [key_in_step(game, fidelity) for game, fidelity in zip(games, fidelities, strict=True)]
+    tasks: list[_Task] = []
+    for numbers in in_batches(keys, max(1, _MOST_IN_STEP // min(replications, _MOST_IN_STEP))):
+        fidelity = fidelities[numbers[0]]
         shared = max(math.ceil(replications / n_workers), _FEWEST_PER_TASK[fidelity])
         at_once = min(_MOST_PER_TASK[fidelity], shared)
+        together = [games[number] for number in numbers]
         tasks += [
-            _Task(number, game, fidelity, np.arange(start, min(start + at_once, replications)))
+            _Task(numbers, together, fidelity, np.arange(start, min(start + at_once, replications)))
             for start in range(0, replications, at_once)
         ]
     parts: list[list[Outcome]] = [[] for _ in variants]
     seconds = [0.0] * len(variants)
-    for number, outcome, took in _run(tasks, n_workers):
-        parts[number].append(outcome)
-        seconds[number] += took
-        if progress is not None:
-            progress(variants[number].label, outcome.winner.size)
+    for found in _run(tasks, n_workers):
+        for number, outcome, took in found:
+            parts[number].append(outcome)
+            seconds[number] += took
+            if progress is not None:
+                progress(variants[number].label, outcome.winner.size)
     simulations = [
         Simulation(
             variant=variant,
@@ -579,7 +605,7 @@ def _check_counts(
             raise InputError(name, f"{value} is not a whole number of at least 1")
 
 
-def _run(tasks: Sequence[_Task], workers: int) -> Iterator[tuple[int, Outcome, float]]:
+def _run(tasks: Sequence[_Task], workers: int) -> Iterator[list[tuple[int, Outcome, float]]]:
     """Run the tasks in order: here for a second, and what is left then on several processes.
 
     Starting processes takes about a second, and most experiments are done before.

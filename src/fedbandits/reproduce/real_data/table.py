@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from fedbandits.experiments.fingerprint import hashed
 from fedbandits.experiments.tables import chose_best
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.laws import Empirical, Gaussian
@@ -20,7 +21,7 @@ from fedbandits.reproduce.movielens.store import (
     load_real_ratings,
 )
 from fedbandits.reproduce.real_data.facts import RESAMPLED, facts_of, matrix_facts
-from fedbandits.reproduce.run import at_most, hashed
+from fedbandits.reproduce.run import at_most
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.radii import PaperRadius

@@ -1,62 +1,59 @@
-"""Replications that are played in step: how each of them stands, and what came out of all."""
+"""How replications stand that are played together, and what came out of them.
+
+A row is a replication of a game. Drivers of schedules play the rows of one game or of several in
+step, that of index rules those of one game; all keep the score here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import numpy as np
 
 from fedbandits.privacy.packing import payload_bits
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.phased import Charge, PhasedRule, cut_to_fit
-from fedbandits.simulation.game import Game, Outcome
+from fedbandits.simulation.game import Game, Outcome, ledger_of
+from fedbandits.simulation.in_step import rows_in_step
 
 
-class OutOfMemoryLimitError(Exception):
-    """The statistics of these replications together would exceed the memory limit."""
-
-
-def in_parts(play: Callable[[IntArray], Outcome], replications: IntArray) -> Outcome:
-    """Play replications together, or in halves where they exceed the memory limit.
-
-    Streams are keyed by replication, so that a batch can be begun again in parts.
-    """
-    try:
-        return play(replications)
-    except OutOfMemoryLimitError:
-        half = replications.size // 2
-        parts = (replications[:half], replications[half:])
-        return Outcome.joined([in_parts(play, part) for part in parts])
-
-
-class Batch:
-    """How all replications of a batch stand; ``rows`` are those that go on.
-
-    Wherever clients are counted it is one number for all rows, or an array with one for each.
+class Scoreboard:
+    """How all rows stand; ``rows`` are those that go on.
 
     Parameters
     ----------
-    game : Game
-        What is played.
-    rule : PhasedRule
-        What decides.
-    replications : int
-        How many.
+    games : sequence of Game
+        What is played: one game, or several with one key of
+        `fedbandits.simulation.in_step.key_in_step`.
+    replications : array of int
+        Of each of them, ascending.
     """
 
-    def __init__(self, game: Game, rule: PhasedRule, replications: int) -> None:
-        self.rule = rule
-        self.ledger = game.ledger(replications)
-        self.rows: IntArray = np.arange(replications)
-        self.active: BoolArray = np.ones((replications, rule.n_arms), dtype=np.bool_)
-        self.clients: IntArray = np.zeros(replications, dtype=np.int64)
-        self.phases: IntArray = np.zeros(replications, dtype=np.int64)
-        self.decision_slot: IntArray = np.full(replications, -1, dtype=np.int64)
-        self.winner: IntArray = np.full(replications, -1, dtype=np.int64)
-        self.capped: BoolArray = np.zeros(replications, dtype=np.bool_)
-        self.spent: BoolArray = np.zeros(replications, dtype=np.bool_)
-        self.uplink_bits: FloatArray = np.zeros(replications)
-        self.trace: list[FloatArray] | None = [] if game.trace else None
+    def __init__(self, games: Sequence[Game], replications: IntArray) -> None:
+        self.of_row, _ = rows_in_step(len(games), replications)
+        self.played = games
+        self.rules: list[PhasedRule] = [game.phased_rule() for game in games]
+        # For all that rules in step have in common.
+        self.rule = self.rules[0]
+        n = self.of_row.size
+        self.ledger = ledger_of(games, self.of_row)
+        self.rows: IntArray = np.arange(n)
+        self.active: BoolArray = np.ones((n, self.rule.n_arms), dtype=np.bool_)
+        self.clients: IntArray = np.zeros(n, dtype=np.int64)
+        self.phases: IntArray = np.zeros(n, dtype=np.int64)
+        self.decision_slot: IntArray = np.full(n, -1, dtype=np.int64)
+        self.winner: IntArray = np.full(n, -1, dtype=np.int64)
+        self.capped: BoolArray = np.zeros(n, dtype=np.bool_)
+        self.spent: BoolArray = np.zeros(n, dtype=np.bool_)
+        self.uplink_bits: FloatArray = np.zeros(n)
+        self.trace: list[FloatArray] | None = [] if games[0].trace else None
+
+    def games(self, rows: IntArray | None = None) -> list[int]:
+        """Return the numbers of the games of some rows, by default of those that go on."""
+        if len(self.played) == 1:
+            return [0]
+        of_row = self.of_row[self.rows if rows is None else rows]
+        return np.flatnonzero(np.bincount(of_row)).tolist()
 
     def slots_left(self) -> IntArray:
         """Return what is left of the horizon, for the rows that go on."""
@@ -92,6 +89,32 @@ class Batch:
         else:  # every observation by itself, or nothing at all
             sent = bits * pulls.sum(axis=-1) * (self.rule.charge is Charge.SLOT)
         self.uplink_bits[rows] += clients.astype(np.float64) * times * sent
+
+    def remember(
+        self, phase: int, rows: IntArray, estimates: FloatArray, done: IntArray, until: IntArray
+    ) -> None:
+        """Keep the estimates of some phases, if a trace was asked for; before they are decided.
+
+        Parameters
+        ----------
+        phase : int
+            The first of them.
+        rows : array of int, shape (n,)
+            Whose they are.
+        estimates : array, shape (phases, n, arms)
+            After each phase.
+        done, until : array of int, shape (n,)
+            Of how many they are known already, and up to how many they are to be kept.
+        """
+        if self.trace is None:
+            return
+        for step, values in enumerate(estimates):
+            at = phase - 1 + step
+            if at == len(self.trace):
+                self.trace.append(np.full(self.active.shape, np.nan))
+            now = (done <= step) & (step < until)
+            kept = np.where(self.active[rows[now]], values[now], np.nan)
+            self.trace[at][rows[now]] = kept
 
     def decide(
         self,
@@ -141,7 +164,7 @@ class Batch:
         return over
 
     def outcome(self) -> Outcome:
-        """Return what came out."""
+        """Return what came out, row by row."""
         return Outcome(
             exploration=self.ledger.exploration,
             communication=self.ledger.communication,
@@ -160,3 +183,11 @@ class Batch:
             else np.array(self.trace[: self.phases.max()]).reshape(-1, *self.active.shape),
             breakpoints=tuple(self.ledger.breakpoints()),
         )
+
+    def outcomes(self) -> list[Outcome]:
+        """Return what came out, game by game."""
+        together = self.outcome()
+        return [
+            together.part(np.flatnonzero(self.of_row == number))
+            for number in range(len(self.played))
+        ]

@@ -1,0 +1,98 @@
+"""``fedbandits sweep``: one file under many settings of its keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedbandits.cli.interrupt import interruptible
+
+
+def sweep(  # noqa: PLR0917 - options of a command, all of them named
+    file: Annotated[
+        Path, typer.Argument(help="An experiment file (TOML) with a [sweep] table.", metavar="FILE")
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Write the table, the summary and figures here.")
+    ],
+    backend: Annotated[
+        str, typer.Option(help="Where it runs: processes, dask or ray.")
+    ] = "processes",
+    address: Annotated[
+        str | None,
+        typer.Option(help="Of a running Dask scheduler or Ray cluster; else one is started here."),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds that the address has to answer.")
+    ] = 10.0,
+    workers: Annotated[
+        int | None, typer.Option("--workers", "-w", min=1, help="Processes; all cores by default.")
+    ] = None,
+    memory_limit: Annotated[
+        int, typer.Option(min=1, help="MiB for the statistics of clients, over all workers.")
+    ] = 512,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Play what an earlier run has finished, too.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Play more than a million settings.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress and no table; errors only.")
+    ] = False,
+) -> None:
+    """Simulate a file under many settings of its keys, and draw the map."""
+    from fedbandits.cli.progress import show_sweep  # noqa: PLC0415 - after --help
+    from fedbandits.experiments.output import open_output  # noqa: PLC0415 - likewise
+    from fedbandits.sweeps.run import run_sweep  # noqa: PLC0415 - likewise
+    from fedbandits.sweeps.sweep import MOST_SETTINGS, load_sweep  # noqa: PLC0415 - likewise
+
+    asked = load_sweep(file, most=None if yes else MOST_SETTINGS)
+    kept = f"finished cells are kept in {out}; run it again to go on"
+    with interruptible(kept), open_output(out) as output:
+        with show_sweep(quiet=quiet) as watch:
+            results = run_sweep(
+                asked,
+                out,
+                backend=backend,
+                address=address,
+                workers=workers,
+                memory_limit=memory_limit * 2**20,
+                timeout=timeout,
+                fresh=fresh,
+                watch=watch,
+            )
+        results.write_into(output)
+    if as_json:
+        typer.echo(json.dumps(results.summary(), indent=2, allow_nan=False))
+    elif not quiet:
+        from rich.console import Console  # noqa: PLC0415 - after --help
+
+        from fedbandits.sweeps.text import comparisons_table  # noqa: PLC0415 - likewise
+
+        console = Console()
+        if not console.is_terminal:
+            console.width = 140  # as for fedbandits run
+        console.print(comparisons_table(results))
+        typer.echo(f"table: {out / 'replications.parquet'}")
+
+
+def check_sweep(file: Path, tables: Mapping[str, Any]) -> None:
+    """Check every setting of a file with a sweep, and say how many there are."""
+    from fedbandits.sweeps.cells import cells_of  # noqa: PLC0415 - after --help
+    from fedbandits.sweeps.sweep import read_sweep  # noqa: PLC0415 - likewise
+
+    asked = read_sweep(tables)
+    found: dict[tuple[str, str], int] = {}
+    for number in range(len(asked)):
+        for cell in cells_of(asked, number):
+            named = (cell.label, cell.fidelity.value)
+            found[named] = found.get(named, 0) + 1
+    typer.echo(f"{file}: valid, {len(asked):,} settings")
+    for (label, fidelity), cells in found.items():
+        typer.echo(f"  {label}: fidelity {fidelity} in {cells:,} of them")

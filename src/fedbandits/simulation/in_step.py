@@ -1,0 +1,121 @@
+"""Games that are played in step: which can be, how their rows are ordered, and whose a mistake is.
+
+Many small games take longer to begin than to play. Those that differ only in what is an array
+anyway (means, noise, spread, schedules, the cost of communication) are one array program: a row a
+game and replication. They share their random draws, as they do when each is played alone, and the
+numbers are the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from fedbandits.errors import InputError
+from fedbandits.rules.arrays import IntArray
+from fedbandits.rules.phased import PhasedRule
+from fedbandits.simulation.fidelities import Fidelity
+from fedbandits.simulation.game import Game
+from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK
+
+# What may differ from game to game.
+_OWN = ("pulls", "admissions", "max_clients", "noise", "spread")
+
+
+def key_in_step(game: Game, fidelity: Fidelity) -> tuple[Any, ...] | None:
+    """Return what games that are played in step have in common; None for one to be played alone.
+
+    Parameters
+    ----------
+    game : Game
+        A game.
+    fidelity : Fidelity
+        What is drawn of it.
+    """
+    rule = game.rule
+    if fidelity is not Fidelity.COHORTS or not isinstance(rule, PhasedRule) or game.privacy:
+        return None
+    # What an index rule plays depends on what it has seen, so its games share no phases.
+    if rule.adaptive:
+        return None
+    shared = [getattr(rule, field.name) for field in fields(rule) if field.name not in _OWN]
+    # Only equal weights take σ and σ_c as arrays.
+    known = rule.noise is not None and rule.spread is not None
+    beliefs = () if known and rule.weights == "equal" else (rule.noise, rule.spread)
+    played = game.played
+    return (played.name, game.seed, played.population, *shared, *beliefs)
+
+
+def rows_in_step(n_games: int, replications: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the game and the replication of every row.
+
+    Replications that share a random stream stand together, those of the first game first.
+
+    Parameters
+    ----------
+    n_games : int
+        How many games.
+    replications : array of int
+        Of each of them, ascending.
+
+    Examples
+    --------
+    >>> games, replications = rows_in_step(2, np.array([126, 127, 128]))
+    >>> games.tolist(), replications.tolist()
+    ([0, 0, 1, 1, 0, 1], [126, 127, 126, 127, 128, 128])
+    """
+    games = np.repeat(np.arange(n_games), replications.size)
+    numbers = np.tile(replications, n_games)
+    order = np.lexsort((numbers, games, numbers // REPLICATIONS_PER_BLOCK))
+    return games[order], numbers[order]
+
+
+def in_batches(keys: Sequence[tuple[Any, ...] | None], most: int) -> list[list[int]]:
+    """Return the places of equal keys together, at most so many at once; None stays alone.
+
+    Examples
+    --------
+    >>> in_batches([("a",), None, ("b",), ("a",), ("a",)], 2)
+    [[0, 3], [1], [2], [4]]
+    """
+    batches: list[list[int]] = []
+    open_batch: dict[tuple[Any, ...], list[int]] = {}
+    for place, key in enumerate(keys):
+        batch = None if key is None else open_batch.get(key)
+        if batch is None or len(batch) >= most:
+            batch = []
+            batches.append(batch)
+            if key is not None:
+                open_batch[key] = batch
+        batch.append(place)
+    return batches
+
+
+class FailedGameError(Exception):
+    """One of several games in step cannot go on; ``problem`` says why.
+
+    Parameters
+    ----------
+    game : Game
+        Which.
+    problem : InputError
+        What is wrong with it.
+    """
+
+    def __init__(self, game: Game, problem: InputError) -> None:
+        super().__init__(game, problem)
+        self.game = game
+        self.problem = problem
+
+
+@contextmanager
+def mistakes_of(game: Game) -> Iterator[None]:
+    """Say which game a mistake is in."""
+    try:
+        yield
+    except InputError as error:
+        raise FailedGameError(game, error) from None

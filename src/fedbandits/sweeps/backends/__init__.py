@@ -1,0 +1,75 @@
+"""Where a sweep runs: processes of this machine, or a cluster; the numbers are the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TypeAlias
+
+from fedbandits.errors import InputError, nearest
+from fedbandits.sweeps.tasks import Answer, Task
+
+Play: TypeAlias = Callable[[Sequence[Task]], Iterator[Answer]]
+"""Plays tasks and yields their answers in whatever order they come, each exactly once."""
+
+BACKENDS = {"processes": "joblib", "dask": "distributed", "ray": "ray"}
+"""Names of backends, and the package that each needs; an extra has the backend's name."""
+
+
+DEFAULT_TIMEOUT = 10.0
+"""Seconds that the address of a cluster has to answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """On what a backend plays.
+
+    Parameters
+    ----------
+    address : str, optional
+        Of a cluster that is running; without one a backend starts workers on this machine.
+    workers : int, optional
+        How many to start here; all cores by default.
+    timeout : float
+        Seconds that the address has to answer.
+    """
+
+    address: str | None = None
+    workers: int | None = None
+    timeout: float = DEFAULT_TIMEOUT
+
+    @property
+    def n_workers(self) -> int:
+        """How many workers to start here."""
+        return self.workers or os.cpu_count() or 1
+
+
+def open_backend(name: str, where: Where) -> AbstractContextManager[Play]:
+    """Return what plays the tasks of a sweep, to be entered before and left after.
+
+    Parameters
+    ----------
+    name : {"processes", "dask", "ray"}
+        Which.
+    where : Where
+        On what it plays.
+    """
+    if name not in BACKENDS:
+        raise InputError("--backend", f'"{name}" is not a backend; {nearest(name, BACKENDS)}')
+    if name == "processes" and where.address is not None:
+        raise InputError("--address", "processes run on this machine; use --backend dask or ray")
+    if where.address is not None and where.workers is not None:
+        raise InputError("--workers", f"the cluster at {where.address} has its own; leave it out")
+    if find_spec(BACKENDS[name]) is None:
+        raise InputError(
+            "--backend",
+            f'"{name}" needs {BACKENDS[name]}, which is not installed: pip install'
+            f' "fedbandits[{name}]"',
+        )
+    backend = import_module(f"fedbandits.sweeps.backends.on_{name}")
+    opened: AbstractContextManager[Play] = backend.opened(where)
+    return opened

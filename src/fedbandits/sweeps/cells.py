@@ -1,0 +1,187 @@
+"""The cells of a sweep: one variant under one setting each, addressed by what it is made from.
+
+Two cells with one address are the same games. Communication is paid for per message and changes
+nothing that is decided, so its cost is no part of an address: a sweep over C plays nothing twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
+
+from fedbandits.errors import InputError
+from fedbandits.experiments.files import read_experiment
+from fedbandits.experiments.fingerprint import hashed
+from fedbandits.experiments.tables import outcome_columns
+from fedbandits.simulation.fidelities import Fidelity
+from fedbandits.simulation.simulator import Simulation, simulate_all
+from fedbandits.sweeps.sweep import Sweep
+
+Columns: TypeAlias = dict[str, npt.NDArray[Any]]
+"""An array a measured quantity, an entry a replication."""
+
+# Played with this cost, communication regret counts messages.
+_A_MESSAGE = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One variant under one setting.
+
+    Parameters
+    ----------
+    setting, variant : int
+        Their numbers.
+    label : str
+        Of the variant.
+    problem : str
+        The name of what it plays.
+    address : str
+        What its games are made from, as a hash.
+    fidelity : Fidelity
+        What is drawn.
+    communication_cost : float
+        C.
+    group : tuple
+        Horizon, replications and seed: what is played together has these in common.
+    """
+
+    setting: int
+    variant: int
+    label: str
+    problem: str
+    address: str
+    fidelity: Fidelity
+    communication_cost: float
+    group: tuple[int | None, int, int]
+
+
+def cells_of(sweep: Sweep, number: int) -> Iterator[Cell]:
+    """Yield the cells of a setting, or say what is wrong with it.
+
+    Parameters
+    ----------
+    sweep : Sweep
+        The sweep.
+    number : int
+        Of the setting.
+    """
+    experiment = sweep.experiment(number)
+    try:
+        fidelities = experiment.check()
+    except InputError as error:
+        raise sweep.located(error, number) from None
+    tables = sweep.tables_of(number)
+    for place, (variant, fidelity) in enumerate(zip(experiment.variants, fidelities, strict=True)):
+        yield Cell(
+            setting=number,
+            variant=place,
+            label=variant.label,
+            problem=variant.problem.name,
+            address=address_of(spec_of(tables, place, variant.problem.name)),
+            fidelity=Fidelity(fidelity),
+            communication_cost=variant.communication_cost,
+            group=(experiment.horizon, experiment.replications, experiment.seed),
+        )
+
+
+def spec_of(tables: Mapping[str, Any], variant: int, problem: str) -> dict[str, Any]:
+    """Return the tables of a file that plays one variant alone, each message at a cost of 1.
+
+    Parameters
+    ----------
+    tables : mapping
+        Of the file in a setting.
+    variant : int
+        Its number.
+    problem : str
+        The name of its problem, which its random numbers are drawn by.
+    """
+    played = {key: value for key, value in tables["variants"][variant].items() if key != "label"}
+    named = tables["problem"] if "problem" in tables else tables["problems"][problem]
+    # Regret is wanted at the end alone.
+    spec: dict[str, Any] = {"title": "", "grid_points": 1, "problems": {problem: named}}
+    for key in ("horizon", "replications", "seed"):
+        if key in tables:
+            spec[key] = tables[key]
+    spec["variants"] = [{**played, "problem": problem, "communication_cost": _A_MESSAGE}]
+    return spec
+
+
+def address_of(spec: Mapping[str, Any]) -> str:
+    """Return the hash of a spec, the versions and the sources: what its games are made from."""
+    text = json.dumps(spec, sort_keys=True)
+    return hashlib.sha256(f"{made_with()}:{text}".encode()).hexdigest()
+
+
+@cache
+def made_with() -> str:
+    """Return the hash of the versions and sources that cells are played with here."""
+    return hashed("a cell of a sweep")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FinishedCell:
+    """What the games of an address gave.
+
+    Parameters
+    ----------
+    address : str
+        What they are made from.
+    fidelity : str
+        What was drawn.
+    columns : dict of arrays
+        What was measured; communication regret in messages.
+    """
+
+    address: str
+    fidelity: str
+    columns: Columns
+
+    def at_cost(self, cost: float) -> Columns:
+        """Return what was measured, where a message costs so much."""
+        communication = cost * self.columns["communication"]
+        total = self.columns["exploration"] + communication
+        return {"total": total, **self.columns, "communication": communication}
+
+
+def play_cells(specs: Mapping[str, Mapping[str, Any]], *, memory_limit: int) -> list[FinishedCell]:
+    """Play specs of one horizon, number of replications and seed, on one core.
+
+    Parameters
+    ----------
+    specs : mapping
+        By their addresses.
+    memory_limit : int
+        Bytes that the statistics of clients may take.
+    """
+    experiments = [read_experiment(spec) for spec in specs.values()]
+    first = experiments[0]
+    simulations = simulate_all(
+        [variant for experiment in experiments for variant in experiment.variants],
+        horizon=first.horizon,
+        replications=first.replications,
+        seed=first.seed,
+        grid_points=1,
+        workers=1,
+        memory_limit=memory_limit,
+        warn=False,
+    )
+    return [
+        FinishedCell(
+            address=address, fidelity=simulation.fidelity.value, columns=_columns(simulation)
+        )
+        for address, simulation in zip(specs, simulations, strict=True)
+    ]
+
+
+def _columns(simulation: Simulation) -> Columns:
+    columns = outcome_columns(simulation)
+    del columns["total"]
+    return columns

@@ -1,0 +1,229 @@
+"""The ``[sweep]`` table of a file: which of its keys vary, over which values, and how together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from fedbandits.errors import InputError, check_number, check_word
+
+Scale: TypeAlias = Literal["linear", "log"]
+Combine: TypeAlias = Literal["cross", "zip"]
+"""Every value of one key with every value of the others, or the first with the first and so on."""
+
+COMBINE = "combine"
+_OF_A_RANGE = ("from", "to", "points", "step", "scale")
+# So that 0.1 + 2 * 0.1 is the 0.3 that somebody else would write.
+_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """Evenly spaced values, their ends included; whole numbers if both ends are.
+
+    Parameters
+    ----------
+    start, stop : float
+        The first value and the last.
+    points : int
+        How many.
+    scale : {"linear", "log"}
+        Whether differences or ratios are even.
+
+    Examples
+    --------
+    >>> Range(start=0.005, stop=0.5, points=3, scale="log").values()
+    [0.005, 0.05, 0.5]
+    >>> Range(start=1, stop=10, points=4, scale="log").values()
+    [1, 2, 5, 10]
+    """
+
+    start: float
+    stop: float
+    points: int
+    scale: Scale = "linear"
+
+    def values(self) -> list[float]:
+        """Return them, in order; whole numbers that coincide once they are rounded are one."""
+        if self.points == 1:
+            return [self.start]
+        shares = [number / (self.points - 1) for number in range(self.points)]
+        if self.scale == "log":
+            ratio = math.log(self.stop / self.start)
+            spaced = [self.start * math.exp(share * ratio) for share in shares]
+        else:
+            spaced = [self.start + share * (self.stop - self.start) for share in shares]
+        spaced[-1] = self.stop
+        if isinstance(self.start, int) and isinstance(self.stop, int):
+            return list(dict.fromkeys(round(value) for value in spaced))
+        return [float(f"{value:.{_DIGITS}g}") for value in spaced]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """A key of the file that varies.
+
+    Parameters
+    ----------
+    key : str
+        Where it stands, such as ``problem.spread.sigma``.
+    given : list or Range
+        Its values.
+    """
+
+    key: str
+    given: Sequence[Any] | Range
+
+    def __len__(self) -> int:
+        """Return how many values there are at most: whole numbers of a range may coincide."""
+        return self.given.points if isinstance(self.given, Range) else len(self.given)
+
+    def values(self) -> list[Any]:
+        """Return the values, in order."""
+        return self.given.values() if isinstance(self.given, Range) else list(self.given)
+
+    @property
+    def scale(self) -> Scale:
+        """How the values are meant to be drawn."""
+        return self.given.scale if isinstance(self.given, Range) else "linear"
+
+
+def read_grid(
+    table: Mapping[str, Any], *, most: int | None = None
+) -> tuple[tuple[Axis, ...], Combine]:
+    """Return the keys that a ``[sweep]`` table varies, and how they are combined.
+
+    Keys may be quoted (``"problem.spread.sigma"``) or not: tables in it are looked into until there
+    are values.
+
+    Parameters
+    ----------
+    table : mapping
+        What the file says.
+    most : int, optional
+        More settings are refused; None takes any number.
+
+    Examples
+    --------
+    >>> axes, combine = read_grid({
+    ...     "problem": {"spread": {"sigma": {"from": 0.01, "to": 0.1, "points": 4}}},
+    ...     "variants.pulls": ["10", "50"],
+    ... })
+    >>> [(axis.key, axis.values()) for axis in axes], combine
+    ([('problem.spread.sigma', [0.01, 0.04, 0.07, 0.1]), ('variants.pulls', ['10', '50'])], 'cross')
+    """
+    combine = table.get(COMBINE, "cross")
+    check_word(combine, Combine, f"sweep.{COMBINE}")
+    axes = _axes_in({key: value for key, value in table.items() if key != COMBINE}, "")
+    if not axes:
+        raise InputError(
+            "sweep", 'names no key; give one its values, e.g. "variants.pulls" = ["10", "50"]'
+        )
+    seen = [axis.key for axis in axes]
+    for key in seen:
+        if seen.count(key) > 1:
+            raise InputError(_place(key), "is there twice; leave one of them out")
+    sizes = [len(axis) for axis in axes]
+    settings = max(sizes) if combine == "zip" else math.prod(sizes)
+    if most is not None and settings > most:
+        raise InputError(
+            "sweep", f"{settings:,} settings; say --yes to play more than {most:,}, or lower points"
+        )
+    if combine == "zip":
+        _check_alike(axes)
+    return tuple(axes), combine
+
+
+def _axes_in(table: Mapping[str, Any], above: str) -> list[Axis]:
+    found: list[Axis] = []
+    for name, given in table.items():
+        key = f"{above}.{name}" if above else name
+        if isinstance(given, Mapping) and not any(part in given for part in _OF_A_RANGE):
+            if not given:
+                raise InputError(_place(key), "is empty; give a list of values or a range")
+            found += _axes_in(given, key)
+        else:
+            found.append(Axis(key=key, given=_given(given, key)))
+    return found
+
+
+def _given(given: Any, key: str) -> list[Any] | Range:
+    where = _place(key)
+    if isinstance(given, Mapping):
+        return _range(given, where)
+    if not isinstance(given, list):
+        raise InputError(
+            where,
+            f"{given!r} is one value; give a list, or a range such as"
+            " { from = 0.01, to = 0.1, points = 10 }",
+        )
+    if not given:
+        raise InputError(where, "is an empty list; give at least one value")
+    for number, value in enumerate(given):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"{where}[{number}]", f"{value} is not a finite number")
+        if value in given[:number]:
+            raise InputError(f"{where}[{number}]", f"{value!r} is there twice; leave one out")
+    return given
+
+
+def _range(table: Mapping[str, Any], where: str) -> Range:
+    for key in table:
+        if key not in _OF_A_RANGE:
+            raise InputError(
+                f"{where}.{key}", f"is not a key of a range; known: {', '.join(_OF_A_RANGE)}"
+            )
+    for key in ("from", "to"):
+        if key not in table:
+            raise InputError(f"{where}.{key}", "is missing; a range has both ends")
+        check_number(table[key], f"{where}.{key}")
+        if not math.isfinite(table[key]):
+            raise InputError(f"{where}.{key}", f"{table[key]} is not finite; no grid ends there")
+    scale = table.get("scale", "linear")
+    check_word(scale, Scale, f"{where}.scale")
+    start, stop = table["from"], table["to"]
+    if scale == "log" and min(start, stop) <= 0:
+        raise InputError(
+            where,
+            f'from {start} to {stop} has no logarithms; use scale = "linear", or start above 0',
+        )
+    if ("points" in table) == ("step" in table):
+        raise InputError(where, "give either points or step, and not both")
+    if "step" in table:
+        return _stepped(start, stop, table["step"], scale, where)
+    check_number(table["points"], f"{where}.points", whole=True)
+    points = table["points"]
+    if points < 1 or (points == 1 and start != stop):
+        least = "at least 1" if points < 1 else "2 or more from one end to another"
+        raise InputError(f"{where}.points", f"{points} points; a range has {least}")
+    return Range(start=start, stop=start if points == 1 else stop, points=points, scale=scale)
+
+
+def _stepped(start: float, stop: float, step: Any, scale: Scale, where: str) -> Range:
+    check_number(step, f"{where}.step")
+    if scale == "log":
+        raise InputError(f"{where}.step", 'goes with scale = "linear"; give points instead')
+    if not math.isfinite(step) or step == 0 or (stop - start) * step < 0:
+        raise InputError(
+            f"{where}.step", f"{step} never leads from {start} to {stop}; the grid would not end"
+        )
+    # One more than fit, where only rounding keeps the last from fitting.
+    steps = math.floor((stop - start) / step * (1 + 1e-12))
+    return Range(start=start, stop=start + steps * step, points=steps + 1)
+
+
+def _check_alike(axes: Sequence[Axis]) -> None:
+    sizes = [len(axis.values()) for axis in axes]
+    for axis, size in zip(axes, sizes, strict=True):
+        if size != sizes[0]:
+            raise InputError(
+                _place(axis.key),
+                f"{size:,} values and {sizes[0]:,} of {axes[0].key}; zipped keys have as many each",
+            )
+
+
+def _place(key: str) -> str:
+    """Return where a key of the sweep stands, as it is written."""
+    return f'sweep."{key}"'

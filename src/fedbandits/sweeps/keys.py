@@ -1,0 +1,131 @@
+"""Keys of an experiment file by their paths: whether they exist, and files with other values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from fedbandits.errors import InputError, nearest
+from fedbandits.experiments.files import keys_of_file
+
+Path: TypeAlias = tuple[str | int, ...]
+"""Names of keys and places in lists, from the outside in."""
+
+_PART = re.compile(r"([^.\[\]]+)((?:\[\d+\])*)")
+_NOT_OF_THE_RULE = ("problem", "communication_cost")
+
+
+def check_keys(keys: Sequence[str], tables: Mapping[str, Any]) -> None:
+    """Refuse keys that no table of the file has, and suggest the nearest that one has.
+
+    A number in brackets after a key is a place in its list: ``problem.means[9]``.
+
+    Parameters
+    ----------
+    keys : sequence of str
+        What a sweep names.
+    tables : mapping
+        Of the file.
+    """
+    known = keys_of_file(tables)
+    for key in keys:
+        path_of(key)
+        plain = re.sub(r"(?<!^variants)\[\d+\]", "", key)
+        if plain not in known:
+            first = re.split(r"[.\[]", key)[0]
+            alike = [name for name in known if name.startswith(first)] or known
+            # Of one variant's own keys only if one variant was meant.
+            one = [name for name in alike if name.startswith("variants[") == ("[" in plain)]
+            raise InputError(
+                f'sweep."{key}"', f"is not a key of this file; {nearest(plain, one or alike)}"
+            )
+
+
+def path_of(key: str) -> Path:
+    """Return the parts of a key.
+
+    Examples
+    --------
+    >>> path_of("variants[1].radius.arm"), path_of("problem.means[9]")
+    (('variants', 1, 'radius', 'arm'), ('problem', 'means', 9))
+    """
+    parts: list[str | int] = []
+    for piece in key.split("."):
+        found = _PART.fullmatch(piece)
+        if found is None:
+            raise InputError(
+                f'sweep."{key}"', 'is not a key such as "problem.spread.sigma" or "variants.pulls"'
+            )
+        parts.append(found[1])
+        parts += [int(place) for place in re.findall(r"\d+", found[2])]
+    return tuple(parts)
+
+
+def with_value(tables: Any, path: Path, value: Any) -> Any:
+    """Return tables with another value at a path; what is not on the path is shared.
+
+    Examples
+    --------
+    >>> tables = {"problem": {"means": [0.4, 0.6]}, "seed": 1}
+    >>> with_value(tables, ("problem", "means", 1), 0.9), tables
+    ({'problem': {'means': [0.4, 0.9]}, 'seed': 1}, {'problem': {'means': [0.4, 0.6]}, 'seed': 1})
+    """
+    if not path:
+        return value
+    first, *rest = path
+    if isinstance(first, int):
+        if not isinstance(tables, list) or first >= len(tables):
+            held = len(tables) if isinstance(tables, list) else 0
+            raise InputError(f"[{first}]", f"is not there; the list has {held} entries")
+        changed: Any = list(tables)
+        below = tables[first]
+    else:
+        if not isinstance(tables, Mapping):
+            raise InputError(first, "is no key here; there is no table above it")
+        changed = dict(tables)
+        below = tables.get(first, {})
+    changed[first] = with_value(below, tuple(rest), value)
+    return changed
+
+
+def variants_with(key: str, tables: Mapping[str, Any]) -> list[Path]:
+    """Return the paths that a key stands for: ``variants.pulls`` is that of all that have pulls."""
+    path = path_of(key)
+    if path[0] != "variants" or isinstance(path[1], int):
+        return [path]
+    own = "variants[{}]." + re.sub(r"\[\d+\]", "", key).removeprefix("variants.")
+    known = set(keys_of_file(tables))
+    return [
+        ("variants", number, *path[1:])
+        for number in range(len(tables["variants"]))
+        if own.format(number) in known
+    ]
+
+
+def is_choice(key: str) -> bool:
+    """Return whether a key is one's own to choose; the others say what is played.
+
+    Examples
+    --------
+    >>> is_choice("variants.pulls"), is_choice("problem.spread.sigma"), is_choice("horizon")
+    (True, False, False)
+    >>> is_choice("variants[0].communication_cost")
+    False
+    """
+    path = path_of(key)
+    return path[0] == "variants" and not set(path) & set(_NOT_OF_THE_RULE)
+
+
+def short_names(keys: Sequence[str]) -> dict[str, str]:
+    """Return what labels and axes call keys: without the table they are in, if that is clear.
+
+    Examples
+    --------
+    >>> short_names(["problem.spread.sigma", "variants[1].pulls", "variants[0].pulls", "horizon"])
+    {'problem.spread.sigma': 'spread.sigma', 'variants[1].pulls': 'variants[1].pulls',
+    'variants[0].pulls': 'variants[0].pulls', 'horizon': 'horizon'}
+    """
+    short = {key: key.partition(".")[2] or key for key in keys}
+    names = list(short.values())
+    return {key: name if names.count(name) == 1 else key for key, name in short.items()}

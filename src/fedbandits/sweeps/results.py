@@ -1,0 +1,141 @@
+"""What a sweep gave: a tidy table, a summary with paired differences, and the folder of files."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedbandits.experiments.describe import versions
+from fedbandits.experiments.tables import OPEN, measured
+from fedbandits.rules.arrays import FloatArray
+from fedbandits.sweeps.cells import Cell, FinishedCell
+from fedbandits.sweeps.comparison import Comparison, compared, named
+from fedbandits.sweeps.sweep import Sweep
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SweepResults:
+    """The cells of a sweep, all of them, and what their games gave.
+
+    Parameters
+    ----------
+    sweep : Sweep
+        What was run.
+    cells : tuple of Cell
+        In the order of settings, then of variants.
+    finished : mapping of str to FinishedCell
+        By address.
+    """
+
+    sweep: Sweep
+    cells: tuple[Cell, ...]
+    finished: Mapping[str, FinishedCell]
+
+    def totals(self) -> list[FloatArray]:
+        """Return the total regret of every cell, an entry a replication."""
+        return [
+            self.finished[cell.address].at_cost(cell.communication_cost)["total"]
+            for cell in self.cells
+        ]
+
+    def comparisons(self) -> list[Comparison]:
+        """Return for all conditions which choice has the least regret, with paired differences."""
+        return compared(self.sweep, self.cells, self.totals())
+
+    def summary(self) -> dict[str, Any]:
+        """Return what summary.json holds."""
+        comparisons = self.comparisons()
+        behind = {
+            place: None if found is None else found.numbers()
+            for one in comparisons
+            for place, found in one.behind.items()
+        }
+        return {
+            "title": self.sweep.title,
+            "versions": versions(),
+            "spec": self.sweep.described(),
+            "settings": len(self.sweep),
+            "comparisons": [one.described(self.sweep, self.cells) for one in comparisons],
+            "cells": [
+                {
+                    **named(self.sweep, cell),
+                    "fidelity": cell.fidelity.value,
+                    **measured(self.finished[cell.address].at_cost(cell.communication_cost)),
+                    "behind_the_best": behind[place],
+                }
+                for place, cell in enumerate(self.cells)
+            ],
+        }
+
+    def replications(self) -> pl.DataFrame:
+        """Return a row for every setting, variant and replication, with all keys as columns."""
+        import polars as pl  # noqa: PLC0415 - heavy, and only needed here
+
+        rows: dict[str, list[Any]] = {}
+        for cell in self.cells:
+            columns = self.finished[cell.address].at_cost(cell.communication_cost)
+            row = {
+                "setting": cell.setting,
+                **{key: _flat(value) for key, value in self.sweep.values(cell.setting).items()},
+                "variant": cell.label,
+                "replication": range(columns["total"].size),
+                **columns,
+            }
+            for name, value in row.items():
+                rows.setdefault(name, []).append(value)
+        lists = ["replication", *columns]
+        frame = pl.DataFrame(
+            {
+                name: pl.Series(
+                    name, [list(r) for r in values] if name == "replication" else values
+                )
+                if name in lists
+                else pl.Series(name, _alike(values))
+                for name, values in rows.items()
+            }
+        ).explode(lists)
+        return frame.with_columns(
+            pl.when(pl.col(name) >= 0).then(pl.col(name)).alias(name) for name in OPEN
+        )
+
+    def write(self, directory: str | Path) -> Path:
+        """Write table, summary and figures into a directory; return its path.
+
+        Needs the extra ``report``.
+        """
+        from fedbandits.experiments.output import open_output  # noqa: PLC0415 - as below
+
+        with open_output(Path(directory)) as folder:
+            self.write_into(folder)
+        return Path(directory)
+
+    def write_into(self, folder: Path) -> None:
+        """Write table, summary and figures into a folder that is there."""
+        from fedbandits.sweeps.figures import write_figures  # noqa: PLC0415 - Matplotlib, only here
+
+        self.replications().write_parquet(folder / "replications.parquet")
+        summary = self.summary()
+        text = json.dumps(summary, indent=2, allow_nan=False)
+        (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
+        write_figures(self, folder)
+
+
+def _flat(value: Any) -> Any:
+    """Return a value as a table can hold it: lists and tables as text."""
+    return json.dumps(value) if isinstance(value, list | dict) else value
+
+
+def _alike(values: list[Any]) -> list[Any]:
+    """Return values of one type: what is a number here and text there is text."""
+    if any(isinstance(value, str) for value in values):
+        return [value if isinstance(value, str) else json.dumps(value) for value in values]
+    if any(isinstance(value, float) for value in values):
+        return [math.nan if value is None else float(value) for value in values]
+    return values

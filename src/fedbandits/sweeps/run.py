@@ -1,0 +1,185 @@
+"""Run a sweep: what is finished is read back, what is not is played and kept as it finishes."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from fedbandits.errors import FedbanditsError, InputError
+from fedbandits.simulation.fidelities import Fidelity
+from fedbandits.simulation.simulator import DEFAULT_MEMORY_LIMIT
+from fedbandits.sweeps.backends import DEFAULT_TIMEOUT, Where, open_backend
+from fedbandits.sweeps.cells import Cell, cells_of, spec_of
+from fedbandits.sweeps.results import SweepResults
+from fedbandits.sweeps.store import FOLDER, Store
+from fedbandits.sweeps.sweep import Sweep
+from fedbandits.sweeps.tasks import Task
+
+# Cells that are played together: many small ones share their draws and their array operations.
+_MOST_TOGETHER = {Fidelity.COHORTS: 64}
+# So many tasks a worker, if there are cells for them, keep all of them busy until the end.
+_TASKS_A_WORKER = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where a sweep stands.
+
+    Parameters
+    ----------
+    state : str
+        "reading" while settings are checked, "playing" then.
+    done, cells : int
+        How many cells are finished, and of how many.
+    reused : int
+        How many of them an earlier run had finished.
+    passed : float
+        Seconds since the state began.
+    left : float, optional
+        About how many seconds are left, once that can be said.
+    """
+
+    state: Literal["reading", "playing"]
+    done: int
+    cells: int
+    reused: int
+    passed: float
+    left: float | None
+
+
+Watch: TypeAlias = Callable[[Standing], None]
+"""Told where a sweep stands, whenever that changes."""
+
+
+def run_sweep(
+    sweep: Sweep,
+    directory: Path,
+    *,
+    backend: str = "processes",
+    address: str | None = None,
+    workers: int | None = None,
+    memory_limit: int = DEFAULT_MEMORY_LIMIT,
+    timeout: float = DEFAULT_TIMEOUT,
+    fresh: bool = False,
+    watch: Watch | None = None,
+) -> SweepResults:
+    """Play every cell of a sweep that is not finished yet.
+
+    All settings are checked before any is played. Finished cells are kept in a folder of the
+    directory as they finish: an interrupted run goes on from there, and one of a changed file plays
+    only what has changed.
+
+    Parameters
+    ----------
+    sweep : Sweep
+        What to play.
+    directory : Path
+        Where finished cells are kept.
+    backend : {"processes", "dask", "ray"}
+        Where it runs; the numbers are the same.
+    address : str, optional
+        Of a Dask scheduler or a Ray cluster that is running.
+    workers : int, optional
+        Processes on this machine; all cores by default.
+    memory_limit : int
+        Bytes that the statistics of clients may take, over all workers together.
+    timeout : float
+        Seconds that the address has to answer.
+    fresh : bool
+        Play what an earlier run has finished, too.
+    watch : callable, optional
+        Told where the sweep stands.
+    """
+    tell = _Teller(watch)
+    store = Store(Path(directory) / FOLDER)
+    where = Where(address=address, workers=workers, timeout=timeout)
+    with open_backend(backend, where) as play:
+        cells = list(_checked(sweep, tell))
+        wanted = {cell.address: cell for cell in cells}
+        finished = {} if fresh else store.read(wanted)
+        tell.begin(len(wanted), len(finished))
+        open_cells = [cell for address, cell in wanted.items() if address not in finished]
+        tasks = list(_tasks(sweep, open_cells, where.n_workers, memory_limit // where.n_workers))
+        for answer in play(tasks):
+            if answer.refused is not None:
+                error = InputError(*answer.refused)
+                raise sweep.located(error, wanted[answer.addresses[0]].setting)
+            store.keep(answer.cells)
+            finished |= {cell.address: cell for cell in answer.cells}
+            tell.more(len(answer.cells))
+    missing = wanted.keys() - finished.keys()
+    if missing:
+        raise FedbanditsError(
+            f"{len(missing):,} of {len(wanted):,} cells were not played; nothing was written, and"
+            " what is finished is kept: run it again"
+        )
+    return SweepResults(sweep=sweep, cells=tuple(cells), finished=finished)
+
+
+def _checked(sweep: Sweep, tell: _Teller) -> Iterator[Cell]:
+    """Yield the cells of all settings, or say what is wrong with one."""
+    tell.reading(0, len(sweep))
+    for number in range(len(sweep)):
+        yield from cells_of(sweep, number)
+        tell.reading(number + 1, len(sweep))
+
+
+def _tasks(sweep: Sweep, cells: list[Cell], workers: int, memory_limit: int) -> Iterator[Task]:
+    """Yield cells in tasks of some that can be played together."""
+    groups: dict[object, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault((cell.group, cell.fidelity, cell.problem), []).append(cell)
+    for members in groups.values():
+        shared = math.ceil(len(members) / (_TASKS_A_WORKER * workers))
+        size = max(1, min(shared, _MOST_TOGETHER.get(members[0].fidelity, 1)))
+        for start in range(0, len(members), size):
+            specs = {cell.address: _spec(sweep, cell) for cell in members[start : start + size]}
+            yield Task(specs=specs, memory_limit=memory_limit)
+
+
+def _spec(sweep: Sweep, cell: Cell) -> Mapping[str, object]:
+    return spec_of(sweep.tables_of(cell.setting), cell.variant, cell.problem)
+
+
+class _Teller:
+    """Tells whoever watches where a sweep stands, and how long the rest may take."""
+
+    def __init__(self, watch: Watch | None) -> None:
+        self._watch = watch
+        self._begin = time.monotonic()
+        self._cells = self._reused = self._played = 0
+
+    def reading(self, done: int, settings: int) -> None:
+        if not done:
+            self._begin = time.monotonic()
+        self._tell("reading", done, settings, done)
+
+    def begin(self, cells: int, reused: int) -> None:
+        self._begin = time.monotonic()
+        self._cells, self._reused = cells, reused
+        self._tell("playing", reused, cells, 0)
+
+    def more(self, played: int) -> None:
+        self._played += played
+        self._tell("playing", self._reused + self._played, self._cells, self._played)
+
+    def _tell(
+        self, state: Literal["reading", "playing"], done: int, cells: int, timed: int
+    ) -> None:
+        if self._watch is None:
+            return
+        passed = time.monotonic() - self._begin
+        self._watch(
+            Standing(
+                state=state,
+                done=done,
+                cells=cells,
+                reused=self._reused,
+                passed=passed,
+                left=passed / timed * (cells - done) if timed else None,
+            )
+        )

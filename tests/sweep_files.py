@@ -1,0 +1,54 @@
+"""Small sweeps for the tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import fedbandits as fb
+
+BASE: dict[str, Any] = {
+    "title": "demo",
+    "horizon": 20_000,
+    "replications": 30,
+    "seed": 3,
+    "problem": {
+        "model": "approximate",
+        "means": [0.5, 0.6, 0.9],
+        "noise": {"law": "gaussian", "sigma": 0.5},
+        "spread": {"law": "gaussian", "sigma": 0.1},
+    },
+    "variants": [
+        {"label": "doubling", "algorithm": "fed2-ucb", "pulls": "10", "admissions": "2^p"},
+        {"label": "alone", "algorithm": "improved-ucb"},
+    ],
+}
+
+FILE = """
+title = "demo"
+horizon = 20_000
+replications = 30
+seed = 3
+
+[problem]
+model = "approximate"
+means = [0.5, 0.6, 0.9]
+noise = { law = "gaussian", sigma = 0.5 }
+spread = { law = "gaussian", sigma = 0.1 }
+
+[[variants]]
+label = "doubling"
+algorithm = "fed2-ucb"
+pulls = "10"
+admissions = "2^p"
+
+[[variants]]
+label = "alone"
+algorithm = "improved-ucb"
+
+[sweep]
+"""
+
+
+def sweep_of(grid: dict[str, Any], **changed: Any) -> fb.Sweep:
+    """Return the sweep of a grid over the base, with other keys of the file."""
+    return fb.read_sweep({**BASE, **changed, "sweep": grid})
