@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -53,6 +54,15 @@ def sweep(replications: int = 10) -> fb.Sweep:
 
 # So many that every worker has something in hand while another answers.
 SLOW = 600
+
+
+@pytest.fixture(scope="module", autouse=True)
+def clusters_of_our_own() -> Iterator[None]:
+    """Let Ray know a token of these tests, whatever else the machine's user has set up."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN", uuid.uuid4().hex * 2)
+        yield
 
 
 @pytest.fixture(scope="module")
