@@ -24,6 +24,7 @@ test: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python bench/simulator.py
+	$(BIN)/python bench/sweeps.py
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

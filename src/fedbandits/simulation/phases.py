@@ -145,13 +145,25 @@ def play_phases(game: Game, replications: IntArray, evidence_of: EvidenceFactory
         The fidelity.
     """
     try:
-        standings = _Standings([game], replications)
-        _play_in_step(standings, _Alone(evidence_of(game, replications)))
+        return play_at_once(game, replications, evidence_of)
     except OutOfMemoryLimitError:
         # Streams are keyed by replication, so a batch can be begun again in halves.
         half = replications.size // 2
         parts = (replications[:half], replications[half:])
         return Outcome.joined([play_phases(game, part, evidence_of) for part in parts])
+
+
+def play_at_once(game: Game, replications: IntArray, evidence_of: EvidenceFactory) -> Outcome:
+    """Play replications of a game in one batch; parameters as in `play_phases`.
+
+    Raises
+    ------
+    OutOfMemoryLimitError
+        If they are too many for that.
+    """
+    standings = _Standings([game], replications)
+    try:
+        _play_in_step(standings, _Alone(evidence_of(game, replications)))
     except FailedGameError as error:
         raise error.problem from None
     return standings.outcome()
