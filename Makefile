@@ -26,6 +26,7 @@ test: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python bench/simulator.py
 	$(BIN)/python bench/federation.py
+	$(BIN)/python bench/sweeps.py
 
 bench-flower: $(INSTALLED)
 	$(BIN)/python bench/federation.py --flower

@@ -7,37 +7,19 @@ because machines are noisy.
 from __future__ import annotations
 
 import resource
-import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 
 import numpy as np
 
 import fedbandits as fb
 from bars import Row, shown
+from measure import medians
 
 MEANS = [0.70, 0.71, 0.72, 0.73, 0.74, 0.75, 0.76, 0.765, 0.77, 0.79]
 FIGURE_4 = fb.Approximate(means=MEANS, noise=fb.Gaussian(0.5), spread=fb.Gaussian(0.02))
 TUNED = fb.PaperRadius(arm=1.0, client=1.0)
-MIB = 2**20
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Return how long a piece of work takes."""
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
-
-
-def medians(works: list[Callable[[], object]], rounds: int) -> list[float]:
-    """Return the median time of each piece of work, run in turns."""
-    times: list[list[float]] = [[] for _ in works]
-    for _ in range(rounds):
-        for taken, work in zip(times, works, strict=True):
-            taken.append(seconds(work))
-    return [statistics.median(taken) for taken in times]
 
 
 def clients_against_bare_normals() -> Row:
@@ -144,16 +126,48 @@ def play_for_memory() -> None:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
+def memory_of_a_million_clients() -> Row:
+    """Measure (e): peak memory of games with 10⁶ admitted clients, K = 10, in `clients`."""
+    done = subprocess.run(
+        [sys.executable, __file__, "--million"], check=True, capture_output=True, text=True
+    )
+    peak, took = (float(word) for word in done.stdout.split())
+    detail = f"K = 10, 24 phases, {took:.1f} s a game"
+    return Row("(e) peak memory, 10⁶ clients", peak / 1024, 1536.0, False, " MiB", detail)
+
+
+def play_a_million() -> None:
+    """Play the games of (e) in this process; print peak memory in KiB and seconds a game."""
+    # So wide a radius that no arm is ever dropped.
+    wide = fb.PaperRadius(arm=1e18, client=1e18)
+    run = fb.simulate(
+        FIGURE_4,
+        fb.Fed2Ucb(pulls=10, admissions="2^p", radius=wide),
+        horizon=10**6,
+        replications=3,
+        fidelity="clients",
+        max_phases=24,
+        workers=1,
+    )
+    if (run.outcome.clients != 10**6).any():
+        raise RuntimeError("the game admits another number of clients")
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, run.seconds / 3)
+
+
 def main() -> int:
     """Run all of it."""
     if "--memory" in sys.argv[1:]:
         play_for_memory()
+        return 0
+    if "--million" in sys.argv[1:]:
+        play_a_million()
         return 0
     measures = (
         clients_against_bare_normals,
         cohorts_of_any_size,
         cohorts_against_pulls,
         memory_of_clients,
+        memory_of_a_million_clients,
     )
     return shown("simulator", (measure() for measure in measures))
 

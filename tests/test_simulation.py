@@ -470,6 +470,35 @@ def test_cohorts_split_their_work_by_memory() -> None:
     assert min(sizes) < 80
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("algorithm", "bytes_of_a_mean"), [(DOUBLING, 24), (fb.FedIndex(), 80)], ids=["fed2", "index"]
+)
+def test_clients_that_do_not_fit_are_played_in_parts_and_each_part_is_told(
+    monkeypatch: pytest.MonkeyPatch, workers: int, algorithm: Any, bytes_of_a_mean: int
+) -> None:
+    if workers > 1:
+        monkeypatch.setattr(simulator, "_SERIAL_SECONDS", -1.0)
+        monkeypatch.setattr(simulator, "_SERIAL_SECONDS_LATER", -1.0)
+    told: list[int] = []
+    settings: dict[str, Any] = {"horizon": 2_000, "replications": 12, "seed": 3}
+    roomy = fb.simulate(GAME, algorithm, fidelity="clients", workers=1, **settings)
+    most = int(roomy.outcome.clients.max())
+    narrow = fb.simulate(
+        GAME,
+        algorithm,
+        fidelity="clients",
+        workers=workers,
+        # Room for one replication with all its clients, and for some with few.
+        memory_limit=workers * bytes_of_a_mean * GAME.means.size * most,
+        progress=lambda _, done: told.append(done),
+        **settings,
+    )
+    assert narrow.outcome.total.tolist() == roomy.outcome.total.tolist()
+    assert sum(told) == 12
+    assert len(told) > 4
+
+
 def test_a_population_that_does_not_fit_is_an_error_in_every_fidelity() -> None:
     crowd = fb.Approximate(
         means=[0.4, 0.6], noise=fb.Bernoulli(), spread=fb.Beta(0.1), population=10**9

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -83,17 +84,23 @@ def play_adaptive(game: Game, replications: IntArray, evidence_of: AdaptiveFacto
     evidence_of : callable
         The fidelity.
     """
+    return in_parts(partial(play_adaptive_at_once, game, evidence_of=evidence_of), replications)
+
+
+def play_adaptive_at_once(
+    game: Game, replications: IntArray, evidence_of: AdaptiveFactory
+) -> Outcome:
+    """Play replications of a game in one batch; parameters as in `play_adaptive`.
+
+    Raises
+    ------
+    OutOfMemoryLimitError
+        If they are too many for that.
+    """
     rule = game.rule
     if not isinstance(rule, IndexRule):
         raise TypeError("its pulls do not depend on what is observed")
-    return in_parts(
-        lambda part: _play_in_step(game, rule, part, evidence_of(game, part)), replications
-    )
-
-
-def _play_in_step(
-    game: Game, rule: IndexRule, replications: IntArray, evidence: AdaptiveEvidence
-) -> Outcome:
+    evidence = evidence_of(game, replications)
     board = Scoreboard([game], replications)
     gathered: Gathered | None = None
     phase = 0

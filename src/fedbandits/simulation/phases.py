@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -122,16 +123,23 @@ def play_phases(game: Game, replications: IntArray, evidence_of: EvidenceFactory
     evidence_of : callable
         The fidelity.
     """
+    return in_parts(partial(play_at_once, game, evidence_of=evidence_of), replications)
 
-    def play(part: IntArray) -> Outcome:
-        board = Scoreboard([game], part)
-        _play_in_step(board, _Alone(evidence_of(game, part)))
-        return board.outcome()
 
+def play_at_once(game: Game, replications: IntArray, evidence_of: EvidenceFactory) -> Outcome:
+    """Play replications of a game in one batch; parameters as in `play_phases`.
+
+    Raises
+    ------
+    OutOfMemoryLimitError
+        If they are too many for that.
+    """
+    board = Scoreboard([game], replications)
     try:
-        return in_parts(play, replications)
+        _play_in_step(board, _Alone(evidence_of(game, replications)))
     except FailedGameError as error:
         raise error.problem from None
+    return board.outcome()
 
 
 def play_in_step(

@@ -6,7 +6,8 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
@@ -29,7 +30,7 @@ from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import LONGEST_HORIZON, Beliefs, PhasedRule, Player
 from fedbandits.rules.variance_components import FEWEST_TO_ESTIMATE, check_min_clients
-from fedbandits.simulation.adaptive import play_adaptive
+from fedbandits.simulation.adaptive import play_adaptive, play_adaptive_at_once
 from fedbandits.simulation.adaptive_clients import AdaptiveClients
 from fedbandits.simulation.adaptive_cohorts import AdaptiveCohorts
 from fedbandits.simulation.assumptions import doubts
@@ -38,7 +39,8 @@ from fedbandits.simulation.cohorts import CohortEvidence
 from fedbandits.simulation.fidelities import DEFAULT_MAX_CLIENTS, Fidelity, choose_fidelity
 from fedbandits.simulation.game import Game, Outcome
 from fedbandits.simulation.in_step import FailedGameError, in_batches, key_in_step
-from fedbandits.simulation.phases import play_in_step, play_phases
+from fedbandits.simulation.memory_limit import OutOfMemoryLimitError
+from fedbandits.simulation.phases import play_at_once, play_in_step, play_phases
 from fedbandits.simulation.private_games import privacy_doubts
 from fedbandits.simulation.pulls import play_pulls
 from fedbandits.simulation.regret import make_grid
@@ -53,13 +55,13 @@ DEFAULT_MAX_PHASES = 10_000
 
 _PLAYERS: dict[Fidelity, Callable[[Game, IntArray], Outcome]] = {
     Fidelity.COHORTS: partial(play_phases, evidence_of=CohortEvidence),
-    Fidelity.CLIENTS: partial(play_phases, evidence_of=ClientEvidence),
+    Fidelity.CLIENTS: partial(play_at_once, evidence_of=ClientEvidence),
     Fidelity.PULLS: play_pulls,
     Fidelity.SLOTS: play_slots,
 }
 _ADAPTIVE_PLAYERS: dict[Fidelity, Callable[[Game, IntArray], Outcome]] = {
     Fidelity.COHORTS: partial(play_adaptive, evidence_of=AdaptiveCohorts),
-    Fidelity.CLIENTS: partial(play_adaptive, evidence_of=AdaptiveClients),
+    Fidelity.CLIENTS: partial(play_adaptive_at_once, evidence_of=AdaptiveClients),
     Fidelity.PULLS: play_pulls,
 }
 # How many replications one task takes: vectorised drivers gain from many, the others do not.
@@ -358,13 +360,24 @@ class _Task:
     fidelity: Fidelity
     replications: IntArray
 
-    def run(self) -> list[tuple[int, Outcome, float]]:
-        """Return number, outcome and seconds of every variant."""
+    def run(self) -> list[tuple[int, Outcome, float]] | None:
+        """Return number, outcome and seconds of every variant; None if memory asks for halves."""
         begin = time.perf_counter()
-        outcomes = self._play_together()
+        try:
+            outcomes = self._play_together()
+        except OutOfMemoryLimitError:
+            return None
         took = (time.perf_counter() - begin) / len(self.games)
         return [
             (number, outcome, took) for number, outcome in zip(self.numbers, outcomes, strict=True)
+        ]
+
+    def parts(self, at_most: Mapping[int, int]) -> list[_Task]:
+        """Return tasks of so many replications at most as are known to fit, by variant."""
+        most = at_most.get(self.numbers[0], self.replications.size)
+        return [
+            replace(self, replications=self.replications[start : start + most])
+            for start in range(0, self.replications.size, most)
         ]
 
     def _play_together(self) -> list[Outcome]:
@@ -500,11 +513,11 @@ def simulate_all(
             _Task(numbers, together, fidelity, np.arange(start, min(start + at_once, replications)))
             for start in range(0, replications, at_once)
         ]
-    parts: list[list[Outcome]] = [[] for _ in variants]
+    parts: list[dict[int, Outcome]] = [{} for _ in variants]
     seconds = [0.0] * len(variants)
-    for found in _run(tasks, n_workers):
+    for task, found in _run(tasks, n_workers):
         for number, outcome, took in found:
-            parts[number].append(outcome)
+            parts[number][int(task.replications[0])] = outcome
             seconds[number] += took
             if progress is not None:
                 progress(variants[number].label, outcome.winner.size)
@@ -513,7 +526,7 @@ def simulate_all(
             variant=variant,
             fidelity=fidelity,
             grid=grid,
-            outcome=Outcome.joined(outcomes),
+            outcome=Outcome.joined([outcomes[first] for first in sorted(outcomes)]),
             seconds=took,
         )
         for variant, fidelity, outcomes, took in zip(
@@ -605,22 +618,46 @@ def _check_counts(
             raise InputError(name, f"{value} is not a whole number of at least 1")
 
 
-def _run(tasks: Sequence[_Task], workers: int) -> Iterator[list[tuple[int, Outcome, float]]]:
-    """Run the tasks in order: here for a second, and what is left then on several processes.
+_Found: TypeAlias = tuple[_Task, list[tuple[int, Outcome, float]]]
 
-    Starting processes takes about a second, and most experiments are done before.
+
+def _run(tasks: Sequence[_Task], workers: int) -> Iterator[_Found]:
+    """Run the tasks: here for a second, and what is left then on several processes.
+
+    Starting processes takes about a second, and most experiments are done before. A task that
+    memory does not allow is run in halves, and so are all of its variant from then on.
     """
     alone = _SERIAL_SECONDS_LATER if _processes["started"] else _SERIAL_SECONDS
     begin = time.perf_counter()
-    left = iter(tasks)
-    for task in left:
-        yield task.run()
-        if workers > 1 and time.perf_counter() - begin > alone:
-            break
-    remaining = list(left)
-    if remaining:
-        from joblib import Parallel, delayed  # noqa: PLC0415 - only long work needs it
+    at_most: dict[int, int] = {}
+    left = deque(tasks)
+    while left and (workers == 1 or time.perf_counter() - begin <= alone):
+        task, *rest = left.popleft().parts(at_most)
+        left.extendleft(reversed(rest))
+        found = task.run()
+        if found is None:
+            at_most[task.numbers[0]] = task.replications.size // 2
+            left.appendleft(task)
+        else:
+            yield task, found
+    while left:
+        round_of = [part for task in left for part in task.parts(at_most)]
+        left.clear()
+        for task, found in zip(round_of, _on_processes(round_of, workers), strict=True):
+            if found is None:
+                half = task.replications.size // 2
+                at_most[task.numbers[0]] = min(half, at_most.get(task.numbers[0], half))
+                left.append(task)
+            else:
+                yield task, found
 
-        _processes["started"] = True
-        parallel = Parallel(n_jobs=workers, return_as="generator")
-        yield from parallel(delayed(_Task.run)(task) for task in remaining)
+
+def _on_processes(
+    tasks: Sequence[_Task], workers: int
+) -> Iterator[list[tuple[int, Outcome, float]] | None]:
+    """Yield what tasks give, in their order."""
+    from joblib import Parallel, delayed  # noqa: PLC0415 - only long work needs it
+
+    _processes["started"] = True
+    parallel = Parallel(n_jobs=workers, return_as="generator")
+    yield from parallel(delayed(_Task.run)(task) for task in tasks)

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedbandits.errors import FedbanditsError, InputError
 from fedbandits.sweeps.backends import Play, Where
-from fedbandits.sweeps.backends.reach import check_reachable
+from fedbandits.sweeps.backends.reach import reached
 from fedbandits.sweeps.cells import made_with
 from fedbandits.sweeps.tasks import Answer, Task, run_remotely
 
@@ -58,7 +58,7 @@ def _check_scheduler(address: str, timeout: float) -> None:
     """
     from distributed.core import rpc  # noqa: PLC0415 - an extra
 
-    check_reachable(address, timeout)
+    reached(address, timeout).close()
 
     async def identity() -> None:
         async with rpc(address, timeout=timeout) as scheduler:

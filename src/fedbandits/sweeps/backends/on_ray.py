@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from fedbandits.errors import FedbanditsError, InputError
 from fedbandits.sweeps.backends import Play, Where
-from fedbandits.sweeps.backends.reach import check_reachable
+from fedbandits.sweeps.backends.reach import reached
 from fedbandits.sweeps.cells import made_with
 from fedbandits.sweeps.tasks import Answer, Task, run_remotely
 
@@ -29,7 +29,7 @@ def opened(where: Where) -> Iterator[Play]:
         # "local" starts one of its own even where the environment names another.
         ray.init("local", num_cpus=where.n_workers, include_dashboard=False, **quiet)
     else:
-        check_reachable(where.address, where.timeout)
+        _check_cluster(where.address, where.timeout)
         try:
             ray.init(address=where.address, **quiet)
         except (ConnectionError, RuntimeError, ValueError) as error:
@@ -40,6 +40,30 @@ def opened(where: Where) -> Iterator[Play]:
         yield _answers
     finally:
         ray.shutdown()
+
+
+# The opening words of HTTP/2, which Ray speaks: a client's, with no settings of its own.
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+_SETTINGS = 4
+
+
+def _check_cluster(address: str, timeout: float) -> None:
+    """Refuse an address at which nobody answers as a Ray cluster would, in time.
+
+    Ray's own client tries for minutes and then ends the process.
+    """
+    with reached(address, timeout) as connection:
+        if os.environ.get("RAY_USE_TLS") == "1":
+            return  # a stranger's greeting is not answered there
+        try:
+            connection.sendall(_GREETING)
+            answer = connection.recv(9)
+        except OSError:
+            answer = b""
+    if len(answer) < 4 or answer[3] != _SETTINGS:
+        raise InputError(
+            "--address", f"{address} is no Ray cluster that answers within {timeout:g} s"
+        )
 
 
 def _answers(tasks: Sequence[Task]) -> Iterator[Answer]:

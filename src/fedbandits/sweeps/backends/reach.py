@@ -10,8 +10,8 @@ from fedbandits.errors import InputError
 _ADDRESS = re.compile(r"(?:[a-z]+://)?(\[[0-9a-fA-F:]+\]|[^:/\s]+):(\d{1,5})/?")
 
 
-def check_reachable(address: str, timeout: float) -> None:
-    """Refuse an address that is none, or at which nothing accepts a connection in time.
+def reached(address: str, timeout: float) -> socket.socket:
+    """Return a connection to an address, or say that nothing accepts one in time.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def check_reachable(address: str, timeout: float) -> None:
 
     Examples
     --------
-    >>> check_reachable("here", 1.0)
+    >>> reached("here", 1.0)
     Traceback (most recent call last):
         ...
     fedbandits.errors.InputError: --address: "here" is not a host and a port such as
@@ -35,7 +35,7 @@ def check_reachable(address: str, timeout: float) -> None:
         )
     host, port = found[1].strip("[]"), int(found[2])
     try:
-        socket.create_connection((host, port), timeout=timeout).close()
+        return socket.create_connection((host, port), timeout=timeout)
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
         raise InputError(
