@@ -54,7 +54,7 @@ ONE_BY_ONE = fb.read_sweep(
         "variants": [
             {"algorithm": "fed1-ucb", "pulls": 2, "clients": 2_000, "fidelity": "clients"}
         ],
-        "sweep": {"problem.spread.sigma": {"from": 0.01, "to": 0.05, "points": 12}},
+        "sweep": {"problem.spread.sigma": {"from": 0.01, "to": 0.05, "points": 48}},
     }
 )
 

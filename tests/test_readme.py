@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import fedbandits as fb
+from fedbandits.experiments.tables import quantity
+from fedbandits.experiments.wording import in_words
 from fedbandits.reproduce.claims import CLAIMS
 
 ROOT = Path(__file__).parent.parent
@@ -41,6 +43,23 @@ def test_the_ten_lines_of_python_run_and_write_everything(
 def test_the_experiment_file_in_the_readme_is_valid() -> None:
     (text,) = blocks("README.md", "toml")
     assert fb.read_experiment(tomllib.loads(text)).check() == ["cohorts"]
+
+
+def test_the_sweep_of_the_readme_gives_its_numbers(tmp_path: Path) -> None:
+    (shown,) = [block for block in blocks("README.md", "text") if "communication_cost" in block]
+    sweep = fb.load_sweep(ROOT / "examples" / "sweep-communication.toml")
+    results = fb.run_sweep(sweep, tmp_path, workers=1)
+    totals = results.totals()
+    said = [
+        [
+            sweep.label(results.cells[one.best].setting).replace(", ", " "),
+            in_words(quantity(totals[one.best])),
+            one.verdict(),
+        ]
+        for one in results.comparisons()
+    ]
+    found = {" ".join(" ".join(row).split()) for row in said}
+    assert {" ".join(line.split()) for line in shown.splitlines()} <= found
 
 
 def test_the_algorithm_of_the_walk_through_plays() -> None:

@@ -23,6 +23,8 @@ from rich.console import Console
 import fedbandits as fb
 from fedbandits.cli.progress import show_sweep
 from fedbandits.rules.schedules import as_schedule
+from fedbandits.simulation.fidelities import Fidelity
+from fedbandits.sweeps.cells import cells_of
 from fedbandits.sweeps.figures import sweep_figure
 from fedbandits.sweeps.grid import Range, read_grid
 from fedbandits.sweeps.pictures import Lines, Maps, picture_of
@@ -553,3 +555,24 @@ def test_progress_says_how_much_is_left() -> None:
         "finished 60 of 100 cells, 10 of them as they were (12 s, about 9 s left)",
         "finished 100 of 100 cells, 10 of them as they were (20 s)",
     ]
+
+
+EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("sweep-*.toml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_examples_are_valid_and_played_in_cohorts(path: Path) -> None:
+    sweep = fb.load_sweep(path)
+    fidelities = {cell.fidelity for n in range(len(sweep)) for cell in cells_of(sweep, n)}
+    assert fidelities == {Fidelity.COHORTS}
+
+
+def test_sampling_clients_begins_to_matter_where_the_documentation_says(tmp_path: Path) -> None:
+    """Fed1-UCB is cheaper where clients differ by less than the gap of 0.02, Fed2-UCB above."""
+    path = Path(__file__).parent.parent / "examples" / "sweep-spread.toml"
+    tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    tables["sweep"] = {"problem.spread.sigma": [0.01, 0.0421696503429]}
+    below, above = run_sweep(fb.read_sweep(tables), tmp_path, workers=1).summary()["comparisons"]
+    assert below["best"]["variant"].startswith("Fed1-UCB")
+    assert above["best"]["variant"].startswith("Fed2-UCB")
+    assert all("not told apart" not in one["verdict"] for one in (below, above))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from fedbandits.errors import FedbanditsError
@@ -12,6 +13,8 @@ from fedbandits.sweeps.tasks import Answer, Task
 
 # Starting processes takes about a second, and many sweeps are done before.
 _SERIAL_SECONDS = 1.0
+# Once there are some, work is handed to them at once.
+_processes = {"started": False}
 # The same task is begun again so often when its process is lost.
 _MOST_LOSSES = 3
 
@@ -22,16 +25,17 @@ def opened(where: Where) -> Iterator[Play]:
     n_workers = where.n_workers
 
     def play(tasks: Sequence[Task]) -> Iterator[Answer]:
+        alone = 0.0 if _processes["started"] else _SERIAL_SECONDS
         begin = time.perf_counter()
-        left = list(tasks)
-        while left and (n_workers == 1 or time.perf_counter() - begin < _SERIAL_SECONDS):
-            yield left.pop(0).run()
+        left = deque(tasks)
+        while left and (n_workers == 1 or time.perf_counter() - begin < alone):
+            yield left.popleft().run()
         yield from _on_processes(left, n_workers)
 
     yield play
 
 
-def _on_processes(tasks: list[Task], workers: int) -> Iterator[Answer]:
+def _on_processes(tasks: Iterable[Task], workers: int) -> Iterator[Answer]:
     """Yield the answers to tasks; what a lost process had in hand is begun again."""
     from joblib import Parallel, delayed  # noqa: PLC0415 - only long work needs it
     from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415
@@ -39,6 +43,7 @@ def _on_processes(tasks: list[Task], workers: int) -> Iterator[Answer]:
     left = {tuple(task.specs): task for task in tasks}
     losses = 0
     while left:
+        _processes["started"] = True
         parallel = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
         try:
             for answer in parallel(delayed(Task.run)(task) for task in list(left.values())):
