@@ -103,13 +103,13 @@ def running(*words: str, **environment: str) -> Iterator[subprocess.Popen[bytes]
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         try:
-            process.wait(timeout=20)
+            process.wait(timeout=60)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait(timeout=20)
+            process.wait(timeout=60)
 
 
-def wait_for(port: int, seconds: float = 60) -> None:
+def wait_for(port: int, seconds: float = 180) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         with closing(socket.socket()) as probe:
@@ -154,7 +154,7 @@ def test_a_dask_worker_that_is_lost_is_made_up_for(
     from distributed import Client
 
     with Client(dask_cluster) as client:
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=180)
         workers = list(client.run(os.getpid).values())
     assert len(set(workers)) == 2
     kill_one = Killer(lambda: workers)
@@ -176,7 +176,7 @@ def test_ray_on_this_machine_gives_the_same_numbers(expected: pl.DataFrame, tmp_
     assert found.replications().equals(expected)
     assert started
     # None is left behind; a process ends a moment after it is told to.
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while any(Path(f"/proc/{process}/exe").exists() for process in started):
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -9,7 +9,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -338,6 +338,13 @@ def _check_first_phases(rule: PhasedRule, label: str, privacy: Privacy | None) -
             f'{rule.slots:,} slots; the first phase of "{label}" alone takes {first:,} '
             f"({rule.pulls(1):,} pulls of {rule.n_arms} arms): raise it, or lower pulls",
         )
+    # What is believed of noise and spread has no part in it, and many variants differ in it alone.
+    _check_schedules(replace(rule, noise=None, spread=None), privacy)
+
+
+@lru_cache(maxsize=2**12)
+def _check_schedules(rule: PhasedRule, privacy: Privacy | None) -> None:
+    """Refuse schedules that have no value in one of the first phases."""
     clients, capped, slots = 0, False, 0
     for phase in range(1, _CHECKED_PHASES + 1):
         pulls = rule.pulls(phase)
