@@ -329,10 +329,10 @@ def test_where_all_clients_are_in_the_spread_is_of_no_consequence() -> None:
     ("algorithm", "assume", "where", "words"),
     [
         (fb.Fed1Ucb(pulls=9, clients=5), ESTIMATED, "assume.noise", "at least 10 clients"),
-        (fb.Ucb1(), ESTIMATED, "assume.noise", "ucb1 has none"),
-        (fb.LocalUcb(clients=5), ESTIMATED, "assume.noise", "local-ucb has none"),
-        (fb.ImprovedUcb(), ESTIMATED, "assume.noise", "improved-ucb has none"),
-        (fb.AuthorsBaseline(pulls=9), ESTIMATED, "assume.noise", "authors-baseline has none"),
+        (fb.Ucb1(), ESTIMATED, "assume.noise", "is not for ucb1"),
+        (fb.LocalUcb(clients=5), ESTIMATED, "assume.noise", "is not for local-ucb"),
+        (fb.ImprovedUcb(), ESTIMATED, "assume.noise", "is not for improved-ucb"),
+        (fb.AuthorsBaseline(pulls=9), ESTIMATED, "assume.noise", "is not for authors-baseline"),
         (
             fb.Fed2Ucb(pulls=9, admissions=3, radius=fb.PairedTRadius()),
             fb.Assume(spread="estimate"),
