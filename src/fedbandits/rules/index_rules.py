@@ -7,6 +7,9 @@ its *challengers*. In every phase all clients play the same:
 
 * every challenger, so often that its pulls in all grow by the factor 1 + α at most, and by no more
   than what would bring its index down to the leader's estimate if that and its own stayed the same;
+  and never beyond four times the pulls of the arm with the highest index: others wait until it has
+  been looked at, or two bad arms would race each other while the best one, unlucky at first, is
+  hardly pulled;
 * the leader, up to twice as often as any challenger in all, which costs no regret if it is the
   best, and sharpens what all challengers are compared with.
 
@@ -37,6 +40,8 @@ from fedbandits.rules.variance_components import VarianceComponents
 
 # A challenger that is almost beaten is still pulled by so much more: its estimate will move.
 _LEAST_GROWTH = 0.1
+# No arm is pulled more than so many times as often as that with the highest index.
+_AHEAD = 4.0
 # The leader is pulled so many times as often as a challenger, in all.
 _LEAD = 2.0
 # In one phase the pulls of the leader grow by this factor at most: it may not be the best.
@@ -153,7 +158,8 @@ class IndexRule(PhasedRule):
     ) -> IntArray:
         """Return how often each client pulls each arm; see `PhasedRule.plan`.
 
-        A phase that does not fit into what is left of the horizon is played on the leader.
+        A phase that does not fit into what is left of the horizon is played on the leader, or on
+        the arm with the highest index if that has been pulled four times as often.
         """
         if standing is None or phase == 1:
             return PhasedRule.plan(self, phase, active)
@@ -161,18 +167,26 @@ class IndexRule(PhasedRule):
         joined = np.asarray(newcomers, dtype=np.int64)[..., np.newaxis]
         clients = np.asarray(standing.clients, dtype=np.int64)[..., np.newaxis] + joined
         stuck = choice.short_of_clients & (joined == 0)
-        played = choice.challengers & ~stuck
-        wanted = np.where(played, self._target(choice) * choice.pulls, 0.0)
-        more = np.where(played, wanted - choice.pulls, 0.0)
-        of_leader = np.maximum(self._of_leader(choice, wanted), more.max(axis=-1, keepdims=True))
-        more = np.where(choice.leader, of_leader, more)
+        asked = choice.challengers & ~stuck
+        highest = _highest(choice.index, asked | choice.leader)
+        of_highest = _value_at(highest, choice.pulls)
+        wanted = np.where(asked, self._target(choice) * choice.pulls, 0.0)
+        wanted = np.minimum(wanted, _AHEAD * of_highest)
+        more = np.maximum(wanted - choice.pulls, 0.0)
+        of_leader = self._of_leader(choice, wanted)
+        # Who joins plays the leader as often as what it is compared with.
+        least = np.where(joined > 0, more.max(axis=-1, keepdims=True), 0.0)
+        more = np.where(choice.leader, np.maximum(of_leader, least), more)
         pulls = np.ceil(np.minimum(more / clients, float(self.slots))).astype(np.int64)
         pulls = np.where(choice.unpulled, self.pulls(1), pulls)
         pulls = np.where(pulls > 0, np.maximum(pulls, self.fewest_pulls), 0)
         total = pulls.sum(axis=-1, keepdims=True)
         fits = total <= np.asarray(standing.slots_left)[..., np.newaxis]
         fits |= ~choice.leader.any(axis=-1, keepdims=True)  # nobody has reported anything yet
-        return np.asarray(np.where(fits, pulls, np.where(choice.leader, total, 0)))
+        # A leader of few pulls is not followed to the end.
+        fluke = of_highest > _AHEAD * _value_at(choice.leader, choice.pulls)
+        last = np.where(fluke, highest, choice.leader)
+        return np.asarray(np.where(fits, pulls, np.where(last, total, 0)))
 
     def _choose(self, standing: Standing) -> _Choice:
         """Return who leads and who challenges, by what is known."""
@@ -189,9 +203,9 @@ class IndexRule(PhasedRule):
             distortion=standing.distortion,
         )
         seen = standing.active & pulled
-        leader = _at(best_active(known.estimates, seen), seen.shape[-1]) & seen
+        leader = _highest(known.estimates, seen)
         index = known.estimates + self.radius.half_widths(known)
-        ahead = np.where(leader, known.estimates, -np.inf).max(axis=-1, keepdims=True)
+        ahead = _value_at(leader, known.estimates)
         challengers = seen & ~leader & (index > ahead)
         if self.arms_per_phase is not None:
             order = np.argsort(np.where(challengers, -index, np.inf), axis=-1, kind="stable")
@@ -225,7 +239,7 @@ class IndexRule(PhasedRule):
         which the client variance of all who are in is left as it is.
         """
         known = choice.known
-        ahead = np.where(choice.leader, known.estimates, -np.inf).max(axis=-1, keepdims=True)
+        ahead = _value_at(choice.leader, known.estimates)
         width = choice.index - known.estimates
         behind = np.maximum(ahead - known.estimates, 0.0)
         share = np.divide(behind, width, out=np.zeros_like(width), where=width > 0)
@@ -280,6 +294,12 @@ class IndexRule(PhasedRule):
         return replace(known, clients=clients)
 
 
-def _at(place: IntArray, n_arms: int) -> BoolArray:
-    """Return where one of the arms is."""
-    return np.asarray(np.arange(n_arms) == np.asarray(place)[..., np.newaxis])
+def _highest(values: FloatArray, among: BoolArray) -> BoolArray:
+    """Return where the highest value is among some arms: nowhere if there are none."""
+    place = np.asarray(best_active(values, among))[..., np.newaxis]
+    return np.asarray((np.arange(among.shape[-1]) == place) & among)
+
+
+def _value_at(arm: BoolArray, values: FloatArray) -> FloatArray:
+    """Return the value of one arm, with an axis of length 1 for the arms: −∞ without one."""
+    return np.asarray(np.where(arm, values, -np.inf).max(axis=-1, keepdims=True))
