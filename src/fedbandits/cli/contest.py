@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,56 +14,72 @@ from fedbandits.cli.interrupt import interruptible
 
 
 def contest(
-    games: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help='Games whose names contain one of these, such as "figure 4"; all by default.',
-            metavar="[GAME]...",
-        ),
-    ] = None,
+    games: Annotated[list[str] | None, typer.Argument(metavar="GAME...")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write tables, profile and report.html here.")
     ] = None,
     replications: Annotated[
-        int,
-        typer.Option("--replications", "-n", min=2, help="Of each game; fewer where it is slow."),
-    ] = 400,
+        int, typer.Option("--replications", "-n", min=2, help="Of each game, by every algorithm.")
+    ] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Of all draws.")] = 8,
     workers: Annotated[
         int | None, typer.Option("--workers", "-w", min=1, help="Processes; all cores by default.")
     ] = None,
 ) -> None:
-    """Rank all algorithms on the games of the package, none of them tuned to any."""
+    """Rank all algorithms on the games of the package, none of them tuned to any.
+
+    GAME is a part of names of games, such as "figure 4", in any case; all games by default.
+    """
     from rich.console import Console  # noqa: PLC0415 - after --help
-    from rich.table import Table  # noqa: PLC0415 - likewise
 
     from fedbandits.contest.play import chosen_games, play_contest  # noqa: PLC0415 - likewise
-    from fedbandits.contest.standings import standings  # noqa: PLC0415 - likewise
+    from fedbandits.contest.summary import contest_summary  # noqa: PLC0415 - likewise
     from fedbandits.experiments.output import open_output  # noqa: PLC0415 - likewise
 
     chosen = chosen_games(games or [])
     progress = Console(stderr=True)
+    begin = time.monotonic()
 
     def show(name: str, done: int, of: int) -> None:
-        progress.print(f"{done} of {of}: {name}", highlight=False)
+        line = f"{done} of {of}: {name} ({time.monotonic() - begin:.0f} s)"
+        progress.print(line, markup=False, highlight=False, soft_wrap=True)
 
     with (
         interruptible("nothing was written"),
         nullcontext() if out is None else open_output(out) as folder,
     ):
-        found = play_contest(chosen, replications=replications, workers=workers, progress=show)
+        found = play_contest(
+            chosen, replications=replications, seed=seed, workers=workers, progress=show
+        )
         if folder is not None:
             from fedbandits.contest.page import write_contest  # noqa: PLC0415 - heavy
 
             write_contest(found, folder)
-    shown = Table("entrant", "games", "first", "within 10 %", "median ratio", "worst ratio")
-    for place in standings(found):
-        name = f"{place.entrant} (reference)" if place.reference else place.entrant
-        shown.add_row(
-            name,
-            *(str(number) for number in (place.games, place.first, place.near)),
-            f"{place.median:.2f}",
-            f"{place.worst:,.1f}",
-        )
-    Console().print(shown)
+    _print_standings(contest_summary(found))
     if out is not None:
         typer.echo(f"report: {out / 'report.html'}")
+
+
+def _print_standings(summary: Mapping[str, Any]) -> None:
+    from rich.console import Console  # noqa: PLC0415 - after --help
+    from rich.table import Table  # noqa: PLC0415 - likewise
+
+    from fedbandits.contest.words import (  # noqa: PLC0415 - likewise
+        HOW_TO_READ,
+        played_with,
+        standings_cells,
+    )
+
+    headings, rows = standings_cells(summary)
+    table = Table(title=played_with(summary), caption=HOW_TO_READ)
+    table.title_justify = table.caption_justify = "left"
+    named, *numbers = headings
+    table.add_column(named, no_wrap=True)
+    for heading in numbers:
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160  # a pipe has no width of its own, and words would be cut in 80 columns
+    console.print(table, markup=False, highlight=False)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import cycle
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from fedbandits.contest.standings import profile, standings
+from fedbandits.contest.standings import FIELDS, Field, Place, profile, standings
 from fedbandits.experiments.figures import PALETTE
 from fedbandits.experiments.figures.palette import FAINT
 from fedbandits.experiments.figures.style import house_style
@@ -21,31 +22,44 @@ LARGEST_FACTOR = 64.0
 def profile_figure(table: Table) -> Figure:
     """Draw in which share of the games each entrant is within a factor of the least regret.
 
-    Those who are not ranked are dashed.
+    A panel a field: those who have to ask clients, and all. References are dashed.
     """
-    factors = np.geomspace(1.0, LARGEST_FACTOR, 400)
+    places = standings(table)
     with house_style():
-        figure = Figure(figsize=(8.4, 4.6), layout="constrained")
+        figure = Figure(figsize=(9.6, 5.2), layout="constrained")
         FigureCanvasAgg(figure)
-        axes = figure.subplots()
-        ranked, dashes = iter(PALETTE), cycle(("--", "-.", ":"))
-        for place in standings(table):
-            axes.step(
-                factors,
-                100.0 * profile(table, place.entrant, factors),
-                where="post",
-                color=FAINT if place.reference else next(ranked),
-                linestyle=next(dashes) if place.reference else "-",
-                linewidth=1.2 if place.reference else 1.8,
-                label=f"{place.entrant} (reference)" if place.reference else place.entrant,
-            )
-        axes.set_xscale("log", base=2)
-        ticks = [2**power for power in range(int(np.log2(LARGEST_FACTOR)) + 1)]
-        axes.set_xticks(ticks, [f"{tick}×" for tick in ticks])
-        axes.set_xlim(1.0, LARGEST_FACTOR)
-        axes.set_ylim(0.0, 102.0)
-        axes.set_xlabel("total regret, in times the least of those who have to ask clients")
-        axes.set_ylabel("games (%)")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8.5)
+        left, right = figure.subplots(1, 2, sharey=True)
+        _draw(left, table, "asking", [place for place in places if not place.reference])
+        _draw(right, table, "all", places)
+        left.set_ylabel("games (%)")
+        figure.supxlabel("total regret, in times the least", fontsize=10)
+        figure.legend(
+            *right.get_legend_handles_labels(),
+            loc="outside lower center",
+            ncols=3,
+            frameon=False,
+            fontsize=8.5,
+        )
     return figure
+
+
+def _draw(axes: Axes, table: Table, field: Field, places: list[Place]) -> None:
+    factors = np.geomspace(1.0, LARGEST_FACTOR, 400)
+    colours, dashes = iter(PALETTE), cycle(("--", "-.", ":"))
+    for place in places:
+        axes.step(
+            factors,
+            100.0 * profile(table, place.entrant, field, factors),
+            where="post",
+            color=FAINT if place.reference else next(colours),
+            linestyle=next(dashes) if place.reference else "-",
+            linewidth=1.2 if place.reference else 1.8,
+            label=f"{place.entrant} (reference)" if place.reference else place.entrant,
+        )
+    axes.set_title(f"among {FIELDS[field]}", fontsize=10)
+    axes.set_xscale("log", base=2)
+    ticks = [2**power for power in range(int(np.log2(LARGEST_FACTOR)) + 1)]
+    axes.set_xticks(ticks, [f"{tick}×" for tick in ticks])
+    axes.set_xlim(1.0, LARGEST_FACTOR)
+    axes.set_ylim(0.0, 102.0)
+    axes.spines[["top", "right"]].set_visible(False)

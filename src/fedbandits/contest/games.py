@@ -48,11 +48,6 @@ class ContestGame:
         """What tables call it."""
         return self.problem.name
 
-    @property
-    def drawn_one_by_one(self) -> bool:
-        """Whether clients are simulated one by one, which takes longer."""
-        return isinstance(self.problem.noise, Bernoulli)
-
 
 def equal_gaps(n_arms: int, gap: float, best: float = 0.7) -> list[float]:
     """Return means of which one is the best and all others are one gap below.

@@ -3,59 +3,70 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from fedbandits.contest.figure import profile_figure
-from fedbandits.contest.play import CHAMPION
-from fedbandits.contest.standings import NEAR, lost_games, standings
-from fedbandits.experiments.figures import NORMAL_95, image
+from fedbandits.contest.markdown import as_markdown
+from fedbandits.contest.play import Contest
+from fedbandits.contest.standings import FIELDS
+from fedbandits.contest.summary import contest_summary
+from fedbandits.contest.words import (
+    HOW_TO_READ,
+    Cells,
+    losses,
+    played_with,
+    shown_ratio,
+    standings_cells,
+)
+from fedbandits.experiments.figures import image
 from fedbandits.experiments.report.markup import data_uri, scrolling
 from fedbandits.experiments.report.shell import html_page
-from fedbandits.experiments.tables import Table
 
 _CAPTION = """How far up a curve is at a factor: the share of the games in which an entrant's mean
-total regret is within that factor of the least. Dashed: hypothetical players who observe the global
-model itself. A game that an entrant does not play counts as lost."""
+total regret is within that factor of the least. Left: among those who have to ask clients. Right:
+among all; dashed are references. A game that an entrant does not play counts as lost."""
 
 _RULES = """Every algorithm has one set of parameters for all games; nothing is tuned to a game,
-and none knows what a report costs. Ranked are those who have to ask clients. <em>References</em>
-are one player who observes the global model itself: without clients to learn from and with nothing
-to pay for, they show what a game would cost without federation. Algorithms that decide in every
-slot play the games of up to 10⁵ slots."""
+and none knows what a report costs. <em>References</em> are one hypothetical player who observes the
+global model itself: without clients to learn from and with nothing to pay for, they show what a
+game would cost without federation. No federation could be run so; this is why there are two
+rankings. All entrants play a game as often and in the same fidelity, so that they share their draws
+and are compared replication by replication. Algorithms that decide in every slot play the games of
+up to 10⁵ slots, have a fidelity of their own, and never commit."""
+
+_HOW_GAMES_READ = """± is half of a 95&nbsp;% interval, by Student's t. How far an entrant is above
+the first is the mean of differences within replications; where its interval contains 0 the two are
+not told apart. The first is who has the least mean in these replications, which makes intervals
+that compare with it a little too narrow where several are close."""
 
 
-def write_contest(table: Table, folder: Path) -> None:
-    """Write contest.json, contest.parquet, profile.png, profile.pdf and report.html."""
-    summary = {
-        "standings": [
-            {name: getattr(place, name) for name in place.__dataclass_fields__}
-            for place in standings(table)
-        ],
-        "lost": [
-            {"game": game, "first": first, "ratio": ratio}
-            for game, first, ratio in lost_games(table, CHAMPION)
-        ],
-    }
+def write_contest(contest: Contest, folder: Path) -> None:
+    """Write contest.json, contest.md, contest.parquet, profile.png, profile.pdf and report.html."""
+    summary = contest_summary(contest)
     text = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False)
     (folder / "contest.json").write_text(text + "\n", encoding="utf-8")
-    pl.DataFrame(table, infer_schema_length=None).write_parquet(folder / "contest.parquet")
-    figure = profile_figure(table)
+    (folder / "contest.md").write_text(as_markdown(summary), encoding="utf-8")
+    frame = pl.DataFrame(contest.table, infer_schema_length=None)
+    frame.write_parquet(folder / "contest.parquet")
+    figure = profile_figure(contest.table)
     png = image(figure, "png")
     (folder / "profile.png").write_bytes(png)
     (folder / "profile.pdf").write_bytes(image(figure, "pdf"))
-    (folder / "report.html").write_text(contest_html(table, png), encoding="utf-8")
+    (folder / "report.html").write_text(contest_html(summary, png), encoding="utf-8")
 
 
-def contest_html(table: Table, png: bytes) -> str:
+def contest_html(summary: Mapping[str, Any], png: bytes) -> str:
     """Return the contest as one page that needs no network.
 
     Parameters
     ----------
-    table : Table
-        From `fedbandits.contest.play.play_contest`.
+    summary : mapping
+        What contest.json says.
     png : bytes
         The profile.
     """
@@ -65,80 +76,89 @@ def contest_html(table: Table, png: bytes) -> str:
         f"<figcaption>{_CAPTION}</figcaption></figure>"
     )
     return html_page(
-        title=f"A contest on {len(set(table['game']))} games",
-        byline="Played with fedbandits, the same parameters on all games",
+        title=f"A contest on {len(summary['games'])} games",
+        byline=escape(played_with(summary)),
         sections=[
             ("The rules", f"<p>{_RULES}</p>"),
-            ("Standings", _standings_html(table)),
+            ("Standings", _standings_html(summary)),
             ("Performance profiles", shown),
-            (f"Where {escape(CHAMPION)} loses", _lost_html(table)),
-            ("Every game", _games_html(table)),
+            (f"Where {escape(summary['champion'])} loses", _lost_html(summary)),
+            ("Every game", _games_html(summary)),
         ],
         figures={},
     )
 
 
-def _standings_html(table: Table) -> str:
-    rows = "\n".join(
-        f'<tr><th scope="row">{escape(place.entrant)}</th>'
-        f"<td>{'reference' if place.reference else ''}</td><td>{place.games}</td>"
-        f"<td>{place.first}</td><td>{place.near}</td><td>{place.median:.2f}</td>"
-        f"<td>{place.worst:,.1f}</td></tr>"
-        for place in standings(table)
-    )
-    near = f"{100 * (NEAR - 1):.0f}"
-    head = (
-        '<thead><tr><th scope="col">entrant</th><th scope="col"></th><th scope="col">games</th>'
-        f'<th scope="col">first</th><th scope="col">within {near}&nbsp;%</th>'
-        '<th scope="col">median ratio</th><th scope="col">worst ratio</th></tr></thead>'
-    )
-    return scrolling("Standings", f"<table>{head}<tbody>\n{rows}\n</tbody></table>")
+def _standings_html(summary: Mapping[str, Any]) -> str:
+    table = scrolling("Standings", _table_html(standings_cells(summary)))
+    return f"{table}\n<p>{escape(HOW_TO_READ)}</p>"
 
 
-def _lost_html(table: Table) -> str:
-    lost = lost_games(table, CHAMPION)
-    if not lost:
-        return f"<p>Nowhere by more than {100 * (NEAR - 1):.0f}&nbsp;%.</p>"
-    said = "".join(
-        f"<li>{escape(game)}: {ratio:.2f} times the regret of {escape(first)}</li>"
-        for game, first, ratio in lost
-    )
-    return f"<ul>{said}</ul>"
+def _table_html(cells: Cells) -> str:
+    headings, rows = cells
+    body = "\n".join(_row_html(row) for row in rows)
+    return f"<table>{_head_html(headings)}<tbody>\n{body}\n</tbody></table>"
 
 
-def _games_html(table: Table) -> str:
+def _head_html(headings: list[str]) -> str:
+    cells = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
+    return f"<thead><tr>{cells}</tr></thead>"
+
+
+def _row_html(cells: list[str]) -> str:
+    first, *others = (escape(cell) for cell in cells)
+    return f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in others)}</tr>'
+
+
+def _lost_html(summary: Mapping[str, Any]) -> str:
+    parts = []
+    for field, named in FIELDS.items():
+        said = "".join(f"<li>{escape(loss)}</li>" for loss in losses(summary, field))
+        near = f"{100 * (summary['near'] - 1):.0f}&nbsp;%"
+        head = f"<h3>Not within {near} of the first of {escape(named)}</h3>"
+        parts.append(f"{head}<ul>{said}</ul>" if said else f"{head}<p>Nowhere.</p>")
+    return "\n".join(parts)
+
+
+_HEADINGS = [
+    *("entrant", "total regret", "ratio", "above the first", "ratio of all", "communication"),
+    *("clients", "phases", "undecided", "wrong commits", "wrong at the end"),
+]
+
+
+def _games_html(summary: Mapping[str, Any]) -> str:
     bodies = []
-    for game in dict.fromkeys(table["game"]):
-        members = [i for i, name in enumerate(table["game"]) if name == game]
-        members.sort(key=lambda i: float(table["regret"][i]))
-        rows = "\n".join(_row_html(table, i) for i in members)
-        heading = f'<tr><th colspan="7" scope="rowgroup">{escape(game)}</th></tr>'
-        bodies.append(f"<tbody>\n{heading}\n{rows}\n</tbody>")
-    head = (
-        '<thead><tr><th scope="col">entrant</th><th scope="col">total regret</th>'
-        '<th scope="col">ratio</th><th scope="col">behind the champion</th>'
-        '<th scope="col">clients</th><th scope="col">phases</th>'
-        '<th scope="col">wrong commits</th></tr></thead>'
-    )
-    said = (
-        f"<p>± is a 95&nbsp;% interval. How far an entrant is behind {escape(CHAMPION)} is the mean"
-        " of differences within replications, with a 95&nbsp;% interval.</p>"
-    )
-    return said + scrolling("Every game", f"<table>{head}{''.join(bodies)}</table>")
+    for game in summary["games"]:
+        rows = sorted(game["entrants"], key=lambda row: float(row["regret"]))
+        lines = "\n".join(_row_html(_entrant_cells(row)) for row in rows)
+        said = f"{game['game']} (fidelity {game['fidelity']}, {game['replications']} replications)"
+        heading = f'<tr><th colspan="{len(_HEADINGS)}" scope="rowgroup">{escape(said)}</th></tr>'
+        bodies.append(f"<tbody>\n{heading}\n{lines}\n</tbody>")
+    table = f"<table>{_head_html(_HEADINGS)}{''.join(bodies)}</table>"
+    return f"<p>{_HOW_GAMES_READ}</p>{scrolling('Every game', table)}"
 
 
-def _row_html(table: Table, i: int) -> str:
-    behind = (
-        ""
-        if table["entrant"][i] == CHAMPION
-        else f"{table['behind'][i]:,.0f}"
-        f" [{table['behind_low'][i]:,.0f}, {table['behind_high'][i]:,.0f}]"
-    )
-    label = table["entrant"][i] + (" (reference)" if table["reference"][i] else "")
-    return (
-        f'<tr><th scope="row">{escape(label)}</th>'
-        f"<td>{table['regret'][i]:,.0f} ± {NORMAL_95 * table['stderr'][i]:,.0f}</td>"
-        f"<td>{table['ratio'][i]:.2f}</td><td>{behind}</td><td>{table['clients'][i]:,.0f}</td>"
-        f"<td>{table['phases'][i]:,.1f}</td>"
-        f"<td>{table['wrong'][i]} of {table['replications'][i]}</td></tr>"
-    )
+def _entrant_cells(row: Mapping[str, Any]) -> list[str]:
+    asking, every = row["asking"], row["all"]
+    counts = ("undecided", "wrong_commits", "wrong_at_end")
+    return [
+        row["entrant"] + (" (reference)" if row["reference"] else ""),
+        f"{row['regret']:,.0f} ± {row['margin']:,.0f}",
+        *(
+            ["–", "–"]
+            if asking is None
+            else [shown_ratio(asking["ratio"], asking["ratio_margin"]), _above(asking)]
+        ),
+        shown_ratio(every["ratio"], every["ratio_margin"]),
+        f"{row['communication']:,.0f}",
+        f"{row['clients']:,.0f}",
+        f"{row['phases']:,.1f}",
+        *(str(row[name]) for name in counts),
+    ]
+
+
+def _above(beside: Mapping[str, float]) -> str:
+    if beside["ratio"] == 1.0:
+        return "first"
+    said = f"{beside['above']:,.0f} ± {beside['above_margin']:,.0f}"
+    return said if beside["above"] > beside["above_margin"] else f"{said}, not told apart"

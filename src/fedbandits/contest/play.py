@@ -2,46 +2,56 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from dataclasses import asdict, dataclass, fields, replace
+from difflib import SequenceMatcher
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from fedbandits.contest.comparison import Comparison, compared
 from fedbandits.contest.entrants import Entrant, entrants
 from fedbandits.contest.games import ContestGame, contest_games
+from fedbandits.contest.standings import FIELDS
 from fedbandits.errors import InputError
-from fedbandits.experiments.figures.curves import NORMAL_95
-from fedbandits.experiments.tables import Table
-from fedbandits.rules.arrays import FloatArray
+from fedbandits.experiments.estimates import estimate_of
+from fedbandits.experiments.tables import Table, chose_best
+from fedbandits.rules.arrays import BoolArray
 from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.simulation.simulator import Simulation, Variant, build_rules, simulate_all
 
-REPLICATIONS = 400
-"""Of every game, unless it takes long: then as `replications_of` says."""
+REPLICATIONS = 200
+"""Of every game, by every entrant."""
 
-SEED = 2023
+SEED = 8
 
-CHAMPION = "fed-index, moss"
-"""Whom all others are compared with, replication by replication."""
+END = 100
+"""What is played in the last one of so many parts of the slots is what a game ends on."""
 
-_FEWER = 4
-"""Games that draw clients one by one, and algorithms that decide in every slot, are played so many
-times fewer."""
+COMPARED = tuple(field.name for field in fields(Comparison))
+"""What is said of an entrant beside the first of a field."""
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with a game's name, how many games are done, and out of how many."""
 
 
-def replications_of(asked: int, *, slow: bool) -> int:
-    """Return how many replications are played; a standard error takes two.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Contest:
+    """What came out of a contest, and what it was played with.
 
-    Examples
-    --------
-    >>> replications_of(400, slow=False), replications_of(400, slow=True)
-    (400, 100)
+    Parameters
+    ----------
+    replications : int
+        Of every game, by every entrant.
+    seed : int
+        Of all draws.
+    table : Table
+        A row a game and entrant; see `play_contest`.
     """
-    return max(2, asked // _FEWER if slow else asked)
+
+    replications: int
+    seed: int
+    table: Table
 
 
 def chosen_games(names: Sequence[str]) -> list[ContestGame]:
@@ -49,32 +59,61 @@ def chosen_games(names: Sequence[str]) -> list[ContestGame]:
 
     Examples
     --------
-    >>> [game.name for game in chosen_games(["figure 3"])]
+    >>> [game.name for game in chosen_games(["Figure 3"])]
     ['figure 3, M = 5', 'figure 3, M = 10']
+    >>> chosen_games(["figure 3", "fgure 4"])
+    Traceback (most recent call last):
+        ...
+    fedbandits.errors.InputError: GAME: no game's name contains "fgure 4"; did you mean "figure 4"?
     """
     games = contest_games()
-    found = [game for game in games if not names or any(name in game.name for name in names)]
-    if not found:
-        raise InputError("games", f'no game is called "{names[0]}"; the first is "{games[0].name}"')
-    return found
+    for name in names:
+        if not any(_contains(game, name) for game in games):
+            raise InputError(
+                "GAME",
+                f'no game\'s name contains "{name}"; did you mean "{_nearest(name, games)}"?',
+            )
+    return [game for game in games if not names or any(_contains(game, name) for name in names)]
+
+
+def _contains(game: ContestGame, words: str) -> bool:
+    return words.strip().casefold() in game.name.casefold()
+
+
+def _nearest(words: str, games: Sequence[ContestGame]) -> str:
+    """Return the part of a game's name, up to a comma, or the name, that is most like some words.
+
+    What is typed is a part of a name more often than all of it.
+    """
+    known = [part for game in games for part in (game.name, *game.name.split(", "))]
+    like = SequenceMatcher(b=words.casefold())
+
+    def likeness(part: str) -> float:
+        like.set_seq1(part.casefold())
+        return like.ratio()
+
+    return max(known, key=likeness)
 
 
 def play_contest(
     games: Sequence[ContestGame],
     *,
+    entering: Sequence[Entrant] | None = None,
     replications: int = REPLICATIONS,
     seed: int = SEED,
     workers: int | None = None,
     progress: Progress | None = None,
-) -> Table:
-    """Play games with all entrants.
+) -> Contest:
+    """Play games with all entrants, all of them as often and in the same fidelity.
 
     Parameters
     ----------
     games : sequence of ContestGame
         Which.
+    entering : sequence of Entrant, optional
+        Who plays; all by default.
     replications : int
-        Of each; fewer where it takes long.
+        Of each, at least two.
     seed, workers
         As in `fedbandits.simulate_all`.
     progress : callable, optional
@@ -82,101 +121,128 @@ def play_contest(
 
     Returns
     -------
-    Table
-        A row a game and entrant: mean total regret with its standard error; ``ratio`` to the least
-        of those who have to ask clients; ``behind`` the champion, with a 95 % interval from the
-        differences within replications; clients, phases, and how often another arm than the best
-        was committed to.
+    Contest
+        Its table has a row a game and entrant: mean total regret with half of its 95 % interval
+        (``margin``); the columns of `fedbandits.contest.comparison.Comparison` with the first of
+        those who have to ask clients (``asking_ratio`` and so on; None for references), and with
+        the first of all entrants (``all_ratio``); clients and phases; and how many replications
+        were undecided, committed to another arm than the best, and played another one in the last
+        hundredth of the slots (``wrong_at_end``).
 
     Examples
     --------
-    >>> table = play_contest(chosen_games(["figure 3, M = 5"]), replications=2, workers=1)
-    >>> table["entrant"][0], table["ratio"][0]
-    ('fed-index, moss', 1.0)
+    >>> table = play_contest(chosen_games(["figure 3, M = 5"]), replications=2, workers=1).table
+    >>> table["entrant"][0], table["asking_ratio"][0], table["fidelity"][0]
+    ('fed-index, moss', 1.0, 'cohorts')
     """
-    table: Table = {name: [] for name in _COLUMNS}
+    if replications < 2:
+        raise InputError("replications", f"{replications}; an interval takes at least 2")
+    table: Table = {}
     for number, game in enumerate(games):
-        for row in _rows(game, replications, seed, workers):
-            for name in _COLUMNS:
-                table[name].append(row[name])
+        runs = _simulated(game, entering or entrants(), replications, seed, workers)
+        for row in _rows(game, runs):
+            for name, value in row.items():
+                table.setdefault(name, []).append(value)
         if progress is not None:
             progress(game.name, number + 1, len(games))
-    return table
+    return Contest(replications=replications, seed=seed, table=table)
 
 
-_COLUMNS = (
-    *("game", "group", "entrant", "reference", "replications", "regret", "stderr", "ratio"),
-    *("behind", "behind_low", "behind_high", "communication", "clients", "phases", "wrong"),
-)
-
-
-def _rows(
-    game: ContestGame, replications: int, seed: int, workers: int | None
-) -> list[dict[str, object]]:
-    runs = _simulated(game, replications, seed, workers)
-    champion = next(run for entrant, run in runs if entrant.label == CHAMPION).outcome.total
-    least = min(float(run.outcome.total.mean()) for entrant, run in runs if not entrant.reference)
-    best = int(np.argmax(game.problem.means))
-    rows = []
-    for entrant, run in runs:
-        outcome = run.outcome
-        n = outcome.total.size
-        behind, half = _paired(outcome.total, champion)
-        regret = float(outcome.total.mean())
-        rows.append(
-            {
-                "game": game.name,
-                "group": game.group,
-                "entrant": entrant.label,
-                "reference": entrant.reference,
-                "replications": n,
-                "regret": regret,
-                "stderr": float(outcome.total.std(ddof=1) / math.sqrt(n)),
-                "ratio": regret / least,
-                "behind": behind,
-                "behind_low": behind - half,
-                "behind_high": behind + half,
-                "communication": float(outcome.communication.mean()),
-                "clients": float(outcome.clients.mean()),
-                "phases": float(outcome.phases.mean()),
-                "wrong": int(((outcome.winner >= 0) & (outcome.winner != best)).sum()),
-            }
-        )
-    return rows
-
-
-def _paired(totals: FloatArray, champion: FloatArray) -> tuple[float, float]:
-    """Return the mean difference over the replications that both have played, and its ±."""
-    n = min(totals.size, champion.size)
-    apart = totals[:n] - champion[:n]
-    return float(apart.mean()), float(NORMAL_95 * apart.std(ddof=1) / math.sqrt(n))
+_Runs: TypeAlias = list[tuple[Entrant, Simulation]]
 
 
 def _simulated(
-    game: ContestGame, replications: int, seed: int, workers: int | None
-) -> list[tuple[Entrant, Simulation]]:
+    game: ContestGame,
+    entering: Sequence[Entrant],
+    replications: int,
+    seed: int,
+    workers: int | None,
+) -> _Runs:
     """Return what every entrant makes of a game, in their order."""
-    found = []
-    for entrant in entrants():
-        algorithm = entrant.enter(game)
-        if algorithm is None:
-            continue
-        variant = Variant(
+    playing = [(entrant, entrant.enter(game)) for entrant in entering]
+    variants = [
+        Variant(
             label=entrant.label,
             problem=game.problem,
             algorithm=algorithm,
             communication_cost=game.cost,
         )
-        ((_, fidelity),) = build_rules([variant], game.horizon)
-        slow = fidelity is not Fidelity.COHORTS
-        (run,) = simulate_all(
-            [variant],
-            horizon=game.horizon,
-            replications=replications_of(replications, slow=slow),
-            seed=seed,
-            grid_points=1,
-            workers=workers,
-            warn=False,
-        )
-        found.append((entrant, run))
-    return found
+        for entrant, algorithm in playing
+        if algorithm is not None
+    ]
+    runs = simulate_all(
+        in_one_fidelity(variants, game.horizon),
+        horizon=game.horizon,
+        replications=replications,
+        seed=seed,
+        grid_points=END,
+        workers=workers,
+        warn=False,
+    )
+    entered = [entrant for entrant, algorithm in playing if algorithm is not None]
+    return list(zip(entered, runs, strict=True))
+
+
+def in_one_fidelity(variants: Sequence[Variant], horizon: int) -> list[Variant]:
+    """Return variants that are all played in the fastest fidelity that is valid for each of them.
+
+    They draw the same numbers then, and pairs are pairs. Algorithms that decide in every slot have
+    a fidelity of their own.
+    """
+    slowest_first = list(Fidelity)[::-1]
+    fastest = [fidelity for _, fidelity in build_rules(variants, horizon)]
+    phased = {fidelity for fidelity in fastest if fidelity is not Fidelity.SLOTS}
+    common = next((fidelity for fidelity in slowest_first if fidelity in phased), Fidelity.SLOTS)
+    return [
+        variant if fidelity is Fidelity.SLOTS else replace(variant, fidelity=common.value)
+        for variant, fidelity in zip(variants, fastest, strict=True)
+    ]
+
+
+def _rows(game: ContestGame, runs: _Runs) -> list[dict[str, Any]]:
+    rows = [_row(game, entrant, run) for entrant, run in runs]
+    for field in FIELDS:
+        members = [run for entrant, run in runs if field == "all" or not entrant.reference]
+        first = min(members, key=lambda run: float(run.outcome.total.mean()), default=None)
+        for row, (_, run) in zip(rows, runs, strict=True):
+            beside = (
+                asdict(compared(run.outcome.total, first.outcome.total))
+                if first is not None and run in members
+                else dict.fromkeys(COMPARED)
+            )
+            row |= {f"{field}_{name}": value for name, value in beside.items()}
+    return rows
+
+
+def _row(game: ContestGame, entrant: Entrant, run: Simulation) -> dict[str, Any]:
+    outcome = run.outcome
+    regret = estimate_of(outcome.total)
+    decided = outcome.winner >= 0
+    return {
+        "game": game.name,
+        "group": game.group,
+        "horizon": game.horizon,
+        "communication_cost": game.cost,
+        "entrant": entrant.label,
+        "reference": entrant.reference,
+        "fidelity": run.fidelity.value,
+        "replications": regret.n,
+        "regret": regret.value,
+        "margin": regret.margin,
+        "communication": float(outcome.communication.mean()),
+        "clients": float(outcome.clients.mean()),
+        "phases": float(outcome.phases.mean()),
+        "undecided": int((~decided).sum()),
+        "wrong_commits": int((decided & ~chose_best(run)).sum()),
+        "wrong_at_end": int(_wrong_at_end(run).sum()),
+    }
+
+
+def _wrong_at_end(run: Simulation) -> BoolArray:
+    """Return in which replications another arm than the best is played at the end.
+
+    An outcome holds no arm of an undecided game; but wherever exploration regret has grown in the
+    last part of the slots, some client has played another arm than the best in it.
+    """
+    *_, before, at_end = run.outcome.exploration_curves.T
+    return np.asarray(at_end > before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -11,6 +12,41 @@ from fedbandits.rules.arrays import FloatArray
 
 NEAR = 1.1
 """Within so many times the least regret an entrant is near the first."""
+
+CHAMPION = "fed-index, moss"
+"""Whose losses are explained."""
+
+Field: TypeAlias = Literal["asking", "all"]
+"""Among whom an entrant is ranked."""
+
+FIELDS: dict[Field, str] = {
+    "asking": "those who have to ask clients",
+    "all": "all entrants, references included",
+}
+"""What pages call them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rank:
+    """How an entrant stands in a field.
+
+    Parameters
+    ----------
+    first : int
+        In how many games it has the least regret.
+    told_apart : int
+        In how many of them its paired interval with every other of the field is above 0.
+    near : int
+        In how many games its regret is at most `NEAR` times the least.
+    median, worst : float
+        Of its ratios to the least regret.
+    """
+
+    first: int
+    told_apart: int
+    near: int
+    median: float
+    worst: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,83 +58,129 @@ class Place:
     entrant : str
         Its label.
     reference : bool
-        Whether it is hypothetical, and not ranked.
-    games : int
-        That it played.
-    first, near : int
-        In how many it has the least regret of those who are ranked, and at most `NEAR` times it.
-    median, worst : float
-        Of its ratios to the least regret.
+        Whether it is hypothetical.
+    games, replications : int
+        That it played, and how many replications that is in all.
+    asking : Rank, optional
+        Among those who have to ask clients; None for a reference.
+    all : Rank
+        Among all entrants, references included.
+    undecided, wrong_commits, wrong_at_end : int
+        In how many replications, as in `fedbandits.contest.play.play_contest`.
     """
 
     entrant: str
     reference: bool
     games: int
-    first: int
-    near: int
-    median: float
-    worst: float
+    replications: int
+    asking: Rank | None
+    all: Rank
+    undecided: int
+    wrong_commits: int
+    wrong_at_end: int
 
 
 def standings(table: Table) -> list[Place]:
-    """Return how all entrants stand, those who are ranked first, by how often they are near.
-
-    Examples
-    --------
-    >>> table = {
-    ...     "game": ["a", "a", "b", "b"],
-    ...     "entrant": ["x", "y", "x", "y"],
-    ...     "reference": [False, False, False, False],
-    ...     "ratio": [1.0, 3.0, 1.2, 1.0],
-    ... }
-    >>> [(place.entrant, place.first, place.near, place.worst) for place in standings(table)]
-    [('x', 1, 1, 1.2), ('y', 1, 1, 3.0)]
-    """
+    """Return how all entrants stand, those who ask clients first, by how often they are near."""
+    clear = {field: told_apart(table, field) for field in FIELDS}
     places = []
     for entrant in dict.fromkeys(table["entrant"]):
         rows = [i for i, label in enumerate(table["entrant"]) if label == entrant]
-        ratios = np.array([table["ratio"][i] for i in rows])
+        reference = bool(table["reference"][rows[0]])
         places.append(
             Place(
                 entrant=entrant,
-                reference=bool(table["reference"][rows[0]]),
+                reference=reference,
                 games=len(rows),
-                first=int((ratios <= 1.0).sum()),
-                near=int((ratios <= NEAR).sum()),
-                median=float(np.median(ratios)),
-                worst=float(ratios.max()),
+                replications=sum(table["replications"][i] for i in rows),
+                asking=None if reference else _rank(table, rows, "asking", clear["asking"]),
+                all=_rank(table, rows, "all", clear["all"]),
+                **{name: sum(table[name][i] for i in rows) for name in _COUNTS},
             )
         )
-    return sorted(places, key=lambda place: (place.reference, -place.near, place.median))
+    return sorted(places, key=_order)
 
 
-def lost_games(table: Table, entrant: str) -> list[tuple[str, str, float]]:
-    """Return where an entrant is not near the first: the game, who is first, and its ratio.
+_COUNTS = ("undecided", "wrong_commits", "wrong_at_end")
+
+
+def _order(place: Place) -> tuple[bool, int, float]:
+    rank = place.all if place.asking is None else place.asking
+    return place.reference, -rank.near, rank.median
+
+
+def _rank(table: Table, rows: list[int], field: Field, clear: dict[str, bool]) -> Rank:
+    ratios = np.array([table[f"{field}_ratio"][i] for i in rows])
+    first = [table["game"][i] for i, ratio in zip(rows, ratios, strict=True) if ratio == 1.0]
+    return Rank(
+        first=len(first),
+        told_apart=sum(clear[game] for game in first),
+        near=int((ratios <= NEAR).sum()),
+        median=float(np.median(ratios)),
+        worst=float(ratios.max()),
+    )
+
+
+def told_apart(table: Table, field: Field) -> dict[str, bool]:
+    """Return of every game whether its first is told apart from all others of the field.
+
+    It is where the interval of every other's difference to it is above 0.
 
     Examples
     --------
-    >>> table = {
-    ...     "game": ["a", "a"], "entrant": ["x", "y"], "reference": [False, False],
-    ...     "ratio": [1.0, 3.0],
-    ... }
-    >>> lost_games(table, "y")
-    [('a', 'x', 3.0)]
+    >>> told_apart(
+    ...     {
+    ...         "game": ["a", "a", "b", "b"],
+    ...         "all_above": [0.0, 20.0, 2.0, 0.0],
+    ...         "all_above_margin": [0.0, 4.0, 5.0, 0.0],
+    ...     },
+    ...     "all",
+    ... )
+    {'a': True, 'b': False}
     """
-    firsts = {
-        game: entrant
-        for game, entrant, ratio, reference in zip(
-            table["game"], table["entrant"], table["ratio"], table["reference"], strict=True
-        )
-        if ratio == 1.0 and not reference
-    }
+    like_the_first = dict.fromkeys(table["game"], 0)
+    columns = (table["game"], table[f"{field}_above"], table[f"{field}_above_margin"])
+    for game, above, margin in zip(*columns, strict=True):
+        like_the_first[game] += above is not None and above <= margin
+    # The first is one of them.
+    return {game: number <= 1 for game, number in like_the_first.items()}
+
+
+def firsts(table: Table, field: Field) -> dict[str, int]:
+    """Return the row of every game's first; of several with the same regret, the first row.
+
+    Examples
+    --------
+    >>> firsts({"game": ["a", "a"], "all_ratio": [3.0, 1.0]}, "all")
+    {'a': 1}
+    """
+    found: dict[str, int] = {}
+    for i, (game, ratio) in enumerate(zip(table["game"], table[f"{field}_ratio"], strict=True)):
+        if ratio == 1.0:
+            found.setdefault(game, i)
+    return found
+
+
+def lost_games(table: Table, entrant: str, field: Field) -> list[tuple[int, int]]:
+    """Return where an entrant is not near the first of a field: its row, and that of the first.
+
+    Examples
+    --------
+    >>> table = {"game": ["a", "a"], "entrant": ["x", "y"], "all_ratio": [1.0, 3.0]}
+    >>> lost_games(table, "y", "all")
+    [(1, 0)]
+    """
+    first = firsts(table, field)
     return [
-        (game, firsts[game], ratio)
-        for game, label, ratio in zip(table["game"], table["entrant"], table["ratio"], strict=True)
-        if label == entrant and ratio > NEAR
+        (i, first[table["game"][i]])
+        for i, (label, ratio) in enumerate(
+            zip(table["entrant"], table[f"{field}_ratio"], strict=True)
+        )
+        if label == entrant and ratio is not None and ratio > NEAR
     ]
 
 
-def profile(table: Table, entrant: str, factors: FloatArray) -> FloatArray:
+def profile(table: Table, entrant: str, field: Field, factors: FloatArray) -> FloatArray:
     """Return in which share of all games an entrant is within a factor of the least regret.
 
     A performance profile, after Dolan and Moré (2002). A game that it did not play is not within
@@ -108,16 +190,16 @@ def profile(table: Table, entrant: str, factors: FloatArray) -> FloatArray:
     --------
     >>> table = {
     ...     "game": ["a", "a", "b", "b"], "entrant": ["x", "y", "x", "y"],
-    ...     "ratio": [1.0, 3.0, 1.2, 1.0],
+    ...     "all_ratio": [1.0, 3.0, 1.2, 1.0],
     ... }
-    >>> profile(table, "x", np.array([1.0, 1.5]))
+    >>> profile(table, "x", "all", np.array([1.0, 1.5]))
     array([0.5, 1. ])
     """
     games = len(set(table["game"]))
     ratios = np.array(
         [
             ratio
-            for label, ratio in zip(table["entrant"], table["ratio"], strict=True)
+            for label, ratio in zip(table["entrant"], table[f"{field}_ratio"], strict=True)
             if label == entrant
         ]
     )

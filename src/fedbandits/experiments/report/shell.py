@@ -86,11 +86,6 @@ def html_page(
     )
     if contents:
         body = f"{_contents([head for head, _ in sections])}\n{body}"
-    data = "\n".join(
-        f'<script type="application/json" data-figure="{escape(key)}">'
-        f"{json_in_script(figure)}</script>"
-        for key, figure in figures.items()
-    )
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -108,12 +103,21 @@ def html_page(
 <main>
 {body}
 </main>
-<script>{get_plotlyjs()}</script>
-{data}
-<script>{_SCRIPT}</script>
-</body>
+{_scripts(figures)}</body>
 </html>
 """
+
+
+def _scripts(figures: Mapping[str, Any]) -> str:
+    """Return what draws figures; nothing, which is four megabytes less, where there are none."""
+    if not figures:
+        return ""
+    data = "\n".join(
+        f'<script type="application/json" data-figure="{escape(key)}">'
+        f"{json_in_script(figure)}</script>"
+        for key, figure in figures.items()
+    )
+    return f"<script>{get_plotlyjs()}</script>\n{data}\n<script>{_SCRIPT}</script>\n"
 
 
 def _contents(headings: Sequence[str]) -> str:

@@ -1,0 +1,55 @@
+"""How far an entrant is from the first: pairs of replications, with 95 % intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedbandits.experiments.estimates import estimate_of
+from fedbandits.rules.arrays import FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """An entrant beside the first of a field.
+
+    Parameters
+    ----------
+    ratio, ratio_margin : float
+        Of the mean regrets, and half of its 95 % interval.
+    above, above_margin : float
+        The mean difference within replications, and half of its 95 % interval.
+    """
+
+    ratio: float
+    ratio_margin: float
+    above: float
+    above_margin: float
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether the difference is positive beyond chance: its interval is above 0."""
+        return self.above > self.above_margin
+
+
+def compared(totals: FloatArray, first: FloatArray) -> Comparison:
+    r"""Compare the regrets of an entrant with those of the first, replication by replication.
+
+    With a and b for the two, the ratio of means :math:`R = \bar a / \bar b` has the standard error
+    of :math:`a - R b` over :math:`\bar b`, to first order (the delta method); what a and b share
+    cancels in it as in the difference.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = compared(np.array([2.0, 4.0, 7.0]), np.array([1.0, 2.0, 3.0]))
+    >>> round(found.ratio, 2), round(found.ratio_margin, 2), found.told_apart
+    (2.17, 0.37, False)
+    """
+    ratio = float(totals.mean() / first.mean())
+    above = estimate_of(totals - first)
+    return Comparison(
+        ratio=ratio,
+        ratio_margin=estimate_of(totals - ratio * first).margin / float(first.mean()),
+        above=above.value,
+        above_margin=above.margin,
+    )
