@@ -122,7 +122,11 @@ def test_a_name_that_no_game_has_is_refused_though_others_are_known(typed: str, 
 
 
 def test_the_index_rule_is_near_the_first_in_nine_games_of_ten() -> None:
-    """Among all who have to ask clients; with few replications where they take long.
+    """Among all who have to ask clients, with few replications.
+
+    There are 128, or 12 where clients are given or drawn one by one; the 95 % margins of ratios
+    near the limit are then 0.1 and 0.3. Four lost games are allowed: three are lost here, one of
+    them by no more than chance.
 
     `local-ucb` knows no horizon: what it has lost after a tenth of the slots is the least that it
     loses, and only where that is not enough all slots are played.
@@ -132,10 +136,9 @@ def test_the_index_rule_is_near_the_first_in_nine_games_of_ten() -> None:
     (local,) = (entrant for entrant in asking if entrant.label == "local-ucb")
     near = 0
     for game in GAMES:
-        in_cohorts = {f.value for _, f in build_rules(variants(game), game.horizon)} <= {
-            "cohorts",
-            "slots",
-        }
+        in_cohorts = isinstance(game.problem, fb.Approximate) and isinstance(
+            game.problem.noise, fb.Gaussian
+        )
         table = play_contest(
             [game], entering=phased, replications=128 if in_cohorts else 12, seed=5, workers=1
         ).table

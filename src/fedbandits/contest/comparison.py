@@ -43,7 +43,7 @@ def compared(totals: FloatArray, first: FloatArray) -> Comparison:
     >>> import numpy as np
     >>> found = compared(np.array([2.0, 4.0, 7.0]), np.array([1.0, 2.0, 3.0]))
     >>> round(found.ratio, 2), round(found.ratio_margin, 2), found.told_apart
-    (2.17, 0.37, False)
+    (2.17, 0.55, False)
     """
     ratio = float(totals.mean() / first.mean())
     above = estimate_of(totals - first)
