@@ -124,11 +124,11 @@ def test_a_name_that_no_game_has_is_refused_though_others_are_known(typed: str, 
 def test_the_index_rule_is_near_the_first_in_nine_games_of_ten() -> None:
     """Among all who have to ask clients, with few replications.
 
-    There are 128, or 12 where clients are given or drawn one by one; the 95 % margins of ratios
-    near the limit are then 0.1 and 0.3. Four lost games are allowed: three are lost here, one of
+    There are 128, or 8 where clients are given or drawn one by one; the 95 % margins of ratios
+    near the limit are then 0.1 and 0.4. Four lost games are allowed: three are lost here, one of
     them by no more than chance.
 
-    `local-ucb` knows no horizon: what it has lost after a tenth of the slots is the least that it
+    `local-ucb` knows no horizon: what it has lost after some of the slots is the least that it
     loses, and only where that is not enough all slots are played.
     """
     asking = [entrant for entrant in entrants() if not entrant.reference]
@@ -140,14 +140,14 @@ def test_the_index_rule_is_near_the_first_in_nine_games_of_ten() -> None:
             game.problem.noise, fb.Gaussian
         )
         table = play_contest(
-            [game], entering=phased, replications=128 if in_cohorts else 12, seed=5, workers=1
+            [game], entering=phased, replications=128 if in_cohorts else 8, seed=5, workers=1
         ).table
         own = table["regret"][table["entrant"].index(CHAMPION)]
         least = min(table["regret"])
         if local.enter(game) is not None:
-            sooner = replace(game, horizon=game.horizon // 10)
-            for stretch in (sooner, game):
-                lost = play_contest([stretch], entering=[local], replications=12, workers=1).table
+            for part in (10, 3, 1):
+                sooner = replace(game, horizon=game.horizon // part)
+                lost = play_contest([sooner], entering=[local], replications=8, workers=1).table
                 if lost["regret"][0] >= own:
                     break
             least = min(least, *lost["regret"])

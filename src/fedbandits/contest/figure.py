@@ -32,7 +32,6 @@ def profile_figure(table: Table) -> Figure:
         _draw(left, table, "asking", [place for place in places if not place.reference])
         _draw(right, table, "all", places)
         left.set_ylabel("games (%)")
-        figure.supxlabel("total regret, in times the least", fontsize=10)
         figure.legend(
             *right.get_legend_handles_labels(),
             loc="outside lower center",
@@ -60,6 +59,7 @@ def _draw(axes: Axes, table: Table, field: Field, places: list[Place]) -> None:
     axes.set_xscale("log", base=2)
     ticks = [2**power for power in range(int(np.log2(LARGEST_FACTOR)) + 1)]
     axes.set_xticks(ticks, [f"{tick}×" for tick in ticks])
+    axes.set_xlabel("total regret, in times the least")
     axes.set_xlim(1.0, LARGEST_FACTOR)
     axes.set_ylim(0.0, 102.0)
     axes.spines[["top", "right"]].set_visible(False)
