@@ -402,7 +402,7 @@ def _answer_after(run: Run, content: LogContent, n_records: int) -> Answer:
 
 def _table(arms: Sequence[ArmStatus], answer: Answer | None) -> list[str]:
     """Return arms in lines and columns."""
-    sure = "" if answer is None else f"{100 * (1 - answer.level):g} % "
+    sure = "" if answer is None or answer.level == 1 else f"{100 * (1 - answer.level):g} % "
     rows = [("option", "estimate", f"{sure}interval", "")]
     for arm in arms:
         estimate = interval = "–"

@@ -78,7 +78,8 @@ class Answer:
     intervals : dict of str to (float, float)
         By arm; all of them together, in all phases, hold with probability 1 − ``level`` at least.
     level : float
-        Their own error probability, which has nothing to do with that of the rule.
+        Their own error probability, which has nothing to do with that of the rule; 1 where none is
+        known, since what was pulled followed from what was observed.
     error : str or None
         With which probability the rule loses the best arm, in words.
     assumptions : tuple of str
@@ -122,12 +123,18 @@ class Answer:
             lines.append(f"{arm} was withdrawn ({reason}): all of this is about the rest.")
         if self.error is not None:
             lines.append(self.error)
-        lines.append(
-            f"All intervals hold together with a probability of {100 * (1 - self.level):g} %, if "
-            + "; ".join(self.assumptions)
-            + "."
-        )
+        lines.append(f"All intervals {self.coverage}, if {'; '.join(self.assumptions)}.")
         return "\n".join(lines)
+
+    @property
+    def coverage(self) -> str:
+        """What is said of all intervals, after "they"."""
+        if self.level < 1.0:
+            return f"hold together with a probability of {100 * (1 - self.level):g} %"
+        return (
+            "are those of pulls that had been planned in advance (these were not, and no"
+            " probability is proven)"
+        )
 
 
 def answer_of(server: Server, *, level: float = 0.05) -> Answer:
@@ -135,7 +142,8 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
 
     Intervals are simultaneous over arms and phases at their own level: estimate :math:`\pm
     \sqrt{2 v \ln(2 K \pi^2 p^2 / (6 \delta_i))}`, v the variance proxy of the estimate. An arm
-    that is out keeps the pulls it has.
+    that is out keeps the pulls it has. Of rules that let pulls follow from what was observed they
+    are the same, and no probability is known for them.
 
     Parameters
     ----------
@@ -188,7 +196,7 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
             arm: (float(estimate - width), float(estimate + width))
             for arm, estimate, width in zip(arms, estimates, widths, strict=True)
         },
-        level=level,
+        level=1.0 if server.rule.adaptive else level,
         error=error_of(server.rule),
         assumptions=assumptions_of(server),
         withdrawn={arms[arm]: reason for arm, reason in sorted(server.withdrawn.items())},

@@ -210,7 +210,7 @@ class Conclusion:
     low, high : tuple of float
         Ends of the arms' intervals, which hold together with probability 1 − ``level`` at least.
     level : float
-        Their error probability.
+        Their error probability; 1 where none is known.
     error : str or None
         With which probability the rule loses the best arm, in words.
     assumptions : tuple of str

@@ -608,8 +608,8 @@ class Server:
     def interval_widths(self, level: float) -> FloatArray:
         """Return half-widths of intervals around all estimates, after the last closed phase.
 
-        They hold together, in all phases, with probability 1 − ``level`` at least; see
-        `fedbandits.rules.phased.PhasedRule.interval_widths`.
+        They hold together, in all phases, with probability 1 − ``level`` at least, unless pulls
+        follow from what was observed; see `fedbandits.rules.phased.PhasedRule.interval_widths`.
         """
         if self.decision is None:
             raise ProtocolError("nothing is known before the first phase is closed")

@@ -15,11 +15,13 @@ its *challengers*. In every phase all clients play the same:
 
 A challenger whose variance would be more for want of clients than of pulls, even if all clients who
 are in pulled it, is not pulled more: it asks for clients. As many join as there are already, and in
-that phase it is pulled again. So no arm runs away: nobody pulls a challenger beyond what its pulls
-can still tell, and clients who are in already are asked before others join.
+that phase it is pulled again. Nobody pulls a challenger beyond what its pulls can still tell, and
+clients who are in already are asked before others join; and nobody is asked to join for gaps that
+are not worth it (`IndexRule.most_clients`), so that ties do not run away.
 
 When there is no challenger the leader is played alone, until its lower end is above all indices:
-the rule would not change its mind any more, and commits.
+the rule would not change its mind any more, and commits. Where a test has to agree, arms that it
+cannot tell from the leader challenge again once the leader is known four times as well.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from fedbandits.rules.eliminations import best_active
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.radii import IndexRadius, PhaseStatistics
 from fedbandits.rules.standing import Standing
-from fedbandits.rules.statistics import client_factor, pulls_in_all
+from fedbandits.rules.statistics import client_factor, clients_in, pulls_in_all
 from fedbandits.rules.variance_components import VarianceComponents
 
 # A challenger that is almost beaten is still pulled by so much more: its estimate will move.
@@ -44,6 +46,8 @@ _LEAST_GROWTH = 0.1
 _AHEAD = 4.0
 # The leader is pulled so many times as often as a challenger, in all.
 _LEAD = 2.0
+# What is not certain is looked at again when the width of the leader is so many times smaller.
+_FINER = 4.0
 # In one phase the pulls of the leader grow by this factor at most: it may not be the best.
 _LEADER_GROWTH = 8.0
 
@@ -97,12 +101,15 @@ class IndexRule(PhasedRule):
         variance.
     arms_per_phase : int, optional
         How many arms a phase plays at most; the leader and all challengers by default.
+    most_clients : int, optional
+        With so many nobody else is asked to join, whatever is open.
     """
 
     radius: IndexRadius
     growth: float = 1.0
     admit_when: float = 1.0
     arms_per_phase: int | None = None
+    most_clients: int | None = None
 
     @property
     def adaptive(self) -> bool:
@@ -142,8 +149,9 @@ class IndexRule(PhasedRule):
         choice = self._choose(standing)
         asks = (choice.challengers & choice.short_of_clients).any(axis=-1)
         wanted = np.where(asks & ~capped, clients, 0)
-        if self.population is not None:
-            wanted = np.minimum(wanted, self.population - clients)
+        for most in (self.population, self.most_clients):
+            if most is not None:
+                wanted = np.minimum(wanted, np.maximum(most - clients, 0))
         if self.max_clients is None:
             return wanted, capped
         room = self.max_clients - clients
@@ -204,9 +212,15 @@ class IndexRule(PhasedRule):
         )
         seen = standing.active & pulled
         leader = _highest(known.estimates, seen)
-        index = known.estimates + self.radius.half_widths(known)
+        widths = self.radius.half_widths(known)
+        index = known.estimates + widths
         ahead = _value_at(leader, known.estimates)
         challengers = seen & ~leader & (index > ahead)
+        if self.radius.commit == "certified":
+            # The leader is looked at more closely first: that costs no regret if it is the best.
+            of_leader = _value_at(leader, widths)
+            open_still = (index > ahead - of_leader) & (_FINER * of_leader < widths)
+            challengers |= seen & ~leader & open_still
         if self.arms_per_phase is not None:
             order = np.argsort(np.where(challengers, -index, np.inf), axis=-1, kind="stable")
             place = np.argsort(order, axis=-1, kind="stable")
@@ -289,9 +303,12 @@ class IndexRule(PhasedRule):
             shares=shares,
             distortion=distortion,
         )
-        pulled = np.atleast_2d(np.asarray(counts) > 0).any(axis=-2, keepdims=True)
-        clients = pulls_in_all(pulled, sizes)[..., 0]
-        return replace(known, clients=clients)
+        counts = np.atleast_2d(np.asarray(counts))
+        clients = pulls_in_all((counts > 0).any(axis=-2, keepdims=True), sizes)[..., 0]
+        # Groups without clients have no counts.
+        least = np.where(np.asarray(sizes) > 0, counts, np.inf).min(axis=-1)
+        even = (least == counts.max(axis=-1)) & (clients_in(counts, sizes) == self.population)
+        return replace(known, clients=clients, even=even)
 
 
 def _highest(values: FloatArray, among: BoolArray) -> BoolArray:

@@ -336,7 +336,8 @@ def _check_first_phases(rule: PhasedRule, label: str, privacy: Privacy | None) -
         raise InputError(
             "horizon",
             f'{rule.slots:,} slots; the first phase of "{label}" alone takes {first:,} '
-            f"({rule.pulls(1):,} pulls of {rule.n_arms} arms): raise it, or lower pulls",
+            f"({rule.pulls(1):,} pulls of {rule.n_arms} arms): raise it, or lower "
+            f"{'first_pulls' if rule.adaptive else 'pulls'}",
         )
     # What is believed of noise and spread has no part in it, and many variants differ in it alone.
     _check_schedules(replace(rule, noise=None, spread=None), privacy)

@@ -161,10 +161,7 @@ def _with_bold(line: str, winner: str | None) -> str:
 
 def _assumptions(answer: Answer) -> str:
     items = "".join(f"<li>{text(said)}</li>" for said in answer.assumptions)
-    return (
-        f"<p>All intervals hold together with a probability of {100 * (1 - answer.level):g}&nbsp;%,"
-        f" if</p>\n<ul>{items}</ul>"
-    )
+    return f"<p>All intervals {text(answer.coverage)}, if</p>\n<ul>{items}</ul>"
 
 
 def _estimates(status: RunStatus, rows: Sequence[ArmRow], figures: dict[str, Any]) -> str:
@@ -174,9 +171,8 @@ def _estimates(status: RunStatus, rows: Sequence[ArmRow], figures: dict[str, Any
         return f"<p>There are none before a phase is decided.</p>\n{table}"
     figures["estimates"] = arm_intervals_page_figure(rows)
     caption = (
-        f"Dots are estimates after phase {answer.phase}, lines their intervals, which hold together"
-        f" with a probability of {100 * (1 - answer.level):g}&nbsp;%. Grey: out, and not tried"
-        " since."
+        f"Dots are estimates after phase {answer.phase}, lines their intervals, which"
+        f" {text(answer.coverage)}. Grey: out, and not tried since."
     )
     if len(rows) > MOST_ROWS:
         caption += f" Of {len(rows):,} options the best {MOST_ROWS} are shown."
@@ -194,9 +190,9 @@ def _over_time(
     paths = arm_paths(rows, answers)
     figures["eliminations"] = arms_over_phases_page_figure(paths)
     caption = (
-        "Estimates after each phase, with the same intervals, which hold together over all phases."
-        " A cross is where an option was decided against, a square where one was withdrawn."
-        " Options of one phase stand side by side so that none hides another."
+        "Estimates after each phase, with the same intervals. A cross is where an option was"
+        " decided against, a square where one was withdrawn. Options of one phase stand side by"
+        " side so that none hides another."
     )
     if len(rows) > MOST_COLOURED:
         caption += f" The best {MOST_COLOURED} of {len(rows):,} options have a colour."

@@ -12,6 +12,9 @@ from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.phased import AllAtOnce, Averaging, Beliefs, PhasedRule
 from fedbandits.rules.radii import Commit, Index, IndexRadius
 
+# Clients join up to so many times what tells as much of an arm as one client does in T pulls.
+_MOST_WORTH = 4.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FedIndex:
@@ -36,10 +39,11 @@ class FedIndex:
         Pulls of every arm by all clients together in the first phase.
     initial_clients : int
         How many clients play the first phase at most; fewer where so many already tell as much as
-        any arm is worth pulling, T/K times.
+        T/K pulls of an arm, its share of what one client has.
     admit_when : float
         An arm asks for clients when its client variance is above so many times its pull variance.
-        Less brings more clients in, who each pull less.
+        Less brings more clients in, who each pull less. Nobody joins for gaps below half of what
+        one client could show that pulls an arm in every slot: ties would never have enough.
     commit : {"index", "certified"}
         When the rule stops asking: when its indices would not let it change its mind, or when a
         test with error probability δ agrees. The test needs all clients from the start.
@@ -89,7 +93,8 @@ class FedIndex:
         horizon = beliefs.horizon_for(self.name)
         noise, spread = beliefs.noise_for(self.name), beliefs.spread_for(self.name)
         population = beliefs.population
-        clients = self._first_clients(beliefs, noise, spread)
+        worth = _clients_of_worth(horizon, noise, spread)
+        clients = self._first_clients(beliefs, worth / beliefs.n_arms)
         if self.commit == "certified" and clients != population:
             raise InputError(
                 "commit",
@@ -122,24 +127,23 @@ class FedIndex:
             growth=self.growth,
             admit_when=self.admit_when,
             arms_per_phase=self.arms_per_phase,
+            most_clients=None if math.isinf(worth) else math.ceil(_MOST_WORTH * worth),
         )
         return rule.with_given_weights() if beliefs.weighted else rule
 
-    def _first_clients(self, beliefs: Beliefs, noise: float, spread: float) -> int:
-        """Return how many clients play the first phase.
+    def _first_clients(self, beliefs: Beliefs, worth: float) -> int:
+        """Return how many clients play the first phase."""
+        population = beliefs.population
+        if population is not None and (beliefs.weighted or population <= self.initial_clients):
+            return population
+        return max(1, math.ceil(min(worth, float(self.initial_clients))))
 
-        With M of them σ_c²/M is below the σ²/N of any arm that is worth N pulls, and none is worth
-        more than T/K: beyond, MOSS explores no more.
-        """
-        if beliefs.weighted and beliefs.population is not None:
-            return beliefs.population
-        most = self.initial_clients
-        if beliefs.population is not None:
-            most = min(most, beliefs.population)
-        if beliefs.population is not None and beliefs.population <= self.initial_clients:
-            return most
-        worth = beliefs.horizon_for(self.name) / beliefs.n_arms
-        if spread == 0.0:
-            return 1
-        needed = worth * (spread / noise) ** 2 if noise > 0 else math.inf
-        return max(1, math.ceil(min(needed, float(most))))
+
+def _clients_of_worth(pulls: int, noise: float, spread: float) -> float:
+    """Return how many clients tell as much of an arm as one client does with so many pulls.
+
+    (σ_c/σ)² for every pull: σ_c²/M is then σ² over the pulls.
+    """
+    if spread == 0.0:
+        return 0.0
+    return pulls * (spread / noise) ** 2 if noise > 0 else math.inf

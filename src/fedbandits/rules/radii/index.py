@@ -45,7 +45,9 @@ class IndexRadius:
     Guarantee: none of the commitment, which is as good as the index; see the page on index rules.
     With ``commit = "certified"`` the leader's interval must be above all others in a confidence
     sequence, and the best arm is missed with probability at most δ; for clients who all play from
-    the start.
+    the start. An arm is then given the width of that sequence beyond its estimate if it is larger,
+    or it would never be looked at closely enough. Arms that not all clients have pulled equally
+    often have no such interval, and nothing is committed to.
 
     Parameters
     ----------
@@ -113,7 +115,8 @@ class IndexRadius:
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return how far an index is above its estimate; see `fedbandits.rules.radii.Radius`."""
-        return self._widths(known.variance, known)
+        widths = self._widths(known.variance, known)
+        return np.maximum(widths, self._sequence(known)) if self.commit == "certified" else widths
 
     def _widths(self, variance: FloatArray, known: PhaseStatistics) -> FloatArray:
         """Return widths for a variance proxy, with what protects the means of the arm itself.
@@ -131,7 +134,7 @@ class IndexRadius:
         leader = best_active(known.estimates, known.active)
         first = np.arange(known.active.shape[-1]) == np.asarray(leader)[..., np.newaxis]
         if self.commit == "certified":
-            up = down = self._sequence(known)
+            up = down = np.where(known.even, self._sequence(known), np.inf)
         else:
             up = self.half_widths(known)
             down = self._widths(known.pull_variance, known)

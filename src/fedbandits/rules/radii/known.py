@@ -41,6 +41,8 @@ class PhaseStatistics:
         The mean of every client, for rules that need them one by one.
     clients : float or array, shape (...)
         How many have pulled any arm, for rules that reckon with all that clients ever pull.
+    even : bool or array of bool, shape (..., arms)
+        Whether all clients that exist have pulled an arm, and equally often.
     independent_clients : bool
         Whether clients are drawn independently of each other; not so from a finite population.
     distortion : Distortion
@@ -58,6 +60,7 @@ class PhaseStatistics:
     heaviest_pull: FloatArray
     client_means: FloatArray | None = None
     clients: FloatArray | float = 1.0
+    even: BoolArray | bool = True
     independent_clients: bool = False
     distortion: Distortion = UNDISTORTED
 
