@@ -59,10 +59,11 @@ def tails_figure(tails: Table) -> Figure:
             axes.set_xlabel("total regret at T = 1,000,000")
             _finish(axes, game.title)
         panels[0].set_yscale("log")
+        panels[0].set_xlim(300, None)
         panels[0].set_ylabel("share of the games with as much or more")
         panels[0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %"))
         for axes in panels:
-            axes.legend(frameon=False, fontsize=8.0, loc="lower left")
+            axes.legend(frameon=False, fontsize=8.0, handlelength=1.2, loc="lower left")
     return figure
 
 

@@ -269,9 +269,9 @@ well, and how its games ended. {games:,} games each, T = 1,000,000, C = 1.</p>
 {pictures["tails"]}
 {shown[TAILS]}
 <p>A wrong commit is for good; in brackets stands where the 95&nbsp;% interval of its rate ends
-(Clopper and Pearson). Without a commit by T the rule was still asking, most often with the best arm
-in the lead. “Worse arm at the end”: another arm than the best was played at some time in the last
-hundredth of the horizon, whether by a commit, by a wrong leader, or to try it once more.</p>
+(Clopper and Pearson). Without a commit by T the rule was still asking. “Worse arm at the end”:
+another arm than the best was played at some time in the last hundredth of the horizon, whether by a
+commit, by a wrong leader, or to try it once more.</p>
 <h3>Growth with the horizon</h3>
 <p>{growth:,} games a point, of draws of its own. {_which_power_fits(tables["fits"])}</p>
 {pictures["growth"]}
