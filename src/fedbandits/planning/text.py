@@ -245,7 +245,8 @@ def _index_rule(index: IndexOutlook, best: Outlook) -> str:
         f" expected regret of {rounded(index.regret.mean)},"
         f" {changed(index.regret.mean, best.regret.mean)}, with"
         f" {counted(index.clients.mean, 'client')} in {counted(index.phases.mean, 'phase')}; of"
-        f" {index.replications:,} simulated games {so_many} committed to a wrong arm."
+        f" {index.replications:,} simulated games {so_many} committed to a wrong arm, and"
+        f" {index.undecided_rate:.0%} played to the end without committing."
     )
 
 

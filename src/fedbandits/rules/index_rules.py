@@ -21,7 +21,7 @@ are not worth it (`IndexRule.most_clients`), so that ties do not run away.
 
 When there is no challenger the leader is played alone, until its lower end is above all indices:
 the rule would not change its mind any more, and commits. Where a test has to agree, arms that it
-cannot tell from the leader challenge again once the leader is known four times as well.
+cannot tell from the leader challenge again once the leader's width is half of theirs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _AHEAD = 4.0
 # The leader is pulled so many times as often as a challenger, in all.
 _LEAD = 2.0
 # What is not certain is looked at again when the width of the leader is so many times smaller.
-_FINER = 4.0
+_FINER = 2.0
 # In one phase the pulls of the leader grow by this factor at most: it may not be the best.
 _LEADER_GROWTH = 8.0
 
@@ -166,8 +166,7 @@ class IndexRule(PhasedRule):
     ) -> IntArray:
         """Return how often each client pulls each arm; see `PhasedRule.plan`.
 
-        A phase that does not fit into what is left of the horizon is played on the leader, or on
-        the arm with the highest index if that has been pulled four times as often.
+        A phase that does not fit into what is left of the horizon is played on the leader.
         """
         if standing is None or phase == 1:
             return PhasedRule.plan(self, phase, active)
@@ -177,9 +176,8 @@ class IndexRule(PhasedRule):
         stuck = choice.short_of_clients & (joined == 0)
         asked = choice.challengers & ~stuck
         highest = _highest(choice.index, asked | choice.leader)
-        of_highest = _value_at(highest, choice.pulls)
         wanted = np.where(asked, self._target(choice) * choice.pulls, 0.0)
-        wanted = np.minimum(wanted, _AHEAD * of_highest)
+        wanted = np.minimum(wanted, _AHEAD * _value_at(highest, choice.pulls))
         more = np.maximum(wanted - choice.pulls, 0.0)
         of_leader = self._of_leader(choice, wanted)
         # Who joins plays the leader as often as what it is compared with.
@@ -191,10 +189,7 @@ class IndexRule(PhasedRule):
         total = pulls.sum(axis=-1, keepdims=True)
         fits = total <= np.asarray(standing.slots_left)[..., np.newaxis]
         fits |= ~choice.leader.any(axis=-1, keepdims=True)  # nobody has reported anything yet
-        # A leader of few pulls is not followed to the end.
-        fluke = of_highest > _AHEAD * _value_at(choice.leader, choice.pulls)
-        last = np.where(fluke, highest, choice.leader)
-        return np.asarray(np.where(fits, pulls, np.where(last, total, 0)))
+        return np.asarray(np.where(fits, pulls, np.where(choice.leader, total, 0)))
 
     def _choose(self, standing: Standing) -> _Choice:
         """Return who leads and who challenges, by what is known."""

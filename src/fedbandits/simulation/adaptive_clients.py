@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedbandits.errors import InputError
 from fedbandits.problems.exact import Exact
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.statistics import aggregate
@@ -15,7 +14,7 @@ from fedbandits.simulation.adaptive import Gathered
 from fedbandits.simulation.adaptive_releases import AdaptiveReleases
 from fedbandits.simulation.clients import ClientsOfReplication
 from fedbandits.simulation.game import Game
-from fedbandits.simulation.memory_limit import OutOfMemoryLimitError
+from fedbandits.simulation.memory_limit import check_memory
 from fedbandits.simulation.releases import PhaseReleases, protect
 from fedbandits.simulation.streams import Purpose
 
@@ -130,17 +129,10 @@ class AdaptiveClients:
         return shares
 
     def _check_memory(self, most: int) -> None:
-        """Refuse to hold more than the limit: in parts if that helps, else say so."""
-        n = len(self._kept)
-        held = most * _BYTES_A_CLIENT_AND_ARM + (self.problem.population or 0) * 8
-        a_replication = held * self.rule.n_arms
-        if n * a_replication <= self.memory_limit:
-            return
-        if n > 1:
-            raise OutOfMemoryLimitError
-        raise InputError(
-            "memory_limit",
-            f"one replication with {most:,} clients and {self.rule.n_arms} arms takes "
-            f"{a_replication / 2**20:,.0f} MiB, and a process may take "
-            f"{self.memory_limit / 2**20:,.0f} MiB; raise it, or lower max_clients",
+        check_memory(
+            most * _BYTES_A_CLIENT_AND_ARM + (self.problem.population or 0) * 8,
+            clients=most,
+            n_arms=self.rule.n_arms,
+            replications=len(self._kept),
+            limit=self.memory_limit,
         )

@@ -10,14 +10,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.errors import InputError
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.problem import ClientSampler
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.statistics import aggregate
 from fedbandits.rules.variance_components import VarianceComponents, merged_squares
 from fedbandits.simulation.game import Game
-from fedbandits.simulation.memory_limit import OutOfMemoryLimitError
+from fedbandits.simulation.memory_limit import check_memory
 from fedbandits.simulation.phases import Played
 from fedbandits.simulation.releases import PhaseReleases, Releases, protect
 from fedbandits.simulation.streams import Purpose
@@ -239,14 +238,10 @@ class ClientEvidence:
             held *= 2  # sums of squares, and what variances are computed with
         if self.problem.population is not None:
             held += self.problem.population * 8  # drawn all at once
-        a_replication = held * n_arms
-        if n * a_replication <= self.memory_limit:
-            return
-        if n > 1:
-            raise OutOfMemoryLimitError
-        raise InputError(
-            "memory_limit",
-            f"one replication with {self.counts.size:,} clients and {n_arms} arms takes "
-            f"{a_replication / 2**20:,.0f} MiB, and a process may take "
-            f"{self.memory_limit / 2**20:,.0f} MiB; raise it, or lower max_clients",
+        check_memory(
+            held,
+            clients=self.counts.size,
+            n_arms=n_arms,
+            replications=n,
+            limit=self.memory_limit,
         )

@@ -127,7 +127,7 @@ class FedIndex:
             growth=self.growth,
             admit_when=self.admit_when,
             arms_per_phase=self.arms_per_phase,
-            most_clients=None if math.isinf(worth) else math.ceil(_MOST_WORTH * worth),
+            most_clients=None if math.isinf(worth) else round(_MOST_WORTH * worth),
         )
         return rule.with_given_weights() if beliefs.weighted else rule
 
