@@ -96,7 +96,7 @@ def ratio_of(a: FloatArray, b: FloatArray) -> Estimate:
     Examples
     --------
     >>> ratio_of(np.array([2.0, 4.0, 7.0]), np.array([1.0, 2.0, 3.0])).shown()
-    '2.17 ± 0.40'
+    '2.17 ± 0.55'
     """
     ratio = float(a.mean() / b.mean())
     return Estimate(ratio, ratio * estimate_of(a / a.mean() - b / b.mean()).error, a.size)

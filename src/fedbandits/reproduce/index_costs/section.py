@@ -299,18 +299,21 @@ def _which_power_fits(fits: Table) -> str:
             ]
             best = max(rows, key=lambda row: float(fits["r_squared"][row]))
             kept = [row for row in rows if fits["misfit"][row] >= _REFUTED]
-            fit = listed(_POWER_NAMES[fits["power"][row]] for row in kept) if kept else "none"
+            refuted = (
+                f"do not refute {listed(_POWER_NAMES[fits['power'][row]] for row in kept)}"
+                if kept
+                else "refute all four powers"
+            )
             said.append(
-                f"{titles[game]} from T = {first:,} on, {fit} of the four powers"
-                f" {'is' if len(kept) < 2 else 'are'} not refuted, and"
+                f"{titles[game]} from T = {first:,} on they {refuted}, and"
                 f" {_POWER_NAMES[fits['power'][best]]} has the highest R²"
             )
-    return f"{_sentence('; '.join(said))}. Six horizons tell powers apart no better than that."
+    listing = "; on ".join(said)
+    return escape(
+        f"Means can refute that regret grows as a power of log T (here at level {_REFUTED:g}). On"
+        f" {listing}. Six horizons say no more than that."
+    )
 
 
 _REFUTED = 0.01
 """A power is refuted when its misfit has a smaller p-value."""
-
-
-def _sentence(text: str) -> str:
-    return escape(text[0].upper() + text[1:])
