@@ -14,8 +14,8 @@ def reproduce(  # noqa: PLR0917 - options of a command, all of them named
     figures: Annotated[
         list[str] | None,
         typer.Argument(
-            help="fig3 to fig8, movielens, theory, scaling, rules, privacy, claims; all by"
-            " default.",
+            help="fig3 to fig8, movielens, theory, scaling, rules, index-rules, privacy, claims;"
+            " all by default.",
             metavar="[FIGURE]...",
         ),
     ] = None,

@@ -107,6 +107,7 @@ MOVIELENS = "movielens"
 THEORY = "theory"
 SCALING = "scaling"
 RULES = "rules"
+INDEX_RULES = "index-rules"
 PRIVACY = "privacy"
 CLAIMS = "claims"
 PARTS = (
@@ -117,6 +118,7 @@ PARTS = (
     THEORY,
     SCALING,
     RULES,
+    INDEX_RULES,
     PRIVACY,
     CLAIMS,
 )

@@ -90,8 +90,14 @@ def _both(means: Sequence[Estimate], names: Sequence[str]) -> str:
     return ", ".join(f"{name}: {mean.shown()}" for name, mean in zip(names, means, strict=True))
 
 
-def _ratio(a: FloatArray, b: FloatArray) -> Estimate:
-    """Return the ratio of the means of pairs, by the delta method."""
+def ratio_of(a: FloatArray, b: FloatArray) -> Estimate:
+    """Return the ratio of the means of pairs, by the delta method.
+
+    Examples
+    --------
+    >>> ratio_of(np.array([2.0, 4.0, 7.0]), np.array([1.0, 2.0, 3.0])).shown()
+    '2.17 ± 0.55'
+    """
     ratio = float(a.mean() / b.mean())
     return Estimate(ratio, ratio * estimate_of(a / a.mean() - b / b.mean()).error, a.size)
 
@@ -111,7 +117,7 @@ def less(a: FloatArray, b: FloatArray, names: tuple[str, str], *, factor: float 
     means, numbers = _means((a, b), names)
     measured = _both(means, names)
     if factor != 1:
-        ratio = _ratio(b, a)
+        ratio = ratio_of(b, a)
         measured += f" (× {ratio.shown()})"
         numbers.append(_numbers_of("ratio", ratio))
     for_it, against_it = estimate_of(b - factor * a).tails()
@@ -154,7 +160,7 @@ def about_equal(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> Evidenc
     low, high = (
         estimate_of(a - factor * b).tails() for factor in (1 - ABOUT_EQUAL, 1 + ABOUT_EQUAL)
     )
-    ratio = _ratio(a, b)
+    ratio = ratio_of(a, b)
     percent = Estimate(100 * (ratio.value - 1), 100 * ratio.error, ratio.n)
     return Evidence(
         measured=f"{_both(means, names)} ({percent.shown(sign=True)} %)",
@@ -211,8 +217,14 @@ def less_in_the_middle(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> 
     )
 
 
-def _share(happened: BoolArray, name: str) -> dict[str, Any]:
-    """Return how often something happened, with an exact 95 % interval (Clopper-Pearson)."""
+def share_of(happened: BoolArray, name: str) -> dict[str, Any]:
+    """Return how often something happened, with an exact 95 % interval (Clopper-Pearson).
+
+    Examples
+    --------
+    >>> round(share_of(np.zeros(10_000, dtype=np.bool_), "never")["high"], 6)
+    0.000369
+    """
     k, n = int(happened.sum()), happened.size
     interval = stats.binomtest(k, n).proportion_ci(0.95, method="exact")
     return {
@@ -242,7 +254,7 @@ def seldomer(a: BoolArray, b: BoolArray, names: tuple[str, str], what: str) -> E
     ('lost: a in 5.00 % (1.64 to 11.28 %), b in 30.00 % (21.24 to 39.98 %)', True)
     """
     counts = np.array([[x.sum(), (~x).sum()] for x in (a, b)])
-    shares = [_share(x, name) for name, x in zip(names, (a, b), strict=True)]
+    shares = [share_of(x, name) for name, x in zip(names, (a, b), strict=True)]
     shown = ", ".join(f"{share['name']} in {_in_percent(share)}" for share in shares)
     return Evidence(
         measured=f"{what}: {shown}",
@@ -262,7 +274,7 @@ def rate_below(happened: BoolArray, most: float, name: str) -> Evidence:
     'lost in 0.00 % (0.00 to 0.37 %)'
     """
     n, k = happened.size, int(happened.sum())
-    share = _share(happened, name)
+    share = share_of(happened, name)
     return Evidence(
         measured=f"{name} in {_in_percent(share)}",
         for_it=float(stats.binomtest(k, n, most, alternative="less").pvalue),

@@ -12,9 +12,11 @@ from fedbandits.experiments.report.markup import data_uri, definitions, scrollin
 from fedbandits.experiments.report.page import REGRET_CAPTION, regret_alt
 from fedbandits.experiments.report.results_table import results_table
 from fedbandits.experiments.report.shell import html_page, live_figure
+from fedbandits.experiments.tables import Table
 from fedbandits.experiments.wording import listed
 from fedbandits.reproduce.catalogue import (
     CLAIMS,
+    INDEX_RULES,
     MISRANKING,
     MOVIELENS,
     PARTS,
@@ -27,6 +29,9 @@ from fedbandits.reproduce.catalogue import (
 from fedbandits.reproduce.claims import FACTOR
 from fedbandits.reproduce.drawn import Drawn
 from fedbandits.reproduce.evidence import ABOUT_EQUAL, FEWEST_GAMES
+from fedbandits.reproduce.index_costs import index_costs_section
+from fedbandits.reproduce.index_costs.figures import GROWTH_CAPTION, TAILS_CAPTION
+from fedbandits.reproduce.index_costs.section import HEADING as INDEX_HEADING
 from fedbandits.reproduce.misranking import CAPTION as MISRANKING_CAPTION
 from fedbandits.reproduce.misranking import misranking_page_figure
 from fedbandits.reproduce.privacy_costs import CAPTION as PRIVACY_CAPTION
@@ -62,6 +67,8 @@ def reproduction_page(
     theory: Mapping[str, Rows] | None,
     scaling: Drawn | None,
     rules: Drawn | None,
+    index_rules: Mapping[str, Table] | None,
+    index_figures: Mapping[str, Drawn],
     privacy: Drawn | None,
     claims: Mapping[str, Any] | None,
 ) -> str:
@@ -83,6 +90,10 @@ def reproduction_page(
         Regret against the horizon.
     rules : Drawn, optional
         What each rule costs.
+    index_rules : mapping, optional
+        The tables of what index rules cost.
+    index_figures : mapping
+        Their figures, "tails" and "growth", if there are tables.
     privacy : Drawn, optional
         What protecting the clients' means costs.
     claims : mapping, optional
@@ -117,6 +128,19 @@ def reproduction_page(
             "Sharper than the paper: what each rule costs",
             f"{rule_costs_html(rules.table)}\n{_still_figure(rules, alt, RULES_CAPTION)}",
         )
+    if index_rules is not None:
+        pictures = {
+            name: _still_figure(index_figures[name], alt, caption)
+            for name, alt, caption in (
+                (
+                    "tails",
+                    "Share of games with as much regret or more, on three games.",
+                    TAILS_CAPTION,
+                ),
+                ("growth", "Mean regret against the horizon, on two games.", GROWTH_CAPTION),
+            )
+        }
+        sections[INDEX_RULES] = (INDEX_HEADING, index_costs_section(index_rules, pictures))
     if privacy is not None:
         alt = "Total regret against epsilon, against bits of a mean, and over log T against T."
         sections[PRIVACY] = (

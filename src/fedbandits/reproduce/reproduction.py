@@ -16,6 +16,7 @@ from fedbandits.experiments.tables import Table
 from fedbandits.reproduce.catalogue import (
     CLAIMS,
     FIGURES,
+    INDEX_RULES,
     MISRANKING,
     MOVIELENS,
     PARTS,
@@ -32,6 +33,14 @@ from fedbandits.reproduce.claims import (
     measure,
 )
 from fedbandits.reproduce.drawn import Drawn, kept_drawing
+from fedbandits.reproduce.index_costs import (
+    growth_figure,
+    index_costs_fingerprint,
+    index_costs_markdown,
+    index_costs_replications,
+    index_costs_tables,
+    tails_figure,
+)
 from fedbandits.reproduce.misranking import (
     misranking_figure,
     misranking_fingerprint,
@@ -96,8 +105,8 @@ def reproduce_paper(
     Parameters
     ----------
     keys : list of str
-        "fig3" to "fig8", "movielens", "theory", "scaling", "rules", "privacy" and "claims"; all
-        of them when empty.
+        "fig3" to "fig8", "movielens", "theory", "scaling", "rules", "index-rules", "privacy" and
+        "claims"; all of them when empty.
     directory : Path
         Where the page and a folder for every experiment go.
     replications : int, optional
@@ -155,6 +164,7 @@ def reproduce_paper(
         if part in tables and part not in drawn:
             drawn[part] = _draw(directory, part, tables[part])
     _draw_order(directory, tables.get(MOVIELENS))
+    index_figures = _draw_index_rules(directory, tables.get(INDEX_RULES))
     found = {part: kept.table for part, kept in tables.items()}
     page = reproduction_page(
         [figure for figure in FIGURES.values() if all(name in made for name in figure.experiments)],
@@ -164,6 +174,8 @@ def reproduce_paper(
         theory=found.get(THEORY),
         scaling=drawn.get(SCALING),
         rules=drawn.get(RULES),
+        index_rules=found.get(INDEX_RULES),
+        index_figures=index_figures,
         privacy=drawn.get(PRIVACY),
         claims=found.get(CLAIMS),
     )
@@ -251,6 +263,13 @@ def _ways(workers: int | None) -> dict[str, _Way]:
                 games=games, workers=workers, progress=progress
             ),
             replications=rule_costs_replications,
+        ),
+        INDEX_RULES: _Way(
+            made_from=index_costs_fingerprint,
+            make=lambda games, progress: index_costs_tables(
+                games=games, workers=workers, progress=progress
+            ),
+            replications=index_costs_replications,
         ),
         PRIVACY: _Way(
             made_from=privacy_costs_fingerprint,
@@ -394,3 +413,26 @@ def _draw_order(directory: Path, kept: _Kept | None) -> None:
             made_from=kept.made_from,
             fresh=not kept.reused,
         )
+
+
+def _draw_index_rules(directory: Path, kept: _Kept | None) -> dict[str, Drawn]:
+    """Draw tails and growth of index rules, a folder each, and write all their tables to read."""
+    if kept is None:
+        return {}
+    folder = directory / INDEX_RULES
+    draws: dict[str, Callable[[Table], Figure]] = {"tails": tails_figure, "growth": growth_figure}
+    drawn = {
+        name: kept_drawing(
+            kept.table[name],
+            draw,
+            folder / name,
+            name,
+            made_from=kept.made_from,
+            fresh=not kept.reused,
+        )
+        for name, draw in draws.items()
+    }
+    with open_output(folder) as staging:
+        text = index_costs_markdown(kept.table)
+        (staging / "tables.md").write_text(text + "\n", encoding="utf-8")
+    return drawn

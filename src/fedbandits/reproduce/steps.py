@@ -26,6 +26,7 @@ COSTS: dict[str, tuple[float, float]] = {
     "theory": (3.0, 8.0),
     "scaling": (2.0, 4.0),
     "rules": (0.5, 9.0),
+    "index-rules": (2.0, 14.0),
     "privacy": (0.5, 8.0),
     "claims": (2.0, 75.0),
 }

@@ -1,0 +1,357 @@
+"""The numbers: regret and tails beside elimination, growth with the horizon, MovieLens."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fedbandits.experiments.estimates import estimate_of
+from fedbandits.experiments.fingerprint import hashed
+from fedbandits.experiments.tables import Table, chose_best
+from fedbandits.problems.problem import Problem
+from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
+from fedbandits.reproduce.evidence import ratio_of, share_of
+from fedbandits.reproduce.index_costs.fits import fit_power
+from fedbandits.reproduce.movielens.groups import as_released
+from fedbandits.reproduce.rule_costs import RuledGame
+from fedbandits.reproduce.run import at_most
+from fedbandits.rules.algorithms import FedIndex
+from fedbandits.rules.arrays import BoolArray, FloatArray
+from fedbandits.rules.radii import CertifiedRadius
+from fedbandits.simulation.simulator import Progress, Simulation, Variant, simulate_all
+from fedbandits.theory.orders import lai_robbins_slope
+
+Tables: TypeAlias = dict[str, Table]
+"""By name: "games", "tails", "growth", "fits" and "movielens"."""
+
+REPLICATIONS = 10_000
+GROWTH_REPLICATIONS = 2_000
+MOVIELENS_REPLICATIONS = 400
+HORIZON = 1_000_000
+HORIZONS = tuple(10**power for power in range(4, 10))
+# As in the part "rules", whose columns of elimination are on the same games and draws.
+SEED = 2022
+
+MOSS, UCB2, UCB = "fed-index, moss", "fed-index, ucb2", "fed-index, ucb"
+CERTIFIED, AUTHORS = "certified elimination", "authors' constants"
+OURS, PAPERS = "fed-index", "Fed2-UCB, f = 200"
+GROWING = ("fig3-5", "fig4")
+"""The games whose horizon varies."""
+
+POWERS = (0.5, 1.0, 1.5, 2.0)
+"""Of log T, that are fitted."""
+
+FIRST = (HORIZONS[0], HORIZONS[1])
+"""From which horizon on they are fitted: the first is too short for some games."""
+
+QUANTILES = {"median": 0.5, "q95": 0.95, "q99": 0.99}
+# Curves have so many points: what is played after the last but one is the end of a game.
+_GRID = 100
+
+
+def index_games() -> list[RuledGame]:
+    """Return the paper's games with index rules and elimination, all with their defaults.
+
+    Elimination has the authors' schedules, with the certified radius and with their own constants;
+    where clients join, certified elimination weighs cohorts by their variance.
+    """
+    five, ten, *_ = paper_experiment("fig3").variants
+    sampled = paper_experiment("fig4").variants[0]
+    games = []
+    for key, title, variant, settings in (
+        ("fig3-5", "figure 3, 5 clients", five, {}),
+        ("fig3-10", "figure 3, 10 clients", ten, {}),
+        ("fig4", "figure 4", sampled, {"weights": "inverse-variance"}),
+    ):
+        authors: Any = variant.algorithm
+        games.append(
+            RuledGame(
+                key=key,
+                title=title,
+                problem=variant.problem,
+                replications=REPLICATIONS,
+                algorithms={
+                    MOSS: FedIndex(index="moss"),
+                    UCB2: FedIndex(index="ucb2"),
+                    UCB: FedIndex(index="ucb"),
+                    CERTIFIED: replace(authors, radius=CertifiedRadius(), **settings),
+                    AUTHORS: authors,
+                },
+            )
+        )
+    return games
+
+
+def index_costs_tables(
+    *, games: int | None = None, workers: int | None = None, progress: Progress | None = None
+) -> Tables:
+    """Simulate everything.
+
+    Parameters
+    ----------
+    games : int, optional
+        At most so many of each, for a quick look.
+    workers, progress
+        As in `simulate_all`.
+
+    Returns
+    -------
+    dict
+        "games": a row a game and rule; "tails": which share of its games has how much regret or
+        more; "growth": a row a game and horizon; "fits": a row a game, a first horizon and a power
+        of log T; "movielens": a row an algorithm.
+    """
+    played = play_games(games=games, workers=workers, progress=progress)
+    growth = growth_table(games=games, workers=workers, progress=progress)
+    return {
+        "games": games_table(played),
+        "tails": _tails_table(played),
+        "growth": growth,
+        "fits": fits_table(growth),
+        "movielens": movielens_table(games=games, workers=workers, progress=progress),
+    }
+
+
+def play_games(
+    *,
+    rules: tuple[str, ...] = (MOSS, UCB2, UCB, CERTIFIED, AUTHORS),
+    games: int | None = None,
+    seed: int = SEED,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> dict[str, dict[str, Simulation]]:
+    """Return the simulations of rules by game and rule; all rules of a game share its draws."""
+    variants = [
+        Variant(label=f"{game.key}: {rule}", problem=game.problem, algorithm=game.algorithms[rule])
+        for game in index_games()
+        for rule in rules
+    ]
+    runs = iter(
+        simulate_all(
+            variants,
+            horizon=HORIZON,
+            replications=at_most(games, REPLICATIONS),
+            seed=seed,
+            grid_points=_GRID,
+            workers=workers,
+            progress=progress,
+            warn=False,
+        )
+    )
+    return {game.key: {rule: next(runs) for rule in rules} for game in index_games()}
+
+
+def games_table(played: dict[str, dict[str, Simulation]]) -> Table:
+    """Return a row a game and rule: regret, its tail, and how the games ended.
+
+    ``ratio`` is to the first rule of a game, over the same draws. ``wrong`` counts commitments to
+    another arm than the best, ``undecided`` games without a commitment, and ``worse_at_end`` games
+    in whose last hundredth a worse arm was still played, committed to or not.
+    """
+    rows = []
+    for game, runs in played.items():
+        first = next(iter(runs.values())).outcome.total
+        for rule, run in runs.items():
+            outcome, total = run.outcome, run.outcome.total
+            mean, ratio = estimate_of(total), ratio_of(total, first)
+            undecided = outcome.winner < 0
+            wrong = share_of(~undecided & ~chose_best(run), "wrong")
+            rows.append(
+                {
+                    "game": game,
+                    "rule": rule,
+                    "replications": mean.n,
+                    "regret": mean.value,
+                    "stderr": mean.error,
+                    "ratio": ratio.value,
+                    "ratio_stderr": ratio.error,
+                    "phases": float(outcome.phases.mean()),
+                    "clients": float(outcome.clients.mean()),
+                    **{name: float(np.quantile(total, part)) for name, part in QUANTILES.items()},
+                    "worst": float(total.max()),
+                    "wrong": round(wrong["share"] * mean.n),
+                    "wrong_high": wrong["high"],
+                    "undecided": int(undecided.sum()),
+                    "worse_at_end": int(_worse_at_end(run).sum()),
+                }
+            )
+    return _columns(rows)
+
+
+def _worse_at_end(run: Simulation) -> BoolArray:
+    """Return in which games a worse arm is played after the last but one point of the curves."""
+    curves = run.outcome.exploration_curves
+    # What is left is rounding where no regret was added.
+    return np.asarray(curves[:, -1] - curves[:, -2] > 1e-9 * curves[:, -1])
+
+
+def _tails_table(played: dict[str, dict[str, Simulation]]) -> Table:
+    """Return, for each game and rule, how much regret a share of the games has at least."""
+    rows = []
+    for game, runs in played.items():
+        for rule, run in runs.items():
+            ordered = np.sort(run.outcome.total)[::-1]
+            n = ordered.size
+            ranks = np.unique([*np.geomspace(1, n, 121), *np.linspace(0.8, 1.0, 41) * n]).round()
+            rows += [
+                {"game": game, "rule": rule, "share": rank / n, "regret": float(ordered[rank - 1])}
+                for rank in sorted({max(1, int(rank)) for rank in ranks.tolist()})
+            ]
+    return _columns(rows)
+
+
+def growth_table(
+    *,
+    games: int | None = None,
+    seed: int = SEED,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Table:
+    """Return the regret of ``fed-index`` by game and horizon.
+
+    A horizon has a seed of its own, so that means of horizons are independent, as the weights and
+    intervals of a line through them take them to be.
+    """
+    problems = _growing()
+    rows = []
+    for number, horizon in enumerate(HORIZONS, 1):
+        runs = simulate_all(
+            [
+                Variant(label=f"{key}, T = {horizon:,}", problem=problem, algorithm=FedIndex())
+                for key, problem in problems.items()
+            ],
+            horizon=horizon,
+            replications=at_most(games, GROWTH_REPLICATIONS),
+            seed=seed + number,
+            grid_points=1,
+            workers=workers,
+            progress=progress,
+            warn=False,
+        )
+        for key, run in zip(problems, runs, strict=True):
+            mean = estimate_of(run.outcome.total)
+            rows.append(
+                {
+                    "game": key,
+                    "horizon": horizon,
+                    "replications": mean.n,
+                    "mean": mean.value,
+                    "stderr": mean.error,
+                    "undecided": int((run.outcome.winner < 0).sum()),
+                }
+            )
+    return _columns(rows)
+
+
+def _growing() -> dict[str, Problem]:
+    return {game.key: game.problem for game in index_games() if game.key in GROWING}
+
+
+def fits_table(growth: Table) -> Table:
+    """Return lines through the means of `growth_table` against powers of log T.
+
+    ``lai_robbins`` is the slope of Lai and Robbins for one player with these means and this noise:
+    the least that a line against log T can have in the end.
+    """
+    rows = []
+    for key, problem in _growing().items():
+        slope = lai_robbins_slope(problem.means, noise="gaussian", sigma=problem.noise_proxy)
+        for first in FIRST:
+            horizons, means, errors = points(growth, key, first)
+            rows += [
+                {
+                    "game": key,
+                    "first": first,
+                    "power": power,
+                    **asdict(fit_power(horizons, means, errors, power)),
+                    "lai_robbins": slope,
+                }
+                for power in POWERS
+            ]
+    return _columns(rows)
+
+
+def points(growth: Table, game: str, first: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return horizons from ``first`` on, mean regrets and their standard errors, of a game."""
+    keys = zip(growth["game"], growth["horizon"], strict=True)
+    at = [row for row, (key, horizon) in enumerate(keys) if key == game and horizon >= first]
+    horizons, means, errors = (
+        np.array([growth[name][row] for row in at], dtype=np.float64)
+        for name in ("horizon", "mean", "stderr")
+    )
+    return horizons, means, errors
+
+
+def movielens_table(
+    *,
+    games: int | None = None,
+    seed: int = SEED,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Table:
+    """Return the regret of ``fed-index`` and of Fed2-UCB on MovieLens as its authors released it.
+
+    ``ratio`` is to that of ``fed-index``, over the same draws.
+    """
+    papers = paper_experiment("fig6").variants[0].algorithm
+    game = as_released(spread=0.02)
+    ours, theirs = simulate_all(
+        [
+            Variant(label=label, problem=game, algorithm=algorithm)
+            for label, algorithm in ((OURS, FedIndex()), (PAPERS, papers))
+        ],
+        horizon=HORIZON,
+        replications=at_most(games, MOVIELENS_REPLICATIONS),
+        seed=seed,
+        grid_points=1,
+        workers=workers,
+        progress=progress,
+        warn=False,
+    )
+    rows = []
+    for run in (ours, theirs):
+        outcome = run.outcome
+        mean, ratio = estimate_of(outcome.total), ratio_of(outcome.total, ours.outcome.total)
+        rows.append(
+            {
+                "algorithm": run.variant.label,
+                "replications": mean.n,
+                "regret": mean.value,
+                "stderr": mean.error,
+                "ratio": ratio.value,
+                "ratio_stderr": ratio.error,
+                "clients": float(outcome.clients.mean()),
+                "phases": float(outcome.phases.mean()),
+                "wrong": int(((outcome.winner >= 0) & ~chose_best(run)).sum()),
+                "undecided": int((outcome.winner < 0).sum()),
+            }
+        )
+    return _columns(rows)
+
+
+def _columns(rows: list[dict[str, Any]]) -> Table:
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def index_costs_replications(games: int | None) -> int:
+    """Return how many replications `index_costs_tables` simulates, given how many were asked for.
+
+    Examples
+    --------
+    >>> index_costs_replications(None), index_costs_replications(2)
+    (174800, 58)
+    """
+    rules = sum(len(game.algorithms) for game in index_games())
+    return (
+        rules * at_most(games, REPLICATIONS)
+        + len(GROWING) * len(HORIZONS) * at_most(games, GROWTH_REPLICATIONS)
+        + 2 * at_most(games, MOVIELENS_REPLICATIONS)
+    )
+
+
+def index_costs_fingerprint(games: int | None) -> str:
+    """Return what the tables depend on, as a hash."""
+    texts = [experiment_text(name) for name in ("fig3", "fig4", "fig6")]
+    return hashed([texts, HORIZONS, HORIZON, SEED, games])
