@@ -70,14 +70,14 @@ def _print_standings(summary: Mapping[str, Any]) -> None:
         standings_cells,
     )
 
-    headings, rows = standings_cells(summary)
+    cells = standings_cells(summary)
     table = Table(title=played_with(summary), caption=HOW_TO_READ)
     table.title_justify = table.caption_justify = "left"
-    named, *numbers = headings
+    named, *numbers = cells.headings
     table.add_column(named, no_wrap=True)
     for heading in numbers:
         table.add_column(heading, justify="right")
-    for row in rows:
+    for row in cells.rows:
         table.add_row(*row)
     console = Console()
     if not console.is_terminal:

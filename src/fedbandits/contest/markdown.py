@@ -48,12 +48,11 @@ def table_of(cells: Cells) -> str:
 
     Examples
     --------
-    >>> print(table_of((["a", "b"], [["1", "2"]])))
+    >>> print(table_of(Cells(["a", "b"], [["1", "2"]])))
     | a | b |
     | --- | --- |
     | 1 | 2 |
     <BLANKLINE>
     """
-    headings, rows = cells
-    lines = [headings, ["---"] * len(headings), *rows]
+    lines = [cells.headings, ["---"] * len(cells.headings), *cells.rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

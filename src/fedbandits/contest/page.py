@@ -95,9 +95,8 @@ def _standings_html(summary: Mapping[str, Any]) -> str:
 
 
 def _table_html(cells: Cells) -> str:
-    headings, rows = cells
-    body = "\n".join(_row_html(row) for row in rows)
-    return f"<table>{_head_html(headings)}<tbody>\n{body}\n</tbody></table>"
+    body = "\n".join(_row_html(row) for row in cells.rows)
+    return f"<table>{_head_html(cells.headings)}<tbody>\n{body}\n</tbody></table>"
 
 
 def _head_html(headings: list[str]) -> str:

@@ -6,12 +6,25 @@ All of it is made from what contest.json says (`fedbandits.contest.summary`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 from fedbandits.contest.standings import FIELDS, Field
 
-Cells: TypeAlias = tuple[list[str], list[list[str]]]
-"""Headings, and rows of as many cells."""
+
+class Cells(NamedTuple):
+    """A table of text.
+
+    Parameters
+    ----------
+    headings : list of str
+        Of the columns.
+    rows : list of list of str
+        Each with a cell a column.
+    """
+
+    headings: list[str]
+    rows: list[list[str]]
+
 
 HOW_TO_READ = (
     f"Ranked twice: among {FIELDS['asking']}, from “first” to “worst ratio”, and among"
@@ -38,7 +51,7 @@ def standings_cells(summary: Mapping[str, Any]) -> Cells:
         *("first of all", f"{near} of all"),
         *("undecided", "wrong commits", "wrong at the end"),
     ]
-    return headings, [_place_cells(place) for place in summary["standings"]]
+    return Cells(headings, [_place_cells(place) for place in summary["standings"]])
 
 
 def _place_cells(place: Mapping[str, Any]) -> list[str]:
@@ -89,7 +102,7 @@ def games_cells(summary: Mapping[str, Any]) -> Cells:
         *("game", "fidelity", "first", f"ratio of {champion}"),
         *("first of all", f"ratio of {champion} to it"),
     ]
-    return headings, [_game_cells(game, champion) for game in summary["games"]]
+    return Cells(headings, [_game_cells(game, champion) for game in summary["games"]])
 
 
 def _game_cells(game: Mapping[str, Any], champion: str) -> list[str]:
