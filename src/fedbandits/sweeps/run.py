@@ -14,6 +14,7 @@ from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.simulation.simulator import DEFAULT_MEMORY_LIMIT
 from fedbandits.sweeps.backends import DEFAULT_TIMEOUT, Where, open_backend
 from fedbandits.sweeps.cells import Cell, cells_of, spec_of
+from fedbandits.sweeps.doubts import Doubt, doubts_of
 from fedbandits.sweeps.results import SweepResults
 from fedbandits.sweeps.store import FOLDER, Store
 from fedbandits.sweeps.sweep import Sweep
@@ -66,6 +67,7 @@ def run_sweep(
     timeout: float = DEFAULT_TIMEOUT,
     fresh: bool = False,
     watch: Watch | None = None,
+    warn: Callable[[list[Doubt]], None] | None = None,
 ) -> SweepResults:
     """Play every cell of a sweep that is not finished yet.
 
@@ -93,12 +95,17 @@ def run_sweep(
         Play what an earlier run has finished, too.
     watch : callable, optional
         Told where the sweep stands.
+    warn : callable, optional
+        Told which assumptions do not hold, if any, before anything is played.
     """
     tell = _Teller(watch)
     store = Store(Path(directory) / FOLDER)
     where = Where(address=address, workers=workers, timeout=timeout)
     with open_backend(backend, where) as play:
         cells = list(_checked(sweep, tell))
+        doubts = doubts_of(cells)
+        if warn is not None and doubts:
+            warn(doubts)
         wanted = {cell.address: cell for cell in cells}
         finished = {} if fresh else store.read(wanted)
         tell.begin(len(wanted), len(finished))
