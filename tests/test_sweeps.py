@@ -25,11 +25,13 @@ from fedbandits.cli.progress import show_sweep
 from fedbandits.rules.schedules import as_schedule
 from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.sweeps.cells import cells_of
+from fedbandits.sweeps.doubts import Doubt, warnings_of
 from fedbandits.sweeps.figures import sweep_figure
 from fedbandits.sweeps.grid import Range, read_grid
 from fedbandits.sweeps.pictures import Lines, Maps, picture_of
 from fedbandits.sweeps.run import Standing, run_sweep
 from fedbandits.sweeps.store import FOLDER, Store
+from fedbandits.sweeps.text import comparisons_table
 from sweep_files import BASE, FILE, sweep_of
 from test_cli import command
 
@@ -274,6 +276,8 @@ def test_the_summary_says_how_much_better_the_best_is(tmp_path: Path) -> None:
             place
             for place, cell in enumerate(summary["cells"])
             if cell["values"]["problem.spread.sigma"] == sigma
+            # "alone" has no pulls: its two settings are one choice.
+            and (cell["variant"] == "doubling" or cell["setting"] % 2 == 0)
         ]
         first, second = sorted(alike, key=lambda place: totals[place].mean())[:2]
         assert summary["cells"][first]["behind_the_best"]["mean"] == 0.0
@@ -290,6 +294,71 @@ def test_one_replication_gives_no_verdict(tmp_path: Path) -> None:
     summary = run(GRID, tmp_path, replications=1).summary()
     assert summary["comparisons"][0]["verdict"] == "one replication: nothing can be said"
     assert summary["cells"][0]["behind_the_best"] is None
+
+
+ADMISSIONS = {"variants.admissions": ["2^p", "5", "10"]}
+# Few clients stand for all of them, and are cheap.
+WITH_FEW = [
+    BASE["variants"][0],
+    {"label": "few", "algorithm": "fed1-ucb", "pulls": "10", "clients": 4},
+]
+
+
+def test_a_choice_is_not_compared_with_itself_where_a_key_does_not_touch_it(
+    tmp_path: Path,
+) -> None:
+    results = run(ADMISSIONS, tmp_path, variants=WITH_FEW)
+    (comparison,) = results.summary()["comparisons"]
+    totals = {
+        (cell["variant"], cell["setting"]): total.mean()
+        for cell, total in zip(results.summary()["cells"], results.totals(), strict=True)
+    }
+    assert totals["few", 0] == totals["few", 1] == totals["few", 2] == min(totals.values())
+    assert (comparison["best"]["variant"], comparison["best"]["label"]) == ("few", "")
+    assert comparison["best"]["values"] == {}
+    second = min(mean for (variant, _), mean in totals.items() if variant == "doubling")
+    assert comparison["next"]["variant"] == "doubling"
+    assert comparison["next"]["label"].startswith("admissions = ")
+    assert comparison["difference"]["mean"] == pytest.approx(second - totals["few", 0])
+    assert comparison["difference"]["mean"] > 0
+    # Every setting says how far it is behind, whether it is counted or not.
+    assert [
+        cell["behind_the_best"]["mean"]
+        for cell in results.summary()["cells"]
+        if cell["variant"] == "few"
+    ] == [0.0, 0.0, 0.0]
+    buffer = io.StringIO()
+    Console(file=buffer, width=140).print(comparisons_table(results))
+    (row,) = [line for line in buffer.getvalue().splitlines() if "few" in line]
+    assert "admissions" not in row
+
+
+def test_what_a_key_does_not_touch_has_its_star_all_along_the_key(tmp_path: Path) -> None:
+    grid = {**ADMISSIONS, "problem.spread.sigma": [0.01, 0.02]}
+    picture = picture_of(run(grid, tmp_path, variants=WITH_FEW))
+    assert isinstance(picture, Maps)
+    ((doubling,), (few,)) = picture.rows
+    assert doubling.best == []
+    assert sorted(few.best) == [(row, column) for row in range(3) for column in range(2)]
+    assert (few.values == 1.0).all()
+
+
+def test_a_problem_is_compared_under_conditions_of_its_own(tmp_path: Path) -> None:
+    problems = {"a": BASE["problem"], "b": BASE["problem"]}
+    variants = [
+        {**BASE["variants"][0], "label": f"{problem}{pulls}", "problem": problem, "pulls": pulls}
+        for problem in problems
+        for pulls in (10, 20)
+    ]
+    grid = {"problems.a.spread.sigma": [0.05, 0.1]}
+    tables = {key: value for key, value in BASE.items() if key != "problem"}
+    sweep = fb.read_sweep({**tables, "problems": problems, "variants": variants, "sweep": grid})
+    comparisons = run_sweep(sweep, tmp_path, workers=1).summary()["comparisons"]
+    assert [(one["problem"], *one["conditions"].values()) for one in comparisons] == [
+        ("a", 0.05),
+        ("b",),
+        ("a", 0.1),
+    ]
 
 
 # What is kept -------------------------------------------------------------------------------------
@@ -507,6 +576,43 @@ def test_check_reads_every_setting_and_run_says_that_it_leaves_them_out(
         0,
         "note: [sweep] is left out here; fedbandits sweep plays it\n",
     )
+
+
+def test_assumptions_that_do_not_hold_are_said_as_by_run(file: Path, tmp_path: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    told = text.replace('admissions = "2^p"', 'admissions = "2^p"\nassume = { noise = 0.3 }')
+    file.write_text(told + '"problem.noise.sigma" = [0.2, 0.4, 0.5]\n', encoding="utf-8")
+    narrow = (
+        "warning: doubling: it is told noise 0.3, and the noise is {}: its widths are too narrow"
+    )
+    said = [f"{narrow.format(sigma)} (in 2 of 6 settings)" for sigma in (0.4, 0.5)]
+    assert command("check", file).stderr.splitlines() == said
+    done = command("sweep", file, "--out", tmp_path / "out")
+    lines = done.stderr.splitlines()
+    assert lines[:2] == said, "before anything is played"
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
+    assert [(one["variant"], one["settings"]) for one in summary["doubts"]] == [("doubling", 2)] * 2
+    assert command("run", file, "-n", "2").stderr.splitlines()[1:] == [narrow.format(0.5)]
+    assert command("sweep", file, "--out", tmp_path / "out", "--quiet").stderr == ""
+
+
+def test_doubts_are_counted_and_not_too_many_are_shown() -> None:
+    many = [Doubt(variant="a", doubt=f"number {n}", settings=1) for n in range(25)]
+    lines = list(warnings_of(many, 25))
+    assert len(lines) == 21
+    assert lines[-1] == "5 more like these; summary.json has all of them"
+
+
+def test_a_key_all_of_whose_values_give_the_same_is_named(tmp_path: Path) -> None:
+    # A cost of its own leaves the file's without effect.
+    costly = [{**table, "communication_cost": 2.0} for table in BASE["variants"]]
+    grid = {"communication_cost": [0.0, 5.0], "variants.pulls": ["10", "20"]}
+    assert run(grid, tmp_path, variants=costly).summary()["idle_keys"] == ["communication_cost"]
+    assert run(grid, tmp_path).summary()["idle_keys"] == []
+    zipped = {**grid, "combine": "zip"}
+    assert run(zipped, tmp_path, variants=costly).summary()["idle_keys"] == []
+    one = {"communication_cost": [1.0], "variants.pulls": ["10", 10], "combine": "cross"}
+    assert run(one, tmp_path).summary()["idle_keys"] == ["variants.pulls"]
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,19 @@ def variants_with(key: str, tables: Mapping[str, Any]) -> list[Path]:
     ]
 
 
+def reaches(path: Path, variant: int, problem: str) -> bool:
+    """Return whether a variant has a path: as its own, as its problem's, or as the file's.
+
+    Examples
+    --------
+    >>> path = ("variants", 1, "pulls")
+    >>> reaches(path, 1, "city"), reaches(path, 0, "city"), reaches(("horizon",), 0, "city")
+    (True, False, True)
+    """
+    its_own: dict[str | int, str | int] = {"variants": variant, "problems": problem}
+    return path[0] not in its_own or path[1] == its_own[path[0]]
+
+
 def is_choice(key: str) -> bool:
     """Return whether a key is one's own to choose; the others say what is played.
 

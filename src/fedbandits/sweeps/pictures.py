@@ -158,13 +158,15 @@ def _maps(results: SweepResults) -> Maps:
     relative = 0 < len(conditions) < len(sweep.axes)
     means = np.array([total.mean() for total in results.totals()])
     shown = means.copy()
-    best = []
+    best: set[int] = set()
     for comparison in results.comparisons():
-        best.append(comparison.best)
+        # A choice that a key of the map does not touch is as good all along that key.
+        best.update(comparison.twins[comparison.best])
         if relative:
-            shown[comparison.places] = means[comparison.places] / means[comparison.best]
+            alike = list(comparison.behind)
+            shown[alike] = means[alike] / means[comparison.best]
     if not any(is_choice(key) for key in sweep.keys):
-        best = []  # every place has conditions of its own
+        best = set()  # every place has conditions of its own
     places = {key: sweep.values_of(key) for key in sweep.keys}
     n_variants = len(results.cells) // len(sweep)
     columns = 1 if apart is None else len(places[apart])

@@ -13,7 +13,14 @@ from fedbandits.errors import InputError
 from fedbandits.experiments.experiment import Experiment
 from fedbandits.experiments.files import load_tables, read_experiment
 from fedbandits.sweeps.grid import Axis, Combine, read_grid
-from fedbandits.sweeps.keys import check_keys, is_choice, short_names, variants_with, with_value
+from fedbandits.sweeps.keys import (
+    check_keys,
+    is_choice,
+    reaches,
+    short_names,
+    variants_with,
+    with_value,
+)
 
 MOST_SETTINGS = 1_000_000
 """More settings are played only by whoever says so."""
@@ -81,6 +88,14 @@ class Sweep:
     def conditions(self) -> list[str]:
         """Those of them that say what is played; the others are choices of whoever plays."""
         return [key for key in self.keys if not is_choice(key)]
+
+    def keys_of(self, variant: int, problem: str) -> list[str]:
+        """Return the keys that one variant on one problem has: others change nothing about it."""
+        return [
+            key
+            for key, paths in zip(self.keys, self._paths, strict=True)
+            if any(reaches(path, variant, problem) for path in paths)
+        ]
 
     def values(self, number: int) -> dict[str, Any]:
         """Return the value of every key in a setting."""
