@@ -87,13 +87,22 @@ def test_keys_may_be_written_without_quotes() -> None:
     assert read_grid(quoted) == read_grid(bare)
 
 
+def test_a_key_called_like_a_part_of_a_range_may_be_written_without_quotes() -> None:
+    quoted = tomllib.loads('"variants.privacy.scale" = [1, 2]')
+    assert read_grid(quoted) == read_grid(tomllib.loads("variants.privacy.scale = [1, 2]"))
+    ranged = 'variants.privacy.scale = { from = 1, to = 9, points = 3, scale = "log" }'
+    (axis,), _ = read_grid(tomllib.loads(ranged))
+    assert (axis.key, axis.values()) == ("variants.privacy.scale", [1, 3, 9])
+
+
 @pytest.mark.parametrize(
     ("given", "values"),
     [
         ({"from": 0.0, "to": 1.0, "points": 11}, [n / 10 for n in range(11)]),
         ({"from": 0.005, "to": 0.5, "points": 3, "scale": "log"}, [0.005, 0.05, 0.5]),
         ({"from": 1, "to": 1000, "points": 4, "scale": "log"}, [1, 10, 100, 1000]),
-        ({"from": 1, "to": 3, "points": 5}, [1, 2, 3]),  # whole numbers that coincide
+        ({"from": 1, "to": 3, "points": 3}, [1, 2, 3]),
+        ({"from": 1, "to": 3.0, "points": 5}, [1.0, 1.5, 2.0, 2.5, 3.0]),
         ({"from": 0.1, "to": 0.5, "step": 0.1}, [0.1, 0.2, 0.3, 0.4, 0.5]),
         ({"from": 10, "to": 1, "step": -4}, [10, 6, 2]),
         ({"from": 2, "to": 2, "points": 1}, [2]),
@@ -119,8 +128,16 @@ def test_a_log_range_is_even_in_ratios() -> None:
         ({"variants[0].admission": ["1"]}, 'did you mean "variants[0].admissions"?'),
         ({"variants[7].pulls": ["1"]}, 'did you mean "variants[0].pulls"?'),
         ({"horizn": [1000]}, 'did you mean "horizon"?'),
-        ({"title": ["a"]}, "is not a key of this file"),
-        ({"problem.means[3]": [0.5]}, "the list has 3 entries"),
+        ({"title": ["a"]}, "cannot be swept"),
+        ({"grid_points": [1]}, "cannot be swept"),
+        ({"variants.label": ["a"]}, "cannot be swept"),
+        ({"variants[0].label": ["a"]}, "cannot be swept"),
+        ({"problem.model": ["exact"]}, "cannot be swept"),
+        (
+            {"problem.means[3]": [0.5]},
+            'sweep."problem.means[3]": problem.means has no entry 3; the list has 3 entries',
+        ),
+        ({"horizon[0]": [5]}, 'sweep."horizon[0]": horizon has no entry 0; the list has 0 entries'),
         ({"problem..sigma": [1.0]}, "is not a key such as"),
         ({}, "names no key"),
         ({"horizon": []}, "is an empty list"),
@@ -144,13 +161,54 @@ def test_a_log_range_is_even_in_ratios() -> None:
         ({**GRID, "combine": "zip"}, "2 values and 3 of problem.spread.sigma"),
         ({"horizon": {**WIDE, "points": 10**7}}, "10,000,000 settings; say --yes"),
         ({"horizon": {**WIDE, "points": 2000}, "seed": {**WIDE, "points": 1000}}, "2,000,000 set"),
-        ({"horizon": {**WIDE, "points": 10**12}, "seed": [1], "combine": "zip"}, "say --yes"),
+        ({"horizon": {**WIDE, "points": 10**12}, "seed": [1], "combine": "zip"}, "even with --yes"),
+        ({"horizon": {**WIDE, "points": 10**24}}, "even with --yes"),
+        ({"horizon": {"from": 0.1, "to": 1.0, "step": 1e-300}}, "the grid would not end"),
+        ({"horizon": {"from": -1e99, "to": 1e99, "step": 1e-300}}, "the grid would not end"),
+        (
+            {"horizon": {"from": 0, "to": 10**400, "points": 3}},
+            "a whole number this large is not finite",
+        ),
+        ({"horizon": {"from": 0, "to": 9, "step": 10**400}}, "the grid would not end"),
+        ({"horizon": {"from": 0.0, "to": 1.0, "step": 1e-9}}, "1,000,000,001 settings; one sweep"),
+        (
+            {"communication_cost": {"from": 0, "to": 1, "points": 11}},
+            "11 points, 2 different whole numbers; write 0.0 for fractions",
+        ),
+        (
+            {"variants.pulls": {"from": 1, "to": 9, "points": 9, "scale": "log"}},
+            "9 points, 7 different whole numbers",
+        ),
+        (
+            {"communication_cost": {"from": 1.0, "to": 1.0 + 1e-12, "points": 5}},
+            "different numbers of 12 digits",
+        ),
+        (
+            {"variants.pulls": ["1"], "variants[0].pulls": ["2"]},
+            'sets variants[0].pulls, and so does "variants.pulls"',
+        ),
+        (
+            {"problem.noise.sigma": [0.1], "problem.noise": [{"law": "bernoulli"}]},
+            'sets problem.noise, and so does "problem.noise.sigma"',
+        ),
+        (
+            {"problem.means[1]": [0.1], "problem.means": [[0.2, 0.3]]},
+            'sets problem.means, and so does "problem.means[1]"',
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_way_out(grid: dict[str, Any], message: str) -> None:
-    with pytest.raises(fb.InputError, match=r"^sweep|entries") as caught:
+    with pytest.raises(fb.InputError, match=r"^sweep") as caught:
         sweep_of(grid)
     assert message in str(caught.value)
+    assert len(str(caught.value)) < 400  # not all the keys there are
+
+
+def test_no_number_of_settings_is_too_large_to_be_refused() -> None:
+    for points in (10**9, 10**12, 10**24):
+        tables = {**BASE, "sweep": {"horizon": {**WIDE, "points": points}}}
+        with pytest.raises(fb.InputError, match="one sweep has at most 10,000,000, even with --y"):
+            fb.read_sweep(tables, most=None)
 
 
 def test_a_setting_that_cannot_be_played_is_named_before_any_is(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from fedbandits.experiments.experiment import Experiment
 from fedbandits.experiments.files import load_tables, read_experiment
 from fedbandits.sweeps.grid import Axis, Combine, read_grid
 from fedbandits.sweeps.keys import (
+    check_apart,
     check_keys,
     is_choice,
     reaches,
@@ -181,7 +182,7 @@ def load_sweep(path: str | Path, *, most: int | None = MOST_SETTINGS) -> Sweep:
     path : path
         Of an experiment file with a ``[sweep]`` table.
     most : int, optional
-        More settings are refused; None takes any number.
+        More settings are refused; None takes as many as a sweep can have.
     """
     return read_sweep(load_tables(path), most=most)
 
@@ -204,7 +205,9 @@ def read_sweep(tables: Mapping[str, Any], *, most: int | None = MOST_SETTINGS) -
     if not isinstance(base.get("variants"), list) or "title" not in base:
         read_experiment(base)  # says what is wrong
     axes, combine = read_grid(table, most=most)
-    check_keys([axis.key for axis in axes], base)
+    keys = [axis.key for axis in axes]
+    check_keys(keys, base)
+    check_apart(keys, base)
     values = tuple(axis.values() for axis in axes)
     sweep = Sweep(
         tables=base,
