@@ -495,6 +495,8 @@ def test_what_is_finished_survives_an_interrupt_and_a_kill(
     assert 2 <= finished < 80
     # No table, rather than a part of one.
     assert not (tmp_path / "out" / "replications.parquet").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"slow.toml", "out"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {FOLDER}
     if how is signal.SIGINT:
         assert process.returncode == 130
         assert "finished cells are kept in" in error
@@ -568,6 +570,9 @@ def test_four_keys_are_not_drawn(tmp_path: Path) -> None:
     grid = {**GRID, "variants.admissions": ["2^p"], "communication_cost": [1.0]}
     results = run(grid, tmp_path)
     assert picture_of(results) is None
+    # A picture of another sweep would be taken for one of this.
+    run({"problem.spread.sigma": [0.05, 0.1]}, tmp_path).write(tmp_path / "out")
+    assert (tmp_path / "out" / "sweep.png").exists()
     results.write(tmp_path / "out")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "replications.parquet",
@@ -634,6 +639,43 @@ def test_check_reads_every_setting_and_run_says_that_it_leaves_them_out(
         0,
         "note: [sweep] is left out here; fedbandits sweep plays it\n",
     )
+
+
+def test_what_is_not_drawn_is_said(file: Path, tmp_path: Path) -> None:
+    drawn = command("sweep", file, "--out", tmp_path / "out")
+    assert drawn.stdout.splitlines()[-1] == f"figure: {tmp_path / 'out' / 'sweep.png'}"
+    more = '"variants.admissions" = ["2^p"]\nseed = [1]\nhorizon = [20000]\n'
+    file.write_text(file.read_text(encoding="utf-8") + more, encoding="utf-8")
+    done = command("sweep", file, "--out", tmp_path / "out")
+    assert done.stdout.splitlines()[-1] == (
+        "no figure: 4 keys, and no more than 3 fit into a picture"
+    )
+    assert not (tmp_path / "out" / "sweep.png").exists()
+
+
+def test_results_of_a_run_and_of_a_sweep_are_not_mixed(file: Path, tmp_path: Path) -> None:
+    swept, ran = tmp_path / "swept", tmp_path / "ran"
+    assert command("sweep", file, "--out", swept).returncode == 0
+    assert command("run", file, "-n", "2", "--out", ran).returncode == 0
+    before = {
+        path: path.read_bytes() for path in (*swept.iterdir(), *ran.iterdir()) if path.is_file()
+    }
+    done = command("sweep", file, "--out", ran)
+    assert done.returncode == 2
+    assert "ran has results of fedbandits run (curves.parquet, regret.png" in done.stderr
+    assert not (ran / FOLDER).exists()
+    done = command("run", file, "-n", "2", "--out", swept)
+    assert done.returncode == 2
+    assert "swept has results of fedbandits sweep (sweep.png" in done.stderr
+    assert all(path.read_bytes() == content for path, content in before.items())
+
+
+def test_the_summary_states_what_the_file_leaves_out(tmp_path: Path) -> None:
+    tables = {key: value for key, value in BASE.items() if key != "seed"}
+    sweep = fb.read_sweep({**tables, "sweep": {"variants.pulls": ["10"]}})
+    spec = run_sweep(sweep, tmp_path, workers=1).summary()["spec"]
+    assert (spec["seed"], spec["replications"]) == (0, 30)
+    assert sweep.experiment(0).seed == 0
 
 
 def test_assumptions_that_do_not_hold_are_said_as_by_run(file: Path, tmp_path: Path) -> None:

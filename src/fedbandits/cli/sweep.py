@@ -52,13 +52,19 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
 ) -> None:
     """Simulate a file under many settings of its keys, and draw the map."""
     from fedbandits.cli.progress import show_sweep  # noqa: PLC0415 - after --help
-    from fedbandits.experiments.output import open_output  # noqa: PLC0415 - likewise
+    from fedbandits.experiments.output import check_output  # noqa: PLC0415 - likewise
     from fedbandits.sweeps.run import run_sweep  # noqa: PLC0415 - likewise
+    from fedbandits.sweeps.store import FOLDER  # noqa: PLC0415 - likewise
     from fedbandits.sweeps.sweep import MOST_SETTINGS, load_sweep  # noqa: PLC0415 - likewise
 
+    def left_behind() -> str:
+        if not (out / FOLDER).exists():
+            return "nothing was finished, and nothing was written"
+        return f"finished cells are kept in {out}; run it again to go on"
+
     asked = load_sweep(file, most=None if yes else MOST_SETTINGS)
-    kept = f"finished cells are kept in {out}; run it again to go on"
-    with interruptible(kept), open_output(out) as output:
+    with interruptible(left_behind):
+        check_output(out, command="fedbandits sweep")
         with show_sweep(quiet=quiet) as watch:
             results = run_sweep(
                 asked,
@@ -72,12 +78,13 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
                 watch=watch,
                 warn=None if quiet else lambda doubts: _print_warnings(doubts, len(asked)),
             )
-        results.write_into(output)
+        results.write(out)
     if as_json:
         typer.echo(json.dumps(results.summary(), indent=2, allow_nan=False))
     elif not quiet:
         from rich.console import Console  # noqa: PLC0415 - after --help
 
+        from fedbandits.sweeps.pictures import why_not_drawn  # noqa: PLC0415 - likewise
         from fedbandits.sweeps.text import comparisons_table  # noqa: PLC0415 - likewise
 
         console = Console()
@@ -85,6 +92,8 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
             console.width = 140  # as for fedbandits run
         console.print(comparisons_table(results))
         typer.echo(f"table: {out / 'replications.parquet'}")
+        undrawn = why_not_drawn(asked)
+        typer.echo(f"figure: {out / 'sweep.png'}" if undrawn is None else f"no figure: {undrawn}")
     if not quiet:
         for key in results.idle_keys():
             typer.echo(f"warning: {key}: all its values give the same numbers", err=True)

@@ -100,14 +100,19 @@ class Maps:
     relative: bool
 
 
+def why_not_drawn(sweep: Sweep) -> str | None:
+    """Return why there is no picture of a sweep, in words; None if there is one."""
+    if sweep.combine == "zip" or len(sweep.axes) <= MOST_KEYS:
+        return None
+    return f"{len(sweep.axes)} keys, and no more than {MOST_KEYS} fit into a picture"
+
+
 def picture_of(results: SweepResults) -> Lines | Maps | None:
     """Return what fits the number of keys; None if there are too many."""
     sweep = results.sweep
-    if sweep.combine == "zip" or len(sweep.axes) == 1:
-        return _lines(results)
-    if len(sweep.axes) > MOST_KEYS:
+    if why_not_drawn(sweep) is not None:
         return None
-    return _maps(results)
+    return _lines(results) if sweep.combine == "zip" or len(sweep.axes) == 1 else _maps(results)
 
 
 def _scale(sweep: Sweep, key: str) -> Scale:

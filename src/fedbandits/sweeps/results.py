@@ -122,20 +122,14 @@ class SweepResults:
         Needs the extra ``report``.
         """
         from fedbandits.experiments.output import open_output  # noqa: PLC0415 - as below
-
-        with open_output(Path(directory)) as folder:
-            self.write_into(folder)
-        return Path(directory)
-
-    def write_into(self, folder: Path) -> None:
-        """Write table, summary and figures into a folder that is there."""
         from fedbandits.sweeps.figures import write_figures  # noqa: PLC0415 - Matplotlib, only here
 
-        self.replications().write_parquet(folder / "replications.parquet")
-        summary = self.summary()
-        text = json.dumps(summary, indent=2, allow_nan=False)
-        (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
-        write_figures(self, folder)
+        with open_output(Path(directory), command="fedbandits sweep") as folder:
+            self.replications().write_parquet(folder / "replications.parquet")
+            text = json.dumps(self.summary(), indent=2, allow_nan=False)
+            (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
+            write_figures(self, folder)
+        return Path(directory)
 
 
 def _flat(value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from fedbandits.errors import InputError
 from fedbandits.experiments.experiment import Experiment
-from fedbandits.experiments.files import load_tables, read_experiment
+from fedbandits.experiments.files import defaults_of_file, load_tables, read_experiment
 from fedbandits.sweeps.grid import Axis, Combine, read_grid
 from fedbandits.sweeps.keys import (
     check_apart,
@@ -153,8 +153,9 @@ class Sweep:
         return InputError(error.where, f"{error.problem} (setting: {self.label(number)})")
 
     def described(self) -> dict[str, Any]:
-        """Return the tables of a file that says the same."""
+        """Return the tables of a file that says the same, with what it leaves to defaults."""
         return {
+            **defaults_of_file(),
             **self.tables,
             "sweep": {
                 "combine": self.combine,
