@@ -32,7 +32,7 @@ from fedbandits.sweeps.pictures import Lines, Maps, picture_of
 from fedbandits.sweeps.run import Standing, run_sweep
 from fedbandits.sweeps.store import FOLDER, Store
 from fedbandits.sweeps.text import comparisons_table
-from sweep_files import BASE, FILE, sweep_of
+from sweep_files import BASE, FILE, SLOW_FILE, sweep_of
 from test_cli import command
 
 WIDE = {"from": 1000, "to": 10**9}
@@ -467,20 +467,12 @@ def test_fresh_plays_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     run_sweep(sweep_of(GRID), tmp_path, workers=1, fresh=True)
 
 
-SLOW = (
-    FILE.replace("replications = 30", "replications = 1")
-    .replace("horizon = 20_000", "horizon = 4_000")
-    .replace('admissions = "2^p"', 'admissions = "2"\nfidelity = "pulls"\nmax_clients = 20')
-    + '"problem.means[2]" = { from = 0.60001, to = 0.60002, points = 40 }\n'
-)
-
-
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_what_is_finished_survives_an_interrupt_and_a_kill(
     tmp_path: Path, how: signal.Signals
 ) -> None:
     file = tmp_path / "slow.toml"
-    file.write_text(SLOW, encoding="utf-8")
+    file.write_text(SLOW_FILE, encoding="utf-8")
     kept = tmp_path / "out" / FOLDER
     words = ["sweep", str(file), "--out", str(tmp_path / "out"), "--workers", "1"]
     process = subprocess.Popen(

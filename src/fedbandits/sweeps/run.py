@@ -101,7 +101,7 @@ def run_sweep(
     tell = _Teller(watch)
     store = Store(Path(directory) / FOLDER)
     where = Where(address=address, workers=workers, timeout=timeout)
-    with open_backend(backend, where) as play:
+    with open_backend(backend, where) as opened:
         cells = list(_checked(sweep, tell))
         doubts = doubts_of(cells)
         if warn is not None and doubts:
@@ -110,8 +110,8 @@ def run_sweep(
         finished = {} if fresh else store.read(wanted)
         tell.begin(len(wanted), len(finished))
         open_cells = [cell for address, cell in wanted.items() if address not in finished]
-        tasks = list(_tasks(sweep, open_cells, where.n_workers, memory_limit // where.n_workers))
-        for answer in play(tasks):
+        tasks = list(_tasks(sweep, open_cells, opened.workers, memory_limit // opened.workers))
+        for answer in opened.play(tasks):
             if answer.refused is not None:
                 error = InputError(*answer.refused)
                 raise sweep.located(error, wanted[answer.addresses[0]].setting)
