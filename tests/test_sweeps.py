@@ -467,14 +467,21 @@ def test_fresh_plays_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     run_sweep(sweep_of(GRID), tmp_path, workers=1, fresh=True)
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
+    """What the slow sweep gives when nothing comes between."""
+    sweep = fb.read_sweep(tomllib.loads(SLOW_FILE))
+    return run_sweep(sweep, tmp_path_factory.mktemp("undisturbed"), workers=2).replications()
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_what_is_finished_survives_an_interrupt_and_a_kill(
-    tmp_path: Path, how: signal.Signals
+    tmp_path: Path, how: signal.Signals, undisturbed: pl.DataFrame
 ) -> None:
     file = tmp_path / "slow.toml"
     file.write_text(SLOW_FILE, encoding="utf-8")
     kept = tmp_path / "out" / FOLDER
-    words = ["sweep", str(file), "--out", str(tmp_path / "out"), "--workers", "1"]
+    words = ["sweep", str(file), "--out", str(tmp_path / "out"), "--workers", "2"]
     process = subprocess.Popen(
         [sys.executable, "-m", "fedbandits", *words], stderr=subprocess.PIPE, text=True
     )
@@ -493,24 +500,12 @@ def test_what_is_finished_survives_an_interrupt_and_a_kill(
         assert process.returncode == 130
         assert "finished cells are kept in" in error
     before = {path: path.stat().st_mtime_ns for path in kept.glob("*.parquet")}
-    sweep = fb.load_sweep(file)
-    began = standings_of(sweep, tmp_path / "out")
-    assert began.reused >= finished
-    assert all(path.stat().st_mtime_ns == then for path, then in before.items())
-
-
-def standings_of(sweep: fb.Sweep, folder: Path) -> Standing:
-    """Return how much a run finds finished, without playing the rest."""
     seen: list[Standing] = []
-
-    def watch(standing: Standing) -> None:
-        seen.append(standing)
-        if standing.state == "playing":
-            raise StopIteration
-
-    with pytest.raises(StopIteration):
-        run_sweep(sweep, folder, workers=1, watch=watch)
-    return seen[-1]
+    sweep = fb.load_sweep(file)
+    resumed = run_sweep(sweep, tmp_path / "out", workers=2, watch=seen.append)
+    assert next(one for one in seen if one.state == "playing").reused >= finished
+    assert all(path.stat().st_mtime_ns == then for path, then in before.items())
+    assert resumed.replications().equals(undisturbed)
 
 
 # Pictures -----------------------------------------------------------------------------------------
@@ -520,7 +515,7 @@ def test_one_key_is_drawn_as_lines_with_bands(tmp_path: Path) -> None:
     results = run({"problem.spread.sigma": [0.05, 0.1, 0.2]}, tmp_path)
     picture = picture_of(results)
     assert isinstance(picture, Lines)
-    assert picture.across.name == "spread.sigma"
+    assert picture.across.name == "spread of clients σ_c (spread.sigma)"
     assert picture.across.numbers is not None
     doubling, alone = picture.lines
     assert (doubling.variant, alone.variant) == ("doubling", "alone")
@@ -532,7 +527,8 @@ def test_two_keys_are_drawn_as_a_map_with_the_best_of_every_condition(tmp_path: 
     results = run({**GRID, "variants.pulls": ["5", "10", "20", "40"]}, tmp_path)
     picture = picture_of(results)
     assert isinstance(picture, Maps)
-    assert (picture.across.name, picture.up.name) == ("spread.sigma", "pulls")
+    assert picture.across.name == "spread of clients σ_c (spread.sigma)"
+    assert picture.up.name == "pulls f(p)"
     assert picture.relative
     ((doubling,), (alone,)) = picture.rows
     assert (doubling.heading, alone.heading) == ("doubling", "alone")
@@ -572,20 +568,71 @@ def test_four_keys_are_not_drawn(tmp_path: Path) -> None:
     }
 
 
+SIGMA = "spread of clients σ_c (spread.sigma)"
+ZIPPED = {"variants.pulls": ["5", "9"], "problem.spread.sigma": [0.1, 0.2], "combine": "zip"}
+
+
 @pytest.mark.parametrize(
-    "grid",
+    ("grid", "maps", "across_and_up", "ticks"),
     [
-        {"problem.spread.sigma": [0.05, 0.1, 0.2]},
-        {"variants.admissions": ["2^p", "5"]},
-        {"variants.pulls": ["1", "1000"], "problem.spread.sigma": [0.1, 0.2], "combine": "zip"},
-        GRID,
-        {**GRID, "horizon": [10_000, 20_000]},
+        ({"problem.spread.sigma": [0.05, 0.1, 0.2]}, 0, [SIGMA], None),
+        (
+            {"variants.admissions": ["2^p", "5"]},
+            0,
+            ["new clients g(p) (admissions)"],
+            ["2^p", "5"],
+        ),
+        (ZIPPED, 0, [f"pulls f(p), {SIGMA}"], ["5, 0.1", "9, 0.2"]),
+        (GRID, 2, [SIGMA, "pulls f(p)"], ["0.05", "0.1", "0.2"]),
+        (
+            {**GRID, "horizon": [10_000, 15_000, 20_000]},
+            4,
+            ["horizon T", SIGMA],
+            ["10,000", "15,000", "20,000"],
+        ),
     ],
 )
-def test_what_fits_is_drawn(tmp_path: Path, grid: dict[str, Any]) -> None:
+def test_what_fits_is_drawn(
+    tmp_path: Path,
+    grid: dict[str, Any],
+    maps: int,
+    across_and_up: list[str],
+    ticks: list[str] | None,
+) -> None:
     figure = sweep_figure(run(grid, tmp_path, replications=3))
     assert figure is not None
     figure.canvas.draw()
+    if not maps:
+        (axes,) = figure.axes
+        assert [line.get_label() for line in axes.get_lines()] == ["doubling", "alone"]
+        assert len(axes.collections) == 2  # a band a line
+        assert axes.get_ylabel() == "mean total regret, with 95 % bands"
+        assert [axes.get_xlabel()] == across_and_up
+    else:
+        *drawn, bar = figure.axes
+        assert [len(axes.images) for axes in drawn] == [1] * maps
+        axes = drawn[-2 if maps == 4 else -1]  # below, at the left
+        assert [axes.get_xlabel(), axes.get_ylabel()] == across_and_up
+        assert bar.get_ylabel() in {
+            "regret, as a multiple of the best choice's",
+            "mean total regret (logarithmic)",
+        }
+    if ticks is not None:
+        assert [text.get_text() for text in axes.get_xticklabels()] == ticks
+    assert figure.get_suptitle() == "demo"
+
+
+def test_maps_label_their_last_row_and_colours_begin_at_the_best(tmp_path: Path) -> None:
+    pulls = [str(number) for number in range(5, 29)]
+    grid = {"variants.pulls": pulls, "problem.spread.sigma": [0.05, 0.1]}
+    figure = sweep_figure(run(grid, tmp_path, replications=3, variants=[BASE["variants"][0]]))
+    assert figure is not None
+    figure.canvas.draw()
+    axes, bar = figure.axes
+    labels = [text.get_text() for text in axes.get_yticklabels()]
+    assert labels[-1] == pulls[-1]
+    assert len(labels) in range(8, 21)
+    assert bar.get_yticks()[0] == 1.0
 
 
 # The command --------------------------------------------------------------------------------------

@@ -183,6 +183,35 @@ def is_choice(key: str) -> bool:
     return path[0] == "variants" and not set(path) & set(_NOT_OF_THE_RULE)
 
 
+_IN_WORDS = {
+    "problem.spread.sigma": "spread of clients σ_c",
+    "problem.noise.sigma": "noise of an observation σ",
+    "problem.population": "population N",
+    "horizon": "horizon T",
+    "communication_cost": "cost of communication C",
+    "variants.communication_cost": "cost of communication C",
+    "variants.pulls": "pulls f(p)",
+    "variants.admissions": "new clients g(p)",
+    "variants.clients": "clients M",
+}
+
+
+def in_words(key: str, short: str) -> str:
+    """Return what an axis calls a key: with the word and the symbol that it has elsewhere, if any.
+
+    Examples
+    --------
+    >>> in_words("variants.pulls", "pulls"), in_words("variants.max_phases", "max_phases")
+    ('pulls f(p)', 'max_phases')
+    >>> in_words("problem.spread.sigma", "spread.sigma")
+    'spread of clients σ_c (spread.sigma)'
+    """
+    words = _IN_WORDS.get(key)
+    if words is None:
+        return short
+    return words if words.startswith(f"{short} ") else f"{words} ({short})"
+
+
 def short_names(keys: Sequence[str]) -> dict[str, str]:
     """Return what labels and axes call keys: without the table they are in, if that is clear.
 

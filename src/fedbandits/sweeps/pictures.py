@@ -10,7 +10,7 @@ import numpy as np
 
 from fedbandits.experiments.tables import quantity
 from fedbandits.rules.arrays import FloatArray
-from fedbandits.sweeps.keys import is_choice, short_names
+from fedbandits.sweeps.keys import in_words, is_choice, short_names
 from fedbandits.sweeps.results import SweepResults
 from fedbandits.sweeps.sweep import Sweep
 
@@ -122,10 +122,21 @@ def _scale(sweep: Sweep, key: str) -> Scale:
     positive = numbers is not None and numbers[0] > 0
     wide = positive and numbers is not None and numbers[-1] / numbers[0] >= 20
     return Scale(
-        name=short_names(sweep.keys)[key],
+        name=in_words(key, short_names(sweep.keys)[key]),
         texts=sweep.texts_of(key),
         numbers=numbers,
         log=positive and (axis.scale == "log" or (wide and not isinstance(values[0], float))),
+    )
+
+
+def _together(sweep: Sweep) -> Scale:
+    """Return the axis of zipped keys, a place a setting: no number of one stands for all."""
+    short = short_names(sweep.keys)
+    return Scale(
+        name=", ".join(in_words(key, short[key]) for key in sweep.keys),
+        texts=[", ".join(sweep.texts(number).values()) for number in range(len(sweep))],
+        numbers=None,
+        log=False,
     )
 
 
@@ -153,7 +164,8 @@ def _lines(results: SweepResults) -> Lines:
                 stderr=np.array(errors),
             )
         )
-    return Lines(title=sweep.title, across=_scale(sweep, sweep.keys[0]), lines=lines)
+    across = _scale(sweep, sweep.keys[0]) if len(sweep.axes) == 1 else _together(sweep)
+    return Lines(title=sweep.title, across=across, lines=lines)
 
 
 def _maps(results: SweepResults) -> Maps:

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from fedbandits.errors import FedbanditsError, InputError
 from fedbandits.simulation.fidelities import Fidelity
-from fedbandits.simulation.simulator import DEFAULT_MEMORY_LIMIT
+from fedbandits.simulation.simulator import DEFAULT_MEMORY_LIMIT, most_in_step
 from fedbandits.sweeps.backends import DEFAULT_TIMEOUT, Where, open_backend
 from fedbandits.sweeps.cells import Cell, cells_of, spec_of
 from fedbandits.sweeps.doubts import Doubt, doubts_of
@@ -20,8 +20,6 @@ from fedbandits.sweeps.store import FOLDER, Store
 from fedbandits.sweeps.sweep import Sweep
 from fedbandits.sweeps.tasks import Task
 
-# Cells that are played together: many small ones share their draws and their array operations.
-_MOST_TOGETHER = {Fidelity.COHORTS: 64}
 # So many tasks a worker, if there are cells for them, keep all of them busy until the end.
 _TASKS_A_WORKER = 4
 
@@ -142,7 +140,10 @@ def _tasks(sweep: Sweep, cells: list[Cell], workers: int, memory_limit: int) -> 
         groups.setdefault((cell.group, cell.fidelity, cell.problem), []).append(cell)
     for members in groups.values():
         shared = math.ceil(len(members) / (_TASKS_A_WORKER * workers))
-        size = max(1, min(shared, _MOST_TOGETHER.get(members[0].fidelity, 1)))
+        _, replications, _ = members[0].group
+        # Many small games share their draws and their array operations; others gain nothing.
+        in_step = members[0].fidelity is Fidelity.COHORTS
+        size = max(1, min(shared, most_in_step(replications) if in_step else 1))
         for start in range(0, len(members), size):
             specs = {cell.address: _spec(sweep, cell) for cell in members[start : start + size]}
             yield Task(specs=specs, memory_limit=memory_limit)
