@@ -21,8 +21,8 @@ from fedbandits.sweeps.results import SweepResults
 
 # Beyond so many times the least, all is equally bad.
 _MOST_TIMES = {True: 4.0, False: 10.0}
-# So many labels fit below a picture and beside it, and so many numbers into it.
-_MOST_ACROSS, _MOST_UP, _MOST_NUMBERS = 8, 20, 64
+# So many letters fit below a picture, so many labels beside it, and so many numbers into it.
+_LETTERS_ACROSS, _MOST_UP, _MOST_NUMBERS = 64, 20, 64
 
 
 def write_figures(results: SweepResults, folder: Path) -> None:
@@ -66,7 +66,7 @@ def lines_figure(picture: Lines, algorithms: list[str]) -> Figure:
             axes.set_xscale("log")
             _plain_log(axes, "x")
         if numbers is None:
-            axes.set_xticks(*_ticks(picture.across, _MOST_ACROSS))
+            axes.set_xticks(*_ticks_across(picture.across, _LETTERS_ACROSS))
         means = np.concatenate([line.mean for line in picture.lines])
         if means.min() > 0 and means.max() / means.min() > LOG_RATIO:
             axes.set_yscale("log")
@@ -135,7 +135,8 @@ def _draw_panel(axes: Axes, panel: Panel, picture: Maps, norm: LogNorm) -> AxesI
     if panel.values.size <= _MOST_NUMBERS and len(picture.rows[0]) == 1:
         _write_numbers(axes, panel, norm, relative=picture.relative)
     several = len(picture.rows[0]) > 1
-    axes.set_xticks(*_ticks(picture.across, _MOST_ACROSS // 2 if several else _MOST_ACROSS))
+    letters = _LETTERS_ACROSS // 2 if several else _LETTERS_ACROSS
+    axes.set_xticks(*_ticks_across(picture.across, letters))
     axes.set_yticks(*_ticks(picture.up, _MOST_UP // 2 if len(picture.rows) > 1 else _MOST_UP))
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
@@ -155,6 +156,12 @@ def _write_numbers(axes: Axes, panel: Panel, norm: LogNorm, *, relative: bool) -
         axes.text(
             column, row, text, ha="center", va="center", size=7.5, color="white" if dark else INK
         )
+
+
+def _ticks_across(scale: Scale, letters: int) -> tuple[list[int], list[str]]:
+    """Return what is labelled below a picture: fewer if the labels are long."""
+    longest = max(len(text) for text in scale.texts)
+    return _ticks(scale, max(2, letters // (longest + 2)))
 
 
 def _ticks(scale: Scale, most: int) -> tuple[list[int], list[str]]:
