@@ -48,6 +48,14 @@ algorithm = "improved-ucb"
 [sweep]
 """
 
+# Eighty cells that take a while each.
+SLOW_FILE = (
+    FILE.replace("replications = 30", "replications = 1")
+    .replace("horizon = 20_000", "horizon = 4_000")
+    .replace('admissions = "2^p"', 'admissions = "2"\nfidelity = "pulls"\nmax_clients = 20')
+    + '"problem.means[2]" = { from = 0.60001, to = 0.60002, points = 40 }\n'
+)
+
 
 def sweep_of(grid: dict[str, Any], **changed: Any) -> fb.Sweep:
     """Return the sweep of a grid over the base, with other keys of the file."""

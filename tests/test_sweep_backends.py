@@ -11,8 +11,9 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import polars as pl
@@ -20,12 +21,13 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.errors import FedbanditsError
-from fedbandits.sweeps.backends import BACKENDS, Where, open_backend
+from fedbandits.sweeps.backends import BACKENDS, Backend, Where, open_backend
+from fedbandits.sweeps.backends.on_processes import _on_processes
 from fedbandits.sweeps.cells import made_with
 from fedbandits.sweeps.run import Standing, run_sweep
 from fedbandits.sweeps.store import FOLDER
 from fedbandits.sweeps.tasks import Task, run_remotely
-from sweep_files import BASE, FILE, sweep_of
+from sweep_files import BASE, FILE, SLOW_FILE, sweep_of
 from test_cli import command
 
 GRID: dict[str, Any] = {
@@ -125,7 +127,6 @@ def dask_cluster() -> Iterator[str]:
     pytest.importorskip("distributed")
     port = free_port()
     address = f"tcp://127.0.0.1:{port}"
-    # Workers are to find the package that is tested.
     with running("-m", "distributed.cli.dask_scheduler", "--port", str(port), "--no-dashboard"):
         wait_for(port)
         worker = ("-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard")
@@ -224,7 +225,9 @@ def test_a_running_ray_gives_the_same_numbers(expected: pl.DataFrame, tmp_path: 
     quiet = {"RAY_USAGE_STATS_ENABLED": "0"}
     with running(*words, "--include-dashboard=false", "--block", **quiet):
         wait_for(port)
-        found = run_sweep(sweep(), tmp_path, backend="ray", address=f"127.0.0.1:{port}")
+        # It listens before it lets anybody in.
+        address = f"127.0.0.1:{port}"
+        found = run_sweep(sweep(), tmp_path, backend="ray", address=address, timeout=120.0)
     assert found.replications().equals(expected)
 
 
@@ -236,6 +239,76 @@ def test_a_process_that_is_lost_is_made_up_for(
     found = run_sweep(sweep(SLOW), tmp_path, workers=2, watch=kill_one)
     assert kill_one.killed
     assert found.replications().equals(expected_slowly)
+
+
+class Deadly(dict[str, Any]):
+    """Specs whose task ends the process that plays it: always, or the first time."""
+
+    def __init__(self, mark: Path, *, always: bool) -> None:
+        super().__init__({str(mark): {}})
+        self.mark, self.always = mark, always
+
+    def __reduce__(self) -> Any:
+        return rebuilt, (self.mark, self.always)
+
+    def values(self) -> Any:
+        if self.always or not self.mark.exists():
+            self.mark.touch()
+            os._exit(1)
+        raise fb.InputError("played", str(self.mark))
+
+
+def rebuilt(mark: Path, always: bool) -> Deadly:
+    return Deadly(mark, always=always)
+
+
+def test_losses_are_counted_task_by_task(tmp_path: Path) -> None:
+    # Eight tasks lose their process once each: none of them is to blame.
+    marks = [tmp_path / str(number) for number in range(8)]
+    tasks = [Task(specs=Deadly(mark, always=False), memory_limit=1) for mark in marks]
+    answers = list(_on_processes(tasks, 2))
+    assert {answer.refused for answer in answers} == {("played", str(mark)) for mark in marks}
+    tasks = [Task(specs=Deadly(tmp_path / "always", always=True), memory_limit=1)]
+    with pytest.raises(FedbanditsError, match="workers were lost 4 times with the same cells"):
+        list(_on_processes(tasks, 2))
+
+
+def test_ray_says_what_became_of_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray")
+    from fedbandits.sweeps.backends import on_ray
+
+    for error, said in (
+        (ray.exceptions.OutOfMemoryError("no memory left"), "lost 4 times .*OutOfMemoryError"),
+        (ray.exceptions.NodeDiedError("gone"), "lost 4 times .*NodeDiedError"),
+        (ray.exceptions.RaySystemError("odd"), "a worker could not play its cells: .*odd"),
+    ):
+
+        def fail(_: object, error: Exception = error) -> None:
+            raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr(ray, "remote", lambda **_: lambda _: Remote)
+            patch.setattr(ray, "wait", lambda waiting, **_: (waiting, []))
+            patch.setattr(ray, "get", fail)
+            with pytest.raises(FedbanditsError, match=said):
+                list(on_ray._answers([Task(specs={}, memory_limit=1)]))
+
+
+class Remote:
+    """What Ray makes of a function, as far as it is looked at here."""
+
+    @staticmethod
+    def remote(*_: object) -> str:
+        return "a reference"
+
+
+def test_a_cluster_is_sized_by_its_own_workers(
+    dask_cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    with open_backend("dask", Where(address=dask_cluster)) as opened:
+        assert opened.workers == 2
+    assert Where().n_workers == 64
 
 
 def test_a_worker_with_other_sources_is_refused() -> None:
@@ -250,7 +323,7 @@ def test_cells_that_nobody_played_are_not_passed_over(
 ) -> None:
     @contextmanager
     def forgetful(*_: object) -> Iterator[Any]:
-        yield lambda tasks: (task.run() for task in tasks[1:])
+        yield Backend(workers=1, play=lambda tasks: (task.run() for task in tasks[1:]))
 
     monkeypatch.setattr("fedbandits.sweeps.run.open_backend", forgetful)
     with pytest.raises(FedbanditsError, match="2 of 14 cells were not played; nothing was written"):
@@ -280,6 +353,96 @@ def test_an_address_at_which_something_else_listens_is_refused_in_time(
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(fb.InputError, match=r"is no .* that answers within 2 s"):
             run_sweep(sweep(), tmp_path, backend=backend, address=address, timeout=2.0)
+
+
+def test_something_else_that_greets_as_ray_would_is_refused_in_time(tmp_path: Path) -> None:
+    """HTTP/2, which Ray speaks too, and not a word after its greeting."""
+    pytest.importorskip("ray")
+    greeted = []
+
+    def greet(server: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                connection.sendall(bytes((0, 0, 0, 4, 0, 0, 0, 0, 0)))
+                greeted.append(connection)
+
+    with closing(socket.socket()) as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        Thread(target=greet, args=(server,), daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        begin = time.monotonic()
+        with pytest.raises(fb.InputError, match="is no Ray cluster that answers within 2 s"):
+            run_sweep(sweep(), tmp_path, backend="ray", address=address, timeout=2.0)
+        # Ray by itself would try for a minute; a process with Ray in it begins in seconds.
+        assert time.monotonic() - begin < 45
+    assert greeted
+    for connection in greeted:
+        connection.close()
+
+
+@contextmanager
+def dask_scheduler(*, packages: Path | None = None) -> Iterator[str]:
+    """A Dask scheduler without workers, perhaps with other packages than ours."""
+    pytest.importorskip("distributed")
+    port = free_port()
+    words = ("-m", "distributed.cli.dask_scheduler", "--port", str(port), "--no-dashboard")
+    other = {} if packages is None else {"PYTHONPATH": str(packages)}
+    with running(*words, **other):
+        wait_for(port)
+        yield f"tcp://127.0.0.1:{port}"
+
+
+def test_a_dask_scheduler_without_workers_is_refused_in_time(tmp_path: Path) -> None:
+    with (
+        dask_scheduler() as address,
+        pytest.raises(fb.InputError, match=r"^--address: .* has no workers, and none came within"),
+    ):
+        run_sweep(sweep(), tmp_path, backend="dask", address=address, timeout=1.0)
+
+
+def test_a_dask_scheduler_without_this_package_is_refused_in_one_line(tmp_path: Path) -> None:
+    hollow = tmp_path / "packages"
+    (hollow / "fedbandits").mkdir(parents=True)
+    (hollow / "fedbandits" / "__init__.py").touch()
+    file = tmp_path / "demo.toml"
+    file.write_text(FILE + '"variants.pulls" = ["10", "20"]\n', encoding="utf-8")
+    with dask_scheduler(packages=hollow) as address:
+        worker = ("-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard")
+        with running(*worker):
+            words = ("--backend", "dask", "--address", address, "--timeout", "60")
+            done = command("sweep", file, "--out", tmp_path / "out", *words)
+    assert done.returncode == 2
+    (error,) = [line for line in done.stderr.splitlines() if not line.startswith("finished")]
+    assert error == (
+        "error: --address: the scheduler or a worker there cannot read what it is sent (No module"
+        " named 'fedbandits.sweeps'); install this version of fedbandits on the scheduler and on"
+        " all workers"
+    )
+
+
+def test_ctrl_c_on_dask_is_told_in_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    file = tmp_path / "slow.toml"
+    file.write_text(SLOW_FILE, encoding="utf-8")
+    out = tmp_path / "out"
+    words = ["sweep", str(file), "--out", str(out), "--backend", "dask", "--workers", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fedbandits", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 180
+    while not list((out / FOLDER).glob("*.parquet")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    # As a terminal does it: the whole group is told.
+    os.killpg(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=180)
+    assert process.returncode == 130
+    said = [line for line in error.splitlines() if not line.startswith("finished 0")]
+    assert said == [f"interrupted; finished cells are kept in {out}; run it again to go on"]
 
 
 @pytest.mark.parametrize("backend", ["dask", "ray"])

@@ -25,12 +25,14 @@ from fedbandits.cli.progress import show_sweep
 from fedbandits.rules.schedules import as_schedule
 from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.sweeps.cells import cells_of
+from fedbandits.sweeps.doubts import Doubt, warnings_of
 from fedbandits.sweeps.figures import sweep_figure
 from fedbandits.sweeps.grid import Range, read_grid
 from fedbandits.sweeps.pictures import Lines, Maps, picture_of
 from fedbandits.sweeps.run import Standing, run_sweep
 from fedbandits.sweeps.store import FOLDER, Store
-from sweep_files import BASE, FILE, sweep_of
+from fedbandits.sweeps.text import comparisons_table
+from sweep_files import BASE, FILE, SLOW_FILE, sweep_of
 from test_cli import command
 
 WIDE = {"from": 1000, "to": 10**9}
@@ -85,13 +87,22 @@ def test_keys_may_be_written_without_quotes() -> None:
     assert read_grid(quoted) == read_grid(bare)
 
 
+def test_a_key_called_like_a_part_of_a_range_may_be_written_without_quotes() -> None:
+    quoted = tomllib.loads('"variants.privacy.scale" = [1, 2]')
+    assert read_grid(quoted) == read_grid(tomllib.loads("variants.privacy.scale = [1, 2]"))
+    ranged = 'variants.privacy.scale = { from = 1, to = 9, points = 3, scale = "log" }'
+    (axis,), _ = read_grid(tomllib.loads(ranged))
+    assert (axis.key, axis.values()) == ("variants.privacy.scale", [1, 3, 9])
+
+
 @pytest.mark.parametrize(
     ("given", "values"),
     [
         ({"from": 0.0, "to": 1.0, "points": 11}, [n / 10 for n in range(11)]),
         ({"from": 0.005, "to": 0.5, "points": 3, "scale": "log"}, [0.005, 0.05, 0.5]),
         ({"from": 1, "to": 1000, "points": 4, "scale": "log"}, [1, 10, 100, 1000]),
-        ({"from": 1, "to": 3, "points": 5}, [1, 2, 3]),  # whole numbers that coincide
+        ({"from": 1, "to": 3, "points": 3}, [1, 2, 3]),
+        ({"from": 1, "to": 3.0, "points": 5}, [1.0, 1.5, 2.0, 2.5, 3.0]),
         ({"from": 0.1, "to": 0.5, "step": 0.1}, [0.1, 0.2, 0.3, 0.4, 0.5]),
         ({"from": 10, "to": 1, "step": -4}, [10, 6, 2]),
         ({"from": 2, "to": 2, "points": 1}, [2]),
@@ -117,8 +128,16 @@ def test_a_log_range_is_even_in_ratios() -> None:
         ({"variants[0].admission": ["1"]}, 'did you mean "variants[0].admissions"?'),
         ({"variants[7].pulls": ["1"]}, 'did you mean "variants[0].pulls"?'),
         ({"horizn": [1000]}, 'did you mean "horizon"?'),
-        ({"title": ["a"]}, "is not a key of this file"),
-        ({"problem.means[3]": [0.5]}, "the list has 3 entries"),
+        ({"title": ["a"]}, "cannot be swept"),
+        ({"grid_points": [1]}, "cannot be swept"),
+        ({"variants.label": ["a"]}, "cannot be swept"),
+        ({"variants[0].label": ["a"]}, "cannot be swept"),
+        ({"problem.model": ["exact"]}, "cannot be swept"),
+        (
+            {"problem.means[3]": [0.5]},
+            'sweep."problem.means[3]": problem.means has no entry 3; the list has 3 entries',
+        ),
+        ({"horizon[0]": [5]}, 'sweep."horizon[0]": horizon has no entry 0; the list has 0 entries'),
         ({"problem..sigma": [1.0]}, "is not a key such as"),
         ({}, "names no key"),
         ({"horizon": []}, "is an empty list"),
@@ -142,13 +161,54 @@ def test_a_log_range_is_even_in_ratios() -> None:
         ({**GRID, "combine": "zip"}, "2 values and 3 of problem.spread.sigma"),
         ({"horizon": {**WIDE, "points": 10**7}}, "10,000,000 settings; say --yes"),
         ({"horizon": {**WIDE, "points": 2000}, "seed": {**WIDE, "points": 1000}}, "2,000,000 set"),
-        ({"horizon": {**WIDE, "points": 10**12}, "seed": [1], "combine": "zip"}, "say --yes"),
+        ({"horizon": {**WIDE, "points": 10**12}, "seed": [1], "combine": "zip"}, "even with --yes"),
+        ({"horizon": {**WIDE, "points": 10**24}}, "even with --yes"),
+        ({"horizon": {"from": 0.1, "to": 1.0, "step": 1e-300}}, "the grid would not end"),
+        ({"horizon": {"from": -1e99, "to": 1e99, "step": 1e-300}}, "the grid would not end"),
+        (
+            {"horizon": {"from": 0, "to": 10**400, "points": 3}},
+            "a whole number this large is not finite",
+        ),
+        ({"horizon": {"from": 0, "to": 9, "step": 10**400}}, "the grid would not end"),
+        ({"horizon": {"from": 0.0, "to": 1.0, "step": 1e-9}}, "1,000,000,001 settings; one sweep"),
+        (
+            {"communication_cost": {"from": 0, "to": 1, "points": 11}},
+            "11 points, 2 different whole numbers; write 0.0 for fractions",
+        ),
+        (
+            {"variants.pulls": {"from": 1, "to": 9, "points": 9, "scale": "log"}},
+            "9 points, 7 different whole numbers",
+        ),
+        (
+            {"communication_cost": {"from": 1.0, "to": 1.0 + 1e-12, "points": 5}},
+            "different numbers of 12 digits",
+        ),
+        (
+            {"variants.pulls": ["1"], "variants[0].pulls": ["2"]},
+            'sets variants[0].pulls, and so does "variants.pulls"',
+        ),
+        (
+            {"problem.noise.sigma": [0.1], "problem.noise": [{"law": "bernoulli"}]},
+            'sets problem.noise, and so does "problem.noise.sigma"',
+        ),
+        (
+            {"problem.means[1]": [0.1], "problem.means": [[0.2, 0.3]]},
+            'sets problem.means, and so does "problem.means[1]"',
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_way_out(grid: dict[str, Any], message: str) -> None:
-    with pytest.raises(fb.InputError, match=r"^sweep|entries") as caught:
+    with pytest.raises(fb.InputError, match=r"^sweep") as caught:
         sweep_of(grid)
     assert message in str(caught.value)
+    assert len(str(caught.value)) < 400  # not all the keys there are
+
+
+def test_no_number_of_settings_is_too_large_to_be_refused() -> None:
+    for points in (10**9, 10**12, 10**24):
+        tables = {**BASE, "sweep": {"horizon": {**WIDE, "points": points}}}
+        with pytest.raises(fb.InputError, match="one sweep has at most 10,000,000, even with --y"):
+            fb.read_sweep(tables, most=None)
 
 
 def test_a_setting_that_cannot_be_played_is_named_before_any_is(tmp_path: Path) -> None:
@@ -274,6 +334,8 @@ def test_the_summary_says_how_much_better_the_best_is(tmp_path: Path) -> None:
             place
             for place, cell in enumerate(summary["cells"])
             if cell["values"]["problem.spread.sigma"] == sigma
+            # "alone" has no pulls: its two settings are one choice.
+            and (cell["variant"] == "doubling" or cell["setting"] % 2 == 0)
         ]
         first, second = sorted(alike, key=lambda place: totals[place].mean())[:2]
         assert summary["cells"][first]["behind_the_best"]["mean"] == 0.0
@@ -290,6 +352,71 @@ def test_one_replication_gives_no_verdict(tmp_path: Path) -> None:
     summary = run(GRID, tmp_path, replications=1).summary()
     assert summary["comparisons"][0]["verdict"] == "one replication: nothing can be said"
     assert summary["cells"][0]["behind_the_best"] is None
+
+
+ADMISSIONS = {"variants.admissions": ["2^p", "5", "10"]}
+# Few clients stand for all of them, and are cheap.
+WITH_FEW = [
+    BASE["variants"][0],
+    {"label": "few", "algorithm": "fed1-ucb", "pulls": "10", "clients": 4},
+]
+
+
+def test_a_choice_is_not_compared_with_itself_where_a_key_does_not_touch_it(
+    tmp_path: Path,
+) -> None:
+    results = run(ADMISSIONS, tmp_path, variants=WITH_FEW)
+    (comparison,) = results.summary()["comparisons"]
+    totals = {
+        (cell["variant"], cell["setting"]): total.mean()
+        for cell, total in zip(results.summary()["cells"], results.totals(), strict=True)
+    }
+    assert totals["few", 0] == totals["few", 1] == totals["few", 2] == min(totals.values())
+    assert (comparison["best"]["variant"], comparison["best"]["label"]) == ("few", "")
+    assert comparison["best"]["values"] == {}
+    second = min(mean for (variant, _), mean in totals.items() if variant == "doubling")
+    assert comparison["next"]["variant"] == "doubling"
+    assert comparison["next"]["label"].startswith("admissions = ")
+    assert comparison["difference"]["mean"] == pytest.approx(second - totals["few", 0])
+    assert comparison["difference"]["mean"] > 0
+    # Every setting says how far it is behind, whether it is counted or not.
+    assert [
+        cell["behind_the_best"]["mean"]
+        for cell in results.summary()["cells"]
+        if cell["variant"] == "few"
+    ] == [0.0, 0.0, 0.0]
+    buffer = io.StringIO()
+    Console(file=buffer, width=140).print(comparisons_table(results))
+    (row,) = [line for line in buffer.getvalue().splitlines() if "few" in line]
+    assert "admissions" not in row
+
+
+def test_what_a_key_does_not_touch_has_its_star_all_along_the_key(tmp_path: Path) -> None:
+    grid = {**ADMISSIONS, "problem.spread.sigma": [0.01, 0.02]}
+    picture = picture_of(run(grid, tmp_path, variants=WITH_FEW))
+    assert isinstance(picture, Maps)
+    ((doubling,), (few,)) = picture.rows
+    assert doubling.best == []
+    assert sorted(few.best) == [(row, column) for row in range(3) for column in range(2)]
+    assert (few.values == 1.0).all()
+
+
+def test_a_problem_is_compared_under_conditions_of_its_own(tmp_path: Path) -> None:
+    problems = {"a": BASE["problem"], "b": BASE["problem"]}
+    variants = [
+        {**BASE["variants"][0], "label": f"{problem}{pulls}", "problem": problem, "pulls": pulls}
+        for problem in problems
+        for pulls in (10, 20)
+    ]
+    grid = {"problems.a.spread.sigma": [0.05, 0.1]}
+    tables = {key: value for key, value in BASE.items() if key != "problem"}
+    sweep = fb.read_sweep({**tables, "problems": problems, "variants": variants, "sweep": grid})
+    comparisons = run_sweep(sweep, tmp_path, workers=1).summary()["comparisons"]
+    assert [(one["problem"], *one["conditions"].values()) for one in comparisons] == [
+        ("a", 0.05),
+        ("b",),
+        ("a", 0.1),
+    ]
 
 
 # What is kept -------------------------------------------------------------------------------------
@@ -340,22 +467,21 @@ def test_fresh_plays_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     run_sweep(sweep_of(GRID), tmp_path, workers=1, fresh=True)
 
 
-SLOW = (
-    FILE.replace("replications = 30", "replications = 1")
-    .replace("horizon = 20_000", "horizon = 4_000")
-    .replace('admissions = "2^p"', 'admissions = "2"\nfidelity = "pulls"\nmax_clients = 20')
-    + '"problem.means[2]" = { from = 0.60001, to = 0.60002, points = 40 }\n'
-)
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
+    """What the slow sweep gives when nothing comes between."""
+    sweep = fb.read_sweep(tomllib.loads(SLOW_FILE))
+    return run_sweep(sweep, tmp_path_factory.mktemp("undisturbed"), workers=2).replications()
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_what_is_finished_survives_an_interrupt_and_a_kill(
-    tmp_path: Path, how: signal.Signals
+    tmp_path: Path, how: signal.Signals, undisturbed: pl.DataFrame
 ) -> None:
     file = tmp_path / "slow.toml"
-    file.write_text(SLOW, encoding="utf-8")
+    file.write_text(SLOW_FILE, encoding="utf-8")
     kept = tmp_path / "out" / FOLDER
-    words = ["sweep", str(file), "--out", str(tmp_path / "out"), "--workers", "1"]
+    words = ["sweep", str(file), "--out", str(tmp_path / "out"), "--workers", "2"]
     process = subprocess.Popen(
         [sys.executable, "-m", "fedbandits", *words], stderr=subprocess.PIPE, text=True
     )
@@ -368,28 +494,18 @@ def test_what_is_finished_survives_an_interrupt_and_a_kill(
     assert 2 <= finished < 80
     # No table, rather than a part of one.
     assert not (tmp_path / "out" / "replications.parquet").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"slow.toml", "out"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {FOLDER}
     if how is signal.SIGINT:
         assert process.returncode == 130
         assert "finished cells are kept in" in error
     before = {path: path.stat().st_mtime_ns for path in kept.glob("*.parquet")}
-    sweep = fb.load_sweep(file)
-    began = standings_of(sweep, tmp_path / "out")
-    assert began.reused >= finished
-    assert all(path.stat().st_mtime_ns == then for path, then in before.items())
-
-
-def standings_of(sweep: fb.Sweep, folder: Path) -> Standing:
-    """Return how much a run finds finished, without playing the rest."""
     seen: list[Standing] = []
-
-    def watch(standing: Standing) -> None:
-        seen.append(standing)
-        if standing.state == "playing":
-            raise StopIteration
-
-    with pytest.raises(StopIteration):
-        run_sweep(sweep, folder, workers=1, watch=watch)
-    return seen[-1]
+    sweep = fb.load_sweep(file)
+    resumed = run_sweep(sweep, tmp_path / "out", workers=2, watch=seen.append)
+    assert next(one for one in seen if one.state == "playing").reused >= finished
+    assert all(path.stat().st_mtime_ns == then for path, then in before.items())
+    assert resumed.replications().equals(undisturbed)
 
 
 # Pictures -----------------------------------------------------------------------------------------
@@ -399,7 +515,7 @@ def test_one_key_is_drawn_as_lines_with_bands(tmp_path: Path) -> None:
     results = run({"problem.spread.sigma": [0.05, 0.1, 0.2]}, tmp_path)
     picture = picture_of(results)
     assert isinstance(picture, Lines)
-    assert picture.across.name == "spread.sigma"
+    assert picture.across.name == "spread of clients σ_c (spread.sigma)"
     assert picture.across.numbers is not None
     doubling, alone = picture.lines
     assert (doubling.variant, alone.variant) == ("doubling", "alone")
@@ -411,7 +527,8 @@ def test_two_keys_are_drawn_as_a_map_with_the_best_of_every_condition(tmp_path: 
     results = run({**GRID, "variants.pulls": ["5", "10", "20", "40"]}, tmp_path)
     picture = picture_of(results)
     assert isinstance(picture, Maps)
-    assert (picture.across.name, picture.up.name) == ("spread.sigma", "pulls")
+    assert picture.across.name == "spread of clients σ_c (spread.sigma)"
+    assert picture.up.name == "pulls f(p)"
     assert picture.relative
     ((doubling,), (alone,)) = picture.rows
     assert (doubling.heading, alone.heading) == ("doubling", "alone")
@@ -441,6 +558,9 @@ def test_four_keys_are_not_drawn(tmp_path: Path) -> None:
     grid = {**GRID, "variants.admissions": ["2^p"], "communication_cost": [1.0]}
     results = run(grid, tmp_path)
     assert picture_of(results) is None
+    # A picture of another sweep would be taken for one of this.
+    run({"problem.spread.sigma": [0.05, 0.1]}, tmp_path).write(tmp_path / "out")
+    assert (tmp_path / "out" / "sweep.png").exists()
     results.write(tmp_path / "out")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "replications.parquet",
@@ -448,20 +568,71 @@ def test_four_keys_are_not_drawn(tmp_path: Path) -> None:
     }
 
 
+SIGMA = "spread of clients σ_c (spread.sigma)"
+ZIPPED = {"variants.pulls": ["5", "9"], "problem.spread.sigma": [0.1, 0.2], "combine": "zip"}
+
+
 @pytest.mark.parametrize(
-    "grid",
+    ("grid", "maps", "across_and_up", "ticks"),
     [
-        {"problem.spread.sigma": [0.05, 0.1, 0.2]},
-        {"variants.admissions": ["2^p", "5"]},
-        {"variants.pulls": ["1", "1000"], "problem.spread.sigma": [0.1, 0.2], "combine": "zip"},
-        GRID,
-        {**GRID, "horizon": [10_000, 20_000]},
+        ({"problem.spread.sigma": [0.05, 0.1, 0.2]}, 0, [SIGMA], None),
+        (
+            {"variants.admissions": ["2^p", "5"]},
+            0,
+            ["new clients g(p) (admissions)"],
+            ["2^p", "5"],
+        ),
+        (ZIPPED, 0, [f"pulls f(p), {SIGMA}"], ["5, 0.1", "9, 0.2"]),
+        (GRID, 2, [SIGMA, "pulls f(p)"], ["0.05", "0.1", "0.2"]),
+        (
+            {**GRID, "horizon": [10_000, 15_000, 20_000]},
+            4,
+            ["horizon T", SIGMA],
+            ["10,000", "15,000", "20,000"],
+        ),
     ],
 )
-def test_what_fits_is_drawn(tmp_path: Path, grid: dict[str, Any]) -> None:
+def test_what_fits_is_drawn(
+    tmp_path: Path,
+    grid: dict[str, Any],
+    maps: int,
+    across_and_up: list[str],
+    ticks: list[str] | None,
+) -> None:
     figure = sweep_figure(run(grid, tmp_path, replications=3))
     assert figure is not None
     figure.canvas.draw()
+    if not maps:
+        (axes,) = figure.axes
+        assert [line.get_label() for line in axes.get_lines()] == ["doubling", "alone"]
+        assert len(axes.collections) == 2  # a band a line
+        assert axes.get_ylabel() == "mean total regret, with 95 % bands"
+        assert [axes.get_xlabel()] == across_and_up
+    else:
+        *drawn, bar = figure.axes
+        assert [len(axes.images) for axes in drawn] == [1] * maps
+        axes = drawn[-2 if maps == 4 else -1]  # below, at the left
+        assert [axes.get_xlabel(), axes.get_ylabel()] == across_and_up
+        assert bar.get_ylabel() in {
+            "regret, as a multiple of the best choice's",
+            "mean total regret (logarithmic)",
+        }
+    if ticks is not None:
+        assert [text.get_text() for text in axes.get_xticklabels()] == ticks
+    assert figure.get_suptitle() == "demo"
+
+
+def test_maps_label_their_last_row_and_colours_begin_at_the_best(tmp_path: Path) -> None:
+    pulls = [str(number) for number in range(5, 29)]
+    grid = {"variants.pulls": pulls, "problem.spread.sigma": [0.05, 0.1]}
+    figure = sweep_figure(run(grid, tmp_path, replications=3, variants=[BASE["variants"][0]]))
+    assert figure is not None
+    figure.canvas.draw()
+    axes, bar = figure.axes
+    labels = [text.get_text() for text in axes.get_yticklabels()]
+    assert labels[-1] == pulls[-1]
+    assert len(labels) in range(8, 21)
+    assert bar.get_yticks()[0] == 1.0
 
 
 # The command --------------------------------------------------------------------------------------
@@ -507,6 +678,80 @@ def test_check_reads_every_setting_and_run_says_that_it_leaves_them_out(
         0,
         "note: [sweep] is left out here; fedbandits sweep plays it\n",
     )
+
+
+def test_what_is_not_drawn_is_said(file: Path, tmp_path: Path) -> None:
+    drawn = command("sweep", file, "--out", tmp_path / "out")
+    assert drawn.stdout.splitlines()[-1] == f"figure: {tmp_path / 'out' / 'sweep.png'}"
+    more = '"variants.admissions" = ["2^p"]\nseed = [1]\nhorizon = [20000]\n'
+    file.write_text(file.read_text(encoding="utf-8") + more, encoding="utf-8")
+    done = command("sweep", file, "--out", tmp_path / "out")
+    assert done.stdout.splitlines()[-1] == (
+        "no figure: 4 keys, and no more than 3 fit into a picture"
+    )
+    assert not (tmp_path / "out" / "sweep.png").exists()
+
+
+def test_results_of_a_run_and_of_a_sweep_are_not_mixed(file: Path, tmp_path: Path) -> None:
+    swept, ran = tmp_path / "swept", tmp_path / "ran"
+    assert command("sweep", file, "--out", swept).returncode == 0
+    assert command("run", file, "-n", "2", "--out", ran).returncode == 0
+    before = {
+        path: path.read_bytes() for path in (*swept.iterdir(), *ran.iterdir()) if path.is_file()
+    }
+    done = command("sweep", file, "--out", ran)
+    assert done.returncode == 2
+    assert "ran has results of fedbandits run (curves.parquet, regret.png" in done.stderr
+    assert not (ran / FOLDER).exists()
+    done = command("run", file, "-n", "2", "--out", swept)
+    assert done.returncode == 2
+    assert "swept has results of fedbandits sweep (sweep.png" in done.stderr
+    assert all(path.read_bytes() == content for path, content in before.items())
+
+
+def test_the_summary_states_what_the_file_leaves_out(tmp_path: Path) -> None:
+    tables = {key: value for key, value in BASE.items() if key != "seed"}
+    sweep = fb.read_sweep({**tables, "sweep": {"variants.pulls": ["10"]}})
+    spec = run_sweep(sweep, tmp_path, workers=1).summary()["spec"]
+    assert (spec["seed"], spec["replications"]) == (0, 30)
+    assert sweep.experiment(0).seed == 0
+
+
+def test_assumptions_that_do_not_hold_are_said_as_by_run(file: Path, tmp_path: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    told = text.replace('admissions = "2^p"', 'admissions = "2^p"\nassume = { noise = 0.3 }')
+    file.write_text(told + '"problem.noise.sigma" = [0.2, 0.4, 0.5]\n', encoding="utf-8")
+    narrow = (
+        "warning: doubling: it is told noise 0.3, and the noise is {}: its widths are too narrow"
+    )
+    said = [f"{narrow.format(sigma)} (in 2 of 6 settings)" for sigma in (0.4, 0.5)]
+    assert command("check", file).stderr.splitlines() == said
+    done = command("sweep", file, "--out", tmp_path / "out")
+    lines = done.stderr.splitlines()
+    assert lines[:2] == said, "before anything is played"
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
+    assert [(one["variant"], one["settings"]) for one in summary["doubts"]] == [("doubling", 2)] * 2
+    assert command("run", file, "-n", "2").stderr.splitlines()[1:] == [narrow.format(0.5)]
+    assert command("sweep", file, "--out", tmp_path / "out", "--quiet").stderr == ""
+
+
+def test_doubts_are_counted_and_not_too_many_are_shown() -> None:
+    many = [Doubt(variant="a", doubt=f"number {n}", settings=1) for n in range(25)]
+    lines = list(warnings_of(many, 25))
+    assert len(lines) == 21
+    assert lines[-1] == "5 more like these; summary.json has all of them"
+
+
+def test_a_key_all_of_whose_values_give_the_same_is_named(tmp_path: Path) -> None:
+    # A cost of its own leaves the file's without effect.
+    costly = [{**table, "communication_cost": 2.0} for table in BASE["variants"]]
+    grid = {"communication_cost": [0.0, 5.0], "variants.pulls": ["10", "20"]}
+    assert run(grid, tmp_path, variants=costly).summary()["idle_keys"] == ["communication_cost"]
+    assert run(grid, tmp_path).summary()["idle_keys"] == []
+    zipped = {**grid, "combine": "zip"}
+    assert run(zipped, tmp_path, variants=costly).summary()["idle_keys"] == []
+    one = {"communication_cost": [1.0], "variants.pulls": ["10", 10], "combine": "cross"}
+    assert run(one, tmp_path).summary()["idle_keys"] == ["variants.pulls"]
 
 
 @pytest.mark.parametrize(

@@ -103,8 +103,8 @@ def check_not_negative(value: float, where: str) -> None:
         raise InputError(where, f"{shown} is not a number from 0 to {LARGEST:g}")
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Return a hint that names the known words, the most similar one first.
+def nearest(word: str, known: Iterable[str], *, most: int | None = None) -> str:
+    """Return a hint that names the known words, or the most similar of many.
 
     Examples
     --------
@@ -112,11 +112,15 @@ def nearest(word: str, known: Iterable[str]) -> str:
     'did you mean "fed2-ucb"? (known: fed2-ucb, ucb1)'
     >>> nearest("x", ["fed2-ucb", "ucb1"])
     'known: fed2-ucb, ucb1'
+    >>> nearest("ucb", ["fed2-ucb", "ucb1", "thompson"], most=2)
+    'did you mean "ucb1"? (known: fed2-ucb, ucb1 and 1 more)'
     """
     words = sorted(known)
     if not words:
         return "none is known here"
-    listing = f"known: {', '.join(words)}"
+    shown = words if most is None else sorted(difflib.get_close_matches(word, words, most, 0.0))
+    more = f" and {len(words) - len(shown)} more" if len(shown) < len(words) else ""
+    listing = f"known: {', '.join(shown)}{more}"
     close = difflib.get_close_matches(word, words, n=1)
     return f'did you mean "{close[0]}"? ({listing})' if close else listing
 

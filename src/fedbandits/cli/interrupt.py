@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
@@ -11,9 +11,16 @@ class RunInterruptedError(Exception):
 
 
 @contextmanager
-def interruptible(left_behind: str) -> Iterator[None]:
-    """Turn Ctrl-C into an error that reaches `main`; Click would end without a word."""
+def interruptible(left_behind: str | Callable[[], str]) -> Iterator[None]:
+    """Turn Ctrl-C into an error that reaches `main`; Click would end without a word.
+
+    Parameters
+    ----------
+    left_behind : str or callable
+        What is said, or what finds out then what there is to say.
+    """
     try:
         yield
     except KeyboardInterrupt:
-        raise RunInterruptedError(left_behind) from None
+        said = left_behind if isinstance(left_behind, str) else left_behind()
+        raise RunInterruptedError(said) from None

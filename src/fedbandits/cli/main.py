@@ -126,7 +126,7 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
         _print_doubts(experiment)
     with (
         interruptible("nothing was written"),
-        nullcontext() if out is None else open_output(out) as output,
+        nullcontext() if out is None else open_output(out, command="fedbandits run") as output,
     ):
         with show_progress(experiment, quiet=quiet) as progress:
             results = experiment.run(

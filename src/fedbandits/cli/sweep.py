@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedbandits.cli.interrupt import interruptible
+
+if TYPE_CHECKING:
+    from fedbandits.sweeps.doubts import Doubt
 
 
 def sweep(  # noqa: PLR0917 - options of a command, all of them named
@@ -48,13 +52,19 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
 ) -> None:
     """Simulate a file under many settings of its keys, and draw the map."""
     from fedbandits.cli.progress import show_sweep  # noqa: PLC0415 - after --help
-    from fedbandits.experiments.output import open_output  # noqa: PLC0415 - likewise
+    from fedbandits.experiments.output import check_output  # noqa: PLC0415 - likewise
     from fedbandits.sweeps.run import run_sweep  # noqa: PLC0415 - likewise
+    from fedbandits.sweeps.store import FOLDER  # noqa: PLC0415 - likewise
     from fedbandits.sweeps.sweep import MOST_SETTINGS, load_sweep  # noqa: PLC0415 - likewise
 
+    def left_behind() -> str:
+        if not (out / FOLDER).exists():
+            return "nothing was finished, and nothing was written"
+        return f"finished cells are kept in {out}; run it again to go on"
+
     asked = load_sweep(file, most=None if yes else MOST_SETTINGS)
-    kept = f"finished cells are kept in {out}; run it again to go on"
-    with interruptible(kept), open_output(out) as output:
+    with interruptible(left_behind):
+        check_output(out, command="fedbandits sweep")
         with show_sweep(quiet=quiet) as watch:
             results = run_sweep(
                 asked,
@@ -66,13 +76,15 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
                 timeout=timeout,
                 fresh=fresh,
                 watch=watch,
+                warn=None if quiet else lambda doubts: _print_warnings(doubts, len(asked)),
             )
-        results.write_into(output)
+        results.write(out)
     if as_json:
         typer.echo(json.dumps(results.summary(), indent=2, allow_nan=False))
     elif not quiet:
         from rich.console import Console  # noqa: PLC0415 - after --help
 
+        from fedbandits.sweeps.pictures import why_not_drawn  # noqa: PLC0415 - likewise
         from fedbandits.sweeps.text import comparisons_table  # noqa: PLC0415 - likewise
 
         console = Console()
@@ -80,19 +92,31 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
             console.width = 140  # as for fedbandits run
         console.print(comparisons_table(results))
         typer.echo(f"table: {out / 'replications.parquet'}")
+        undrawn = why_not_drawn(asked)
+        typer.echo(f"figure: {out / 'sweep.png'}" if undrawn is None else f"no figure: {undrawn}")
+    if not quiet:
+        for key in results.idle_keys():
+            typer.echo(f"warning: {key}: all its values give the same numbers", err=True)
 
 
 def check_sweep(file: Path, tables: Mapping[str, Any]) -> None:
     """Check every setting of a file with a sweep, and say how many there are."""
     from fedbandits.sweeps.cells import cells_of  # noqa: PLC0415 - after --help
+    from fedbandits.sweeps.doubts import doubts_of  # noqa: PLC0415 - likewise
     from fedbandits.sweeps.sweep import read_sweep  # noqa: PLC0415 - likewise
 
     asked = read_sweep(tables)
-    found: dict[tuple[str, str], int] = {}
-    for number in range(len(asked)):
-        for cell in cells_of(asked, number):
-            named = (cell.label, cell.fidelity.value)
-            found[named] = found.get(named, 0) + 1
+    cells = [cell for number in range(len(asked)) for cell in cells_of(asked, number)]
+    found = Counter((cell.label, cell.fidelity.value) for cell in cells)
     typer.echo(f"{file}: valid, {len(asked):,} settings")
-    for (label, fidelity), cells in found.items():
-        typer.echo(f"  {label}: fidelity {fidelity} in {cells:,} of them")
+    for (label, fidelity), settings in found.items():
+        typer.echo(f"  {label}: fidelity {fidelity} in {settings:,} of them")
+    _print_warnings(doubts_of(cells), len(asked))
+
+
+def _print_warnings(doubts: list[Doubt], settings: int) -> None:
+    """Say which assumptions do not hold: the user may know better."""
+    from fedbandits.sweeps.doubts import warnings_of  # noqa: PLC0415 - after --help
+
+    for line in warnings_of(doubts, settings):
+        typer.echo(f"warning: {line}", err=True)

@@ -407,6 +407,18 @@ def keys_of_file(tables: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def defaults_of_file() -> dict[str, Any]:
+    """Return what a file says of replications, seed and C where it says nothing.
+
+    Examples
+    --------
+    >>> defaults_of_file()
+    {'replications': 100, 'seed': 0, 'communication_cost': 1.0}
+    """
+    keys = ("replications", "seed", "communication_cost")
+    return {key: _File.model_fields[key].default for key in keys}
+
+
 def problem_tables(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the tables of a file's problems, by where they stand."""
     found = {f"problems.{name}": table for name, table in (tables.get("problems") or {}).items()}

@@ -15,19 +15,53 @@ from fedbandits.experiments.results import Results
 
 _NEEDED = {"polars": "tables", "matplotlib": "figures", "plotly": "the page"}
 
+# What one command writes and the other does not; the rest has the same names.
+_ONLY_BY = {
+    "fedbandits run": ("curves.parquet", "regret.png", "regret.pdf"),
+    "fedbandits sweep": ("sweep.png", "sweep.pdf", "finished"),
+}
+
+
+def check_output(directory: Path, *, command: str | None = None) -> None:
+    """Make sure, long before, that results will be written; what is in the way is said now.
+
+    Parameters
+    ----------
+    directory, command
+        As for `open_output`, which raises the same errors.
+    """
+    with _staged(directory, command):
+        pass
+
 
 @contextmanager
-def open_output(directory: Path) -> Iterator[Path]:
+def open_output(directory: Path, *, command: str | None = None) -> Iterator[Path]:
     """Make sure that results can be written, and put them in place when all of them are.
 
     Yields a staging folder in or beside the directory. When the block ends well its files are
     moved into place, each replacing what had its name; when it fails nothing has changed.
+
+    Parameters
+    ----------
+    directory : Path
+        Where results go.
+    command : {"fedbandits run", "fedbandits sweep"}, optional
+        Whose they are. A folder that has those of the other is refused, and what this command has
+        written there before and does not write now is removed.
 
     Raises
     ------
     InputError
         If the directory cannot be written, or a package that writes it is not installed.
     """
+    with _staged(directory, command) as staging:
+        yield staging
+        _move(staging, directory.absolute(), directory, command)
+
+
+@contextmanager
+def _staged(directory: Path, command: str | None) -> Iterator[Path]:
+    """Yield a folder of this file system that is gone afterwards, with all that was made for it."""
     missing = [package for package in _NEEDED if find_spec(package) is None]
     if missing:
         uses = " and ".join(_NEEDED[package] for package in missing)
@@ -39,7 +73,7 @@ def open_output(directory: Path) -> Iterator[Path]:
     made: list[Path] = []
     try:
         made = _missing_parents(directory)
-        exists = _checked(typed)
+        exists = _checked(typed, command)
         beside = directory if exists else directory.parent
         beside.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(prefix=".results-", dir=beside))
@@ -50,23 +84,30 @@ def open_output(directory: Path) -> Iterator[Path]:
         ) from None
     try:
         yield staging
-        _move(staging, directory, typed)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
         _remove_empty(made)
 
 
-def _checked(directory: Path) -> bool:
+def _checked(directory: Path, command: str | None) -> bool:
     """Return whether a directory is there already; refuse what cannot become one."""
     if directory.is_dir():
+        for other, names in _ONLY_BY.items():
+            theirs = [name for name in names if (directory / name).exists()]
+            if command is not None and other != command and theirs:
+                raise InputError(
+                    "--out",
+                    f"{directory} has results of {other} ({', '.join(theirs)}); name another one,"
+                    " or move them",
+                )
         return True
     if directory.exists() or directory.is_symlink():
         raise InputError("--out", f"{directory} is not a directory; name another one")
     return False
 
 
-def _move(staging: Path, directory: Path, typed: Path) -> None:
-    """Put the files in place, once it is sure that all of them can be."""
+def _move(staging: Path, directory: Path, typed: Path, command: str | None) -> None:
+    """Put the files in place, once it is sure that all of them can be; remove what is outdated."""
     files = sorted(staging.iterdir())
     for file in files:
         if (directory / file.name).is_dir():
@@ -74,6 +115,9 @@ def _move(staging: Path, directory: Path, typed: Path) -> None:
                 "--out", f"{typed / file.name} is a directory; move it, or name another one"
             )
     directory.mkdir(exist_ok=True)
+    for name in _ONLY_BY.get(command or "", ()):
+        if (directory / name).is_file() and not (staging / name).exists():
+            (directory / name).unlink()
     for file in files:
         file.replace(directory / file.name)
 

@@ -84,6 +84,6 @@ class Results:
             write_results,
         )
 
-        with open_output(Path(directory)) as output:
+        with open_output(Path(directory), command="fedbandits run") as output:
             write_results(self, output)
         return Path(directory)

@@ -79,7 +79,7 @@ _FEWEST_PER_TASK = {
     Fidelity.SLOTS: 64,
 }
 # So many rows, a game and replication each, are played in step; more leave the cache.
-_MOST_IN_STEP = 6400
+_MOST_ROWS_IN_STEP = 6400
 _SERIAL_SECONDS = 1.0
 # Once there are processes, work is handed to them at once.
 _SERIAL_SECONDS_LATER = 0.1
@@ -415,6 +415,17 @@ class _Task:
             raise _located(refused, number) from None
 
 
+def most_in_step(replications: int) -> int:
+    """Return how many games of so many replications are played in step.
+
+    Examples
+    --------
+    >>> most_in_step(100), most_in_step(10**6)
+    (64, 1)
+    """
+    return max(1, _MOST_ROWS_IN_STEP // replications)
+
+
 def all_doubts(variant: Variant, rule: PhasedRule | SlotRule) -> list[str]:
     """Return which assumptions of its rule a variant's problem does not keep, in words."""
     if isinstance(rule, SlotRule):
@@ -512,7 +523,7 @@ def simulate_all(
     ]
     keys = [key_in_step(game, fidelity) for game, fidelity in zip(games, fidelities, strict=True)]
     tasks: list[_Task] = []
-    for numbers in in_batches(keys, max(1, _MOST_IN_STEP // min(replications, _MOST_IN_STEP))):
+    for numbers in in_batches(keys, most_in_step(replications)):
         fidelity = fidelities[numbers[0]]
         shared = max(math.ceil(replications / n_workers), _FEWEST_PER_TASK[fidelity])
         at_once = min(_MOST_PER_TASK[fidelity], shared)

@@ -20,7 +20,7 @@ from fedbandits.experiments.files import read_experiment
 from fedbandits.experiments.fingerprint import hashed
 from fedbandits.experiments.tables import outcome_columns
 from fedbandits.simulation.fidelities import Fidelity
-from fedbandits.simulation.simulator import Simulation, simulate_all
+from fedbandits.simulation.simulator import Simulation, all_doubts, build_rules, simulate_all
 from fedbandits.sweeps.sweep import Sweep
 
 Columns: TypeAlias = dict[str, npt.NDArray[Any]]
@@ -50,6 +50,8 @@ class Cell:
         C.
     group : tuple
         Horizon, replications and seed: what is played together has these in common.
+    doubts : tuple of str
+        Which assumptions of its rule's guarantee the problem does not keep.
     """
 
     setting: int
@@ -60,6 +62,7 @@ class Cell:
     fidelity: Fidelity
     communication_cost: float
     group: tuple[int | None, int, int]
+    doubts: tuple[str, ...]
 
 
 def cells_of(sweep: Sweep, number: int) -> Iterator[Cell]:
@@ -74,20 +77,22 @@ def cells_of(sweep: Sweep, number: int) -> Iterator[Cell]:
     """
     experiment = sweep.experiment(number)
     try:
-        fidelities = experiment.check()
+        rules = build_rules(experiment.variants, experiment.horizon)
     except InputError as error:
         raise sweep.located(error, number) from None
     tables = sweep.tables_of(number)
-    for place, (variant, fidelity) in enumerate(zip(experiment.variants, fidelities, strict=True)):
+    built = zip(experiment.variants, rules, strict=True)
+    for place, (variant, (rule, fidelity)) in enumerate(built):
         yield Cell(
             setting=number,
             variant=place,
             label=variant.label,
             problem=variant.problem.name,
             address=address_of(spec_of(tables, place, variant.problem.name)),
-            fidelity=Fidelity(fidelity),
+            fidelity=fidelity,
             communication_cost=variant.communication_cost,
             group=(experiment.horizon, experiment.replications, experiment.seed),
+            doubts=tuple(all_doubts(variant, rule)),
         )
 
 

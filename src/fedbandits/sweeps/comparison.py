@@ -74,12 +74,16 @@ class Comparison:
     Parameters
     ----------
     places : list of int
-        Where their cells stand, the least mean regret first.
+        Where their cells stand, the least mean regret first; a choice that several settings have in
+        common, since what they vary is no key of its variant, stands here once.
+    twins : dict of int to list of int
+        For each of them, all the places where it stands, its own the first.
     behind : dict of int to Difference or None
-        For each of them, how far it is behind the best.
+        For each of all those places, how far it is behind the best.
     """
 
     places: list[int]
+    twins: dict[int, list[int]]
     behind: dict[int, Difference | None]
 
     @property
@@ -101,8 +105,9 @@ class Comparison:
     def described(self, sweep: Sweep, cells: Sequence[Cell]) -> dict[str, Any]:
         """Return what summary.json says of it."""
         best = cells[self.best]
+        values = sweep.values(best.setting)
         found = {
-            "conditions": {key: sweep.values(best.setting)[key] for key in sweep.conditions},
+            "conditions": {key: values[key] for key in conditions_of(sweep, best)},
             "problem": best.problem,
             "best": named(sweep, best),
             "next": None,
@@ -117,13 +122,27 @@ class Comparison:
 
 
 def named(sweep: Sweep, cell: Cell) -> dict[str, Any]:
-    """Return which cell this is, in the words of the file."""
+    """Return which cell this is, in the words of the file: by the keys that its variant has."""
+    keys = sweep.keys_of(cell.variant, cell.problem)
+    values = sweep.values(cell.setting)
     return {
         "setting": cell.setting,
-        "label": sweep.label(cell.setting),
-        "values": sweep.values(cell.setting),
+        "label": sweep.label(cell.setting, keys),
+        "values": {key: values[key] for key in keys},
         "variant": cell.label,
     }
+
+
+def conditions_of(sweep: Sweep, cell: Cell) -> list[str]:
+    """Return the keys that say what is played where a cell is: none of a problem that is not."""
+    own = sweep.keys_of(cell.variant, cell.problem)
+    return [key for key in sweep.conditions if key in own or not key.startswith("problems.")]
+
+
+def choices_of(sweep: Sweep, cell: Cell) -> list[str]:
+    """Return the keys that are chosen in a cell."""
+    own = sweep.keys_of(cell.variant, cell.problem)
+    return [key for key in own if key not in sweep.conditions]
 
 
 def compared(sweep: Sweep, cells: Sequence[Cell], totals: Sequence[FloatArray]) -> list[Comparison]:
@@ -136,16 +155,20 @@ def compared(sweep: Sweep, cells: Sequence[Cell], totals: Sequence[FloatArray]) 
     totals : sequence of array
         The total regret of every cell, an entry a replication.
     """
-    alike: dict[str, list[int]] = {}
+    alike: dict[str, dict[object, list[int]]] = {}
     for place, cell in enumerate(cells):
         values = sweep.values(cell.setting)
-        played = [cell.problem, *(values[key] for key in sweep.conditions)]
-        alike.setdefault(json.dumps(played), []).append(place)
+        played = [cell.problem, *(values[key] for key in conditions_of(sweep, cell))]
+        choices = alike.setdefault(json.dumps(played), {})
+        choices.setdefault((cell.address, cell.communication_cost), []).append(place)
     means = [float(np.mean(total)) for total in totals]
     found = []
-    for places in alike.values():
-        ranked = sorted(places, key=lambda place: means[place])
+    for choices in alike.values():
+        twins = {places[0]: places for places in choices.values()}
+        ranked = sorted(twins, key=lambda place: means[place])
         best = totals[ranked[0]]
-        behind = {place: difference(totals[place], best) for place in ranked}
-        found.append(Comparison(places=ranked, behind=behind))
+        behind: dict[int, Difference | None] = {}
+        for place in ranked:
+            behind |= dict.fromkeys(twins[place], difference(totals[place], best))
+        found.append(Comparison(places=ranked, twins=twins, behind=behind))
     return found

@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from fedbandits.experiments.figures import LOG_RATIO, NORMAL_95, colours, image
 from fedbandits.experiments.figures.lettering import wrapped
@@ -21,8 +21,8 @@ from fedbandits.sweeps.results import SweepResults
 
 # Beyond so many times the least, all is equally bad.
 _MOST_TIMES = {True: 4.0, False: 10.0}
-# So many labels fit beside a map, and so many numbers into it.
-_MOST_TICKS, _MOST_NUMBERS = 12, 64
+# So many letters fit below a picture, so many labels beside it, and so many numbers into it.
+_LETTERS_ACROSS, _MOST_UP, _MOST_NUMBERS = 64, 20, 64
 
 
 def write_figures(results: SweepResults, folder: Path) -> None:
@@ -66,7 +66,7 @@ def lines_figure(picture: Lines, algorithms: list[str]) -> Figure:
             axes.set_xscale("log")
             _plain_log(axes, "x")
         if numbers is None:
-            axes.set_xticks(places, [wrapped(text, 14, 2) for text in picture.across.texts])
+            axes.set_xticks(*_ticks_across(picture.across, _LETTERS_ACROSS))
         means = np.concatenate([line.mean for line in picture.lines])
         if means.min() > 0 and means.max() / means.min() > LOG_RATIO:
             axes.set_yscale("log")
@@ -117,7 +117,10 @@ def maps_figure(picture: Maps) -> Figure:
         )
         bar.outline.set_visible(False)
         few = most / least < 10
-        bar.ax.yaxis.set_major_locator(MaxNLocator(6) if few else LogLocator(subs=(1.0, 2.0, 5.0)))
+        between = MaxNLocator(6) if few else LogLocator(subs=(1.0, 2.0, 5.0))
+        marks = [mark for mark in between.tick_values(least, most) if 1.1 * least < mark <= most]
+        # The least is where colours begin: as good as the best, where they are multiples of it.
+        bar.ax.yaxis.set_major_locator(FixedLocator([least, *marks]))
         bar.ax.yaxis.set_major_formatter(FuncFormatter(_plain))
         bar.ax.yaxis.set_minor_locator(NullLocator())
         _head(figure, picture.title)
@@ -131,8 +134,10 @@ def _draw_panel(axes: Axes, panel: Panel, picture: Maps, norm: LogNorm) -> AxesI
         axes.plot(column, row, marker="*", markersize=13, color="white", markeredgecolor=INK)
     if panel.values.size <= _MOST_NUMBERS and len(picture.rows[0]) == 1:
         _write_numbers(axes, panel, norm, relative=picture.relative)
-    axes.set_xticks(*_ticks(picture.across))
-    axes.set_yticks(*_ticks(picture.up))
+    several = len(picture.rows[0]) > 1
+    letters = _LETTERS_ACROSS // 2 if several else _LETTERS_ACROSS
+    axes.set_xticks(*_ticks_across(picture.across, letters))
+    axes.set_yticks(*_ticks(picture.up, _MOST_UP // 2 if len(picture.rows) > 1 else _MOST_UP))
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     if panel.heading:
@@ -153,10 +158,21 @@ def _write_numbers(axes: Axes, panel: Panel, norm: LogNorm, *, relative: bool) -
         )
 
 
-def _ticks(scale: Scale) -> tuple[list[int], list[str]]:
-    """Return places and texts of the values that are labelled: all, or every so many."""
-    step = -(-len(scale.texts) // _MOST_TICKS)
-    places = list(range(0, len(scale.texts), step))
+def _ticks_across(scale: Scale, letters: int) -> tuple[list[int], list[str]]:
+    """Return what is labelled below a picture: fewer if the labels are long."""
+    longest = max(len(text) for text in scale.texts)
+    return _ticks(scale, max(2, letters // (longest + 2)))
+
+
+def _ticks(scale: Scale, most: int) -> tuple[list[int], list[str]]:
+    """Return places and texts of the values that are labelled: all, or some up to the last.
+
+    The first is among them where some step leads from it to the last.
+    """
+    last = len(scale.texts) - 1
+    step = last // most + 1
+    even = [longer for longer in range(step, 2 * step) if last % longer == 0]
+    places = list(range(last, -1, -(even or [step])[0]))[::-1]
     return places, [wrapped(scale.texts[place], 18, 2) for place in places]
 
 

@@ -7,16 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from fedbandits.errors import InputError, check_number, check_word
+from fedbandits.errors import LARGEST, InputError, check_number, check_word
+from fedbandits.sweeps.keys import place_of
 
 Scale: TypeAlias = Literal["linear", "log"]
 Combine: TypeAlias = Literal["cross", "zip"]
 """Every value of one key with every value of the others, or the first with the first and so on."""
 
 COMBINE = "combine"
+MOST_AT_ALL = 10_000_000
+"""More settings are not played, whoever asks: what is held of them would not fit into memory."""
+
 _OF_A_RANGE = ("from", "to", "points", "step", "scale")
 # So that 0.1 + 2 * 0.1 is the 0.3 that somebody else would write.
 _DIGITS = 12
+# A grid of more steps is taken for one that does not end.
+_FAR_TOO_MANY = 1e15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +52,7 @@ class Range:
     scale: Scale = "linear"
 
     def values(self) -> list[float]:
-        """Return them, in order; whole numbers that coincide once they are rounded are one."""
+        """Return them, in order; where they are rounded some may coincide."""
         if self.points == 1:
             return [self.start]
         shares = [number / (self.points - 1) for number in range(self.points)]
@@ -57,7 +63,7 @@ class Range:
             spaced = [self.start + share * (self.stop - self.start) for share in shares]
         spaced[-1] = self.stop
         if isinstance(self.start, int) and isinstance(self.stop, int):
-            return list(dict.fromkeys(round(value) for value in spaced))
+            return [round(value) for value in spaced]
         return [float(f"{value:.{_DIGITS}g}") for value in spaced]
 
 
@@ -76,13 +82,25 @@ class Axis:
     key: str
     given: Sequence[Any] | Range
 
-    def __len__(self) -> int:
-        """Return how many values there are at most: whole numbers of a range may coincide."""
+    @property
+    def size(self) -> int:
+        """How many values there are; more than fit into memory, perhaps."""
         return self.given.points if isinstance(self.given, Range) else len(self.given)
 
     def values(self) -> list[Any]:
-        """Return the values, in order."""
-        return self.given.values() if isinstance(self.given, Range) else list(self.given)
+        """Return the values, in order; refuse a range whose points coincide once rounded."""
+        if not isinstance(self.given, Range):
+            return list(self.given)
+        values = self.given.values()
+        different = len(set(values))
+        if different < len(values):
+            found = f"{len(values):,} points, {different:,} different"
+            if isinstance(values[0], int):
+                rule = "whole numbers; write 0.0 for fractions, or lower points"
+            else:
+                rule = f"numbers of {_DIGITS} digits; lower points"
+            raise InputError(place_of(self.key), f"{found} {rule}")
+        return values
 
     @property
     def scale(self) -> Scale:
@@ -103,7 +121,8 @@ def read_grid(
     table : mapping
         What the file says.
     most : int, optional
-        More settings are refused; None takes any number.
+        More settings are refused unless somebody insists; None is that somebody, who gets up to
+        `MOST_AT_ALL`.
 
     Examples
     --------
@@ -124,9 +143,15 @@ def read_grid(
     seen = [axis.key for axis in axes]
     for key in seen:
         if seen.count(key) > 1:
-            raise InputError(_place(key), "is there twice; leave one of them out")
-    sizes = [len(axis) for axis in axes]
+            raise InputError(place_of(key), "is there twice; leave one of them out")
+    sizes = [axis.size for axis in axes]
     settings = max(sizes) if combine == "zip" else math.prod(sizes)
+    if settings > MOST_AT_ALL:
+        raise InputError(
+            "sweep",
+            f"{settings:,} settings; one sweep has at most {MOST_AT_ALL:,}, even with --yes:"
+            " lower points, or split it",
+        )
     if most is not None and settings > most:
         raise InputError(
             "sweep", f"{settings:,} settings; say --yes to play more than {most:,}, or lower points"
@@ -140,17 +165,27 @@ def _axes_in(table: Mapping[str, Any], above: str) -> list[Axis]:
     found: list[Axis] = []
     for name, given in table.items():
         key = f"{above}.{name}" if above else name
-        if isinstance(given, Mapping) and not any(part in given for part in _OF_A_RANGE):
+        if isinstance(given, Mapping) and not _is_range(given):
             if not given:
-                raise InputError(_place(key), "is empty; give a list of values or a range")
+                raise InputError(place_of(key), "is empty; give a list of values or a range")
             found += _axes_in(given, key)
         else:
             found.append(Axis(key=key, given=_given(given, key)))
     return found
 
 
+def _is_range(table: Mapping[str, Any]) -> bool:
+    """Return whether a table is a range: one of its parts has one value.
+
+    A key of the file may be called like a part of a range; it has a list or a range.
+    """
+    return any(
+        key in _OF_A_RANGE and not isinstance(value, list | Mapping) for key, value in table.items()
+    )
+
+
 def _given(given: Any, key: str) -> list[Any] | Range:
-    where = _place(key)
+    where = place_of(key)
     if isinstance(given, Mapping):
         return _range(given, where)
     if not isinstance(given, list):
@@ -179,8 +214,11 @@ def _range(table: Mapping[str, Any], where: str) -> Range:
         if key not in table:
             raise InputError(f"{where}.{key}", "is missing; a range has both ends")
         check_number(table[key], f"{where}.{key}")
-        if not math.isfinite(table[key]):
-            raise InputError(f"{where}.{key}", f"{table[key]} is not finite; no grid ends there")
+        if not abs(table[key]) <= LARGEST:
+            raise InputError(
+                f"{where}.{key}",
+                f"{_shown(table[key])} is not finite; no grid ends there (beyond {LARGEST:g})",
+            )
     scale = table.get("scale", "linear")
     check_word(scale, Scale, f"{where}.scale")
     start, stop = table["from"], table["to"]
@@ -205,25 +243,30 @@ def _stepped(start: float, stop: float, step: Any, scale: Scale, where: str) -> 
     check_number(step, f"{where}.step")
     if scale == "log":
         raise InputError(f"{where}.step", 'goes with scale = "linear"; give points instead')
-    if not math.isfinite(step) or step == 0 or (stop - start) * step < 0:
+    # No quotient of what is this small is finite, or larger than what is far too many.
+    small = step == 0 or not abs(step) <= LARGEST or abs(step) * _FAR_TOO_MANY < abs(stop - start)
+    if small or (stop - start) * step < 0:
         raise InputError(
-            f"{where}.step", f"{step} never leads from {start} to {stop}; the grid would not end"
+            f"{where}.step",
+            f"{_shown(step)} never leads from {start} to {stop}; the grid would not end",
         )
     # One more than fit, where only rounding keeps the last from fitting.
     steps = math.floor((stop - start) / step * (1 + 1e-12))
     return Range(start=start, stop=start + steps * step, points=steps + 1)
 
 
+def _shown(value: float) -> str:
+    """Return a number in a few digits, however large it is."""
+    if isinstance(value, int) and abs(value) > LARGEST:
+        return "a whole number this large"  # no floating-point number is
+    return f"{value:g}"
+
+
 def _check_alike(axes: Sequence[Axis]) -> None:
-    sizes = [len(axis.values()) for axis in axes]
+    sizes = [axis.size for axis in axes]
     for axis, size in zip(axes, sizes, strict=True):
         if size != sizes[0]:
             raise InputError(
-                _place(axis.key),
+                place_of(axis.key),
                 f"{size:,} values and {sizes[0]:,} of {axes[0].key}; zipped keys have as many each",
             )
-
-
-def _place(key: str) -> str:
-    """Return where a key of the sweep stands, as it is written."""
-    return f'sweep."{key}"'

@@ -13,6 +13,11 @@ Path: TypeAlias = tuple[str | int, ...]
 """Names of keys and places in lists, from the outside in."""
 
 _PART = re.compile(r"([^.\[\]]+)((?:\[\d+\])*)")
+# Names and pictures; the model of a problem decides which other keys it has.
+_NOT_SWEPT = re.compile(
+    r"title|grid_points|variants(\[\d+\])?\.label|problem\.model|problems\.[^.]+\.model"
+)
+_MOST_HINTS = 6
 _NOT_OF_THE_RULE = ("problem", "communication_cost")
 
 
@@ -32,14 +37,57 @@ def check_keys(keys: Sequence[str], tables: Mapping[str, Any]) -> None:
     for key in keys:
         path_of(key)
         plain = re.sub(r"(?<!^variants)\[\d+\]", "", key)
-        if plain not in known:
-            first = re.split(r"[.\[]", key)[0]
-            alike = [name for name in known if name.startswith(first)] or known
-            # Of one variant's own keys only if one variant was meant.
-            one = [name for name in alike if name.startswith("variants[") == ("[" in plain)]
+        if plain in known:
+            continue
+        if _NOT_SWEPT.fullmatch(plain):
             raise InputError(
-                f'sweep."{key}"', f"is not a key of this file; {nearest(plain, one or alike)}"
+                place_of(key),
+                "cannot be swept: it names what is played or how it is shown; sweep what is played",
             )
+        first = re.split(r"[.\[]", key)[0]
+        alike = [name for name in known if name.startswith(first)] or known
+        # Of one variant's own keys only if one variant was meant.
+        one = [name for name in alike if name.startswith("variants[") == ("[" in plain)]
+        hint = nearest(plain, one or alike, most=_MOST_HINTS)
+        raise InputError(place_of(key), f"is not a key of this file; {hint}")
+
+
+def check_apart(keys: Sequence[str], tables: Mapping[str, Any]) -> None:
+    """Refuse keys of which one would undo what another sets.
+
+    Parameters
+    ----------
+    keys, tables
+        As for `check_keys`.
+    """
+    seen: list[tuple[str, Path]] = []
+    for key in keys:
+        paths = variants_with(key, tables)
+        for path in paths:
+            for other, known in seen:
+                shorter = min(len(path), len(known))
+                if path[:shorter] == known[:shorter]:
+                    raise InputError(
+                        place_of(key),
+                        f'sets {written(path)}, and so does "{other}"; leave one of them out',
+                    )
+        seen += [(key, path) for path in paths]
+
+
+def place_of(key: str) -> str:
+    """Return where a key of the sweep stands, as it is written."""
+    return f'sweep."{key}"'
+
+
+def written(path: Path) -> str:
+    """Return a path as keys are written.
+
+    Examples
+    --------
+    >>> written(("variants", 1, "pulls"))
+    'variants[1].pulls'
+    """
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)[1:]
 
 
 def path_of(key: str) -> Path:
@@ -55,14 +103,14 @@ def path_of(key: str) -> Path:
         found = _PART.fullmatch(piece)
         if found is None:
             raise InputError(
-                f'sweep."{key}"', 'is not a key such as "problem.spread.sigma" or "variants.pulls"'
+                place_of(key), 'is not a key such as "problem.spread.sigma" or "variants.pulls"'
             )
         parts.append(found[1])
         parts += [int(place) for place in re.findall(r"\d+", found[2])]
     return tuple(parts)
 
 
-def with_value(tables: Any, path: Path, value: Any) -> Any:
+def with_value(tables: Any, path: Path, value: Any, *, above: Path = ()) -> Any:
     """Return tables with another value at a path; what is not on the path is shared.
 
     Examples
@@ -77,15 +125,20 @@ def with_value(tables: Any, path: Path, value: Any) -> Any:
     if isinstance(first, int):
         if not isinstance(tables, list) or first >= len(tables):
             held = len(tables) if isinstance(tables, list) else 0
-            raise InputError(f"[{first}]", f"is not there; the list has {held} entries")
+            raise InputError(
+                place_of(written((*above, *path))),
+                f"{written(above)} has no entry {first}; the list has {held} entries",
+            )
         changed: Any = list(tables)
         below = tables[first]
     else:
         if not isinstance(tables, Mapping):
-            raise InputError(first, "is no key here; there is no table above it")
+            raise InputError(
+                place_of(written((*above, *path))), f"{written(above)} is no table with keys"
+            )
         changed = dict(tables)
         below = tables.get(first, {})
-    changed[first] = with_value(below, tuple(rest), value)
+    changed[first] = with_value(below, tuple(rest), value, above=(*above, first))
     return changed
 
 
@@ -103,6 +156,19 @@ def variants_with(key: str, tables: Mapping[str, Any]) -> list[Path]:
     ]
 
 
+def reaches(path: Path, variant: int, problem: str) -> bool:
+    """Return whether a variant has a path: as its own, as its problem's, or as the file's.
+
+    Examples
+    --------
+    >>> path = ("variants", 1, "pulls")
+    >>> reaches(path, 1, "city"), reaches(path, 0, "city"), reaches(("horizon",), 0, "city")
+    (True, False, True)
+    """
+    its_own: dict[str | int, str | int] = {"variants": variant, "problems": problem}
+    return path[0] not in its_own or path[1] == its_own[path[0]]
+
+
 def is_choice(key: str) -> bool:
     """Return whether a key is one's own to choose; the others say what is played.
 
@@ -115,6 +181,35 @@ def is_choice(key: str) -> bool:
     """
     path = path_of(key)
     return path[0] == "variants" and not set(path) & set(_NOT_OF_THE_RULE)
+
+
+_IN_WORDS = {
+    "problem.spread.sigma": "spread of clients σ_c",
+    "problem.noise.sigma": "noise of an observation σ",
+    "problem.population": "population N",
+    "horizon": "horizon T",
+    "communication_cost": "cost of communication C",
+    "variants.communication_cost": "cost of communication C",
+    "variants.pulls": "pulls f(p)",
+    "variants.admissions": "new clients g(p)",
+    "variants.clients": "clients M",
+}
+
+
+def in_words(key: str, short: str) -> str:
+    """Return what an axis calls a key: with the word and the symbol that it has elsewhere, if any.
+
+    Examples
+    --------
+    >>> in_words("variants.pulls", "pulls"), in_words("variants.max_phases", "max_phases")
+    ('pulls f(p)', 'max_phases')
+    >>> in_words("problem.spread.sigma", "spread.sigma")
+    'spread of clients σ_c (spread.sigma)'
+    """
+    words = _IN_WORDS.get(key)
+    if words is None:
+        return short
+    return words if words.startswith(f"{short} ") else f"{words} ({short})"
 
 
 def short_names(keys: Sequence[str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedbandits.experiments.tables import quantity
 from fedbandits.rules.arrays import FloatArray
-from fedbandits.sweeps.keys import is_choice, short_names
+from fedbandits.sweeps.keys import in_words, is_choice, short_names
 from fedbandits.sweeps.results import SweepResults
 from fedbandits.sweeps.sweep import Sweep
 
@@ -100,14 +100,19 @@ class Maps:
     relative: bool
 
 
+def why_not_drawn(sweep: Sweep) -> str | None:
+    """Return why there is no picture of a sweep, in words; None if there is one."""
+    if sweep.combine == "zip" or len(sweep.axes) <= MOST_KEYS:
+        return None
+    return f"{len(sweep.axes)} keys, and no more than {MOST_KEYS} fit into a picture"
+
+
 def picture_of(results: SweepResults) -> Lines | Maps | None:
     """Return what fits the number of keys; None if there are too many."""
     sweep = results.sweep
-    if sweep.combine == "zip" or len(sweep.axes) == 1:
-        return _lines(results)
-    if len(sweep.axes) > MOST_KEYS:
+    if why_not_drawn(sweep) is not None:
         return None
-    return _maps(results)
+    return _lines(results) if sweep.combine == "zip" or len(sweep.axes) == 1 else _maps(results)
 
 
 def _scale(sweep: Sweep, key: str) -> Scale:
@@ -117,10 +122,21 @@ def _scale(sweep: Sweep, key: str) -> Scale:
     positive = numbers is not None and numbers[0] > 0
     wide = positive and numbers is not None and numbers[-1] / numbers[0] >= 20
     return Scale(
-        name=short_names(sweep.keys)[key],
+        name=in_words(key, short_names(sweep.keys)[key]),
         texts=sweep.texts_of(key),
         numbers=numbers,
         log=positive and (axis.scale == "log" or (wide and not isinstance(values[0], float))),
+    )
+
+
+def _together(sweep: Sweep) -> Scale:
+    """Return the axis of zipped keys, a place a setting: no number of one stands for all."""
+    short = short_names(sweep.keys)
+    return Scale(
+        name=", ".join(in_words(key, short[key]) for key in sweep.keys),
+        texts=[", ".join(sweep.texts(number).values()) for number in range(len(sweep))],
+        numbers=None,
+        log=False,
     )
 
 
@@ -148,7 +164,8 @@ def _lines(results: SweepResults) -> Lines:
                 stderr=np.array(errors),
             )
         )
-    return Lines(title=sweep.title, across=_scale(sweep, sweep.keys[0]), lines=lines)
+    across = _scale(sweep, sweep.keys[0]) if len(sweep.axes) == 1 else _together(sweep)
+    return Lines(title=sweep.title, across=across, lines=lines)
 
 
 def _maps(results: SweepResults) -> Maps:
@@ -158,13 +175,15 @@ def _maps(results: SweepResults) -> Maps:
     relative = 0 < len(conditions) < len(sweep.axes)
     means = np.array([total.mean() for total in results.totals()])
     shown = means.copy()
-    best = []
+    best: set[int] = set()
     for comparison in results.comparisons():
-        best.append(comparison.best)
+        # A choice that a key of the map does not touch is as good all along that key.
+        best.update(comparison.twins[comparison.best])
         if relative:
-            shown[comparison.places] = means[comparison.places] / means[comparison.best]
+            alike = list(comparison.behind)
+            shown[alike] = means[alike] / means[comparison.best]
     if not any(is_choice(key) for key in sweep.keys):
-        best = []  # every place has conditions of its own
+        best = set()  # every place has conditions of its own
     places = {key: sweep.values_of(key) for key in sweep.keys}
     n_variants = len(results.cells) // len(sweep)
     columns = 1 if apart is None else len(places[apart])

@@ -14,6 +14,7 @@ from fedbandits.experiments.tables import OPEN, measured
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.sweeps.cells import Cell, FinishedCell
 from fedbandits.sweeps.comparison import Comparison, compared, named
+from fedbandits.sweeps.doubts import Doubt, doubts_of, idle_keys
 from fedbandits.sweeps.sweep import Sweep
 
 if TYPE_CHECKING:
@@ -49,6 +50,14 @@ class SweepResults:
         """Return for all conditions which choice has the least regret, with paired differences."""
         return compared(self.sweep, self.cells, self.totals())
 
+    def doubts(self) -> list[Doubt]:
+        """Return which assumptions do not hold, for which variants, and in how many settings."""
+        return doubts_of(self.cells)
+
+    def idle_keys(self) -> list[str]:
+        """Return the keys all of whose values gave the same numbers."""
+        return idle_keys(self.sweep, self.cells, self.totals())
+
     def summary(self) -> dict[str, Any]:
         """Return what summary.json holds."""
         comparisons = self.comparisons()
@@ -62,6 +71,8 @@ class SweepResults:
             "versions": versions(),
             "spec": self.sweep.described(),
             "settings": len(self.sweep),
+            "doubts": [one.described() for one in self.doubts()],
+            "idle_keys": self.idle_keys(),
             "comparisons": [one.described(self.sweep, self.cells) for one in comparisons],
             "cells": [
                 {
@@ -111,20 +122,14 @@ class SweepResults:
         Needs the extra ``report``.
         """
         from fedbandits.experiments.output import open_output  # noqa: PLC0415 - as below
-
-        with open_output(Path(directory)) as folder:
-            self.write_into(folder)
-        return Path(directory)
-
-    def write_into(self, folder: Path) -> None:
-        """Write table, summary and figures into a folder that is there."""
         from fedbandits.sweeps.figures import write_figures  # noqa: PLC0415 - Matplotlib, only here
 
-        self.replications().write_parquet(folder / "replications.parquet")
-        summary = self.summary()
-        text = json.dumps(summary, indent=2, allow_nan=False)
-        (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
-        write_figures(self, folder)
+        with open_output(Path(directory), command="fedbandits sweep") as folder:
+            self.replications().write_parquet(folder / "replications.parquet")
+            text = json.dumps(self.summary(), indent=2, allow_nan=False)
+            (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
+            write_figures(self, folder)
+        return Path(directory)
 
 
 def _flat(value: Any) -> Any:

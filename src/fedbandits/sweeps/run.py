@@ -11,16 +11,15 @@ from typing import Literal, TypeAlias
 
 from fedbandits.errors import FedbanditsError, InputError
 from fedbandits.simulation.fidelities import Fidelity
-from fedbandits.simulation.simulator import DEFAULT_MEMORY_LIMIT
+from fedbandits.simulation.simulator import DEFAULT_MEMORY_LIMIT, most_in_step
 from fedbandits.sweeps.backends import DEFAULT_TIMEOUT, Where, open_backend
 from fedbandits.sweeps.cells import Cell, cells_of, spec_of
+from fedbandits.sweeps.doubts import Doubt, doubts_of
 from fedbandits.sweeps.results import SweepResults
 from fedbandits.sweeps.store import FOLDER, Store
 from fedbandits.sweeps.sweep import Sweep
 from fedbandits.sweeps.tasks import Task
 
-# Cells that are played together: many small ones share their draws and their array operations.
-_MOST_TOGETHER = {Fidelity.COHORTS: 64}
 # So many tasks a worker, if there are cells for them, keep all of them busy until the end.
 _TASKS_A_WORKER = 4
 
@@ -66,6 +65,7 @@ def run_sweep(
     timeout: float = DEFAULT_TIMEOUT,
     fresh: bool = False,
     watch: Watch | None = None,
+    warn: Callable[[list[Doubt]], None] | None = None,
 ) -> SweepResults:
     """Play every cell of a sweep that is not finished yet.
 
@@ -93,18 +93,23 @@ def run_sweep(
         Play what an earlier run has finished, too.
     watch : callable, optional
         Told where the sweep stands.
+    warn : callable, optional
+        Told which assumptions do not hold, if any, before anything is played.
     """
     tell = _Teller(watch)
     store = Store(Path(directory) / FOLDER)
     where = Where(address=address, workers=workers, timeout=timeout)
-    with open_backend(backend, where) as play:
+    with open_backend(backend, where) as opened:
         cells = list(_checked(sweep, tell))
+        doubts = doubts_of(cells)
+        if warn is not None and doubts:
+            warn(doubts)
         wanted = {cell.address: cell for cell in cells}
         finished = {} if fresh else store.read(wanted)
         tell.begin(len(wanted), len(finished))
         open_cells = [cell for address, cell in wanted.items() if address not in finished]
-        tasks = list(_tasks(sweep, open_cells, where.n_workers, memory_limit // where.n_workers))
-        for answer in play(tasks):
+        tasks = list(_tasks(sweep, open_cells, opened.workers, memory_limit // opened.workers))
+        for answer in opened.play(tasks):
             if answer.refused is not None:
                 error = InputError(*answer.refused)
                 raise sweep.located(error, wanted[answer.addresses[0]].setting)
@@ -135,7 +140,10 @@ def _tasks(sweep: Sweep, cells: list[Cell], workers: int, memory_limit: int) -> 
         groups.setdefault((cell.group, cell.fidelity, cell.problem), []).append(cell)
     for members in groups.values():
         shared = math.ceil(len(members) / (_TASKS_A_WORKER * workers))
-        size = max(1, min(shared, _MOST_TOGETHER.get(members[0].fidelity, 1)))
+        _, replications, _ = members[0].group
+        # Many small games share their draws and their array operations; others gain nothing.
+        in_step = members[0].fidelity is Fidelity.COHORTS
+        size = max(1, min(shared, most_in_step(replications) if in_step else 1))
         for start in range(0, len(members), size):
             specs = {cell.address: _spec(sweep, cell) for cell in members[start : start + size]}
             yield Task(specs=specs, memory_limit=memory_limit)

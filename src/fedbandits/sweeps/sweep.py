@@ -11,9 +11,17 @@ from typing import Any
 
 from fedbandits.errors import InputError
 from fedbandits.experiments.experiment import Experiment
-from fedbandits.experiments.files import load_tables, read_experiment
+from fedbandits.experiments.files import defaults_of_file, load_tables, read_experiment
 from fedbandits.sweeps.grid import Axis, Combine, read_grid
-from fedbandits.sweeps.keys import check_keys, is_choice, short_names, variants_with, with_value
+from fedbandits.sweeps.keys import (
+    check_apart,
+    check_keys,
+    is_choice,
+    reaches,
+    short_names,
+    variants_with,
+    with_value,
+)
 
 MOST_SETTINGS = 1_000_000
 """More settings are played only by whoever says so."""
@@ -82,6 +90,14 @@ class Sweep:
         """Those of them that say what is played; the others are choices of whoever plays."""
         return [key for key in self.keys if not is_choice(key)]
 
+    def keys_of(self, variant: int, problem: str) -> list[str]:
+        """Return the keys that one variant on one problem has: others change nothing about it."""
+        return [
+            key
+            for key, paths in zip(self.keys, self._paths, strict=True)
+            if any(reaches(path, variant, problem) for path in paths)
+        ]
+
     def values(self, number: int) -> dict[str, Any]:
         """Return the value of every key in a setting."""
         return {
@@ -137,8 +153,9 @@ class Sweep:
         return InputError(error.where, f"{error.problem} (setting: {self.label(number)})")
 
     def described(self) -> dict[str, Any]:
-        """Return the tables of a file that says the same."""
+        """Return the tables of a file that says the same, with what it leaves to defaults."""
         return {
+            **defaults_of_file(),
             **self.tables,
             "sweep": {
                 "combine": self.combine,
@@ -166,7 +183,7 @@ def load_sweep(path: str | Path, *, most: int | None = MOST_SETTINGS) -> Sweep:
     path : path
         Of an experiment file with a ``[sweep]`` table.
     most : int, optional
-        More settings are refused; None takes any number.
+        More settings are refused; None takes as many as a sweep can have.
     """
     return read_sweep(load_tables(path), most=most)
 
@@ -189,7 +206,9 @@ def read_sweep(tables: Mapping[str, Any], *, most: int | None = MOST_SETTINGS) -
     if not isinstance(base.get("variants"), list) or "title" not in base:
         read_experiment(base)  # says what is wrong
     axes, combine = read_grid(table, most=most)
-    check_keys([axis.key for axis in axes], base)
+    keys = [axis.key for axis in axes]
+    check_keys(keys, base)
+    check_apart(keys, base)
     values = tuple(axis.values() for axis in axes)
     sweep = Sweep(
         tables=base,

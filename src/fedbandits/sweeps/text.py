@@ -7,6 +7,7 @@ from rich.text import Text
 
 from fedbandits.experiments.tables import quantity
 from fedbandits.experiments.wording import in_words
+from fedbandits.sweeps.comparison import choices_of, conditions_of
 from fedbandits.sweeps.results import SweepResults
 
 _MOST_ROWS = 40
@@ -17,7 +18,6 @@ def comparisons_table(results: SweepResults) -> Table:
     sweep, cells = results.sweep, results.cells
     comparisons, totals = results.comparisons(), results.totals()
     variants = {cell.label for cell in cells}
-    choices = [key for key in sweep.keys if key not in sweep.conditions]
     left_out = len(comparisons) - _MOST_ROWS
     more = f"; {left_out:,} more in summary.json" if left_out > 0 else ""
     table = Table(
@@ -34,9 +34,11 @@ def comparisons_table(results: SweepResults) -> Table:
     table.add_column("than the next", overflow="fold")
     for one in comparisons[:_MOST_ROWS]:
         best = cells[one.best]
+        choices = choices_of(sweep, best)
         chosen = [best.label] if len(variants) > 1 or not choices else []
         chosen += [sweep.label(best.setting, choices)] if choices else []
-        row = [Text(sweep.label(best.setting, sweep.conditions))] if sweep.conditions else []
+        conditions = sweep.label(best.setting, conditions_of(sweep, best))
+        row = [Text(conditions)] if sweep.conditions else []
         table.add_row(
             *row,
             Text(", ".join(chosen)),

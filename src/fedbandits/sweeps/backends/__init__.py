@@ -10,11 +10,14 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TypeAlias
 
-from fedbandits.errors import InputError, nearest
+from fedbandits.errors import FedbanditsError, InputError, nearest
 from fedbandits.sweeps.tasks import Answer, Task
 
 Play: TypeAlias = Callable[[Sequence[Task]], Iterator[Answer]]
 """Plays tasks and yields their answers in whatever order they come, each exactly once."""
+
+MOST_LOSSES = 3
+"""A task whose worker is lost goes to another, so often before it is the task that is to blame."""
 
 BACKENDS = {"processes": "joblib", "dask": "distributed", "ray": "ray"}
 """Names of backends, and the package that each needs; an extra has the backend's name."""
@@ -48,7 +51,31 @@ class Where:
         return self.workers or os.cpu_count() or 1
 
 
-def open_backend(name: str, where: Where) -> AbstractContextManager[Play]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """What plays the tasks of a sweep.
+
+    Parameters
+    ----------
+    workers : int
+        How many tasks it plays at a time.
+    play : callable
+        Plays them.
+    """
+
+    workers: int
+    play: Play
+
+
+def all_lost(detail: str) -> FedbanditsError:
+    """Return what is to be said of a task whose workers were lost too often."""
+    return FedbanditsError(
+        f"workers were lost {MOST_LOSSES + 1} times with the same cells, perhaps for want of memory"
+        f" ({detail}); lower --memory-limit, or take fewer workers"
+    )
+
+
+def open_backend(name: str, where: Where) -> AbstractContextManager[Backend]:
     """Return what plays the tasks of a sweep, to be entered before and left after.
 
     Parameters
@@ -71,5 +98,5 @@ def open_backend(name: str, where: Where) -> AbstractContextManager[Play]:
             f' "fedbandits[{name}]"',
         )
     backend = import_module(f"fedbandits.sweeps.backends.on_{name}")
-    opened: AbstractContextManager[Play] = backend.opened(where)
+    opened: AbstractContextManager[Backend] = backend.opened(where)
     return opened

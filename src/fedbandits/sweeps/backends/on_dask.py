@@ -3,52 +3,83 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import signal
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from fedbandits.errors import FedbanditsError, InputError
-from fedbandits.sweeps.backends import Play, Where
+from fedbandits.errors import InputError
+from fedbandits.sweeps.backends import MOST_LOSSES, Backend, Where, all_lost
 from fedbandits.sweeps.backends.reach import reached
 from fedbandits.sweeps.cells import made_with
 from fedbandits.sweeps.tasks import Answer, Task, run_remotely
 
-# A task whose worker is lost goes to another, so often before it is the task that is to blame.
-_MOST_LOSSES = 3
-
 
 @contextmanager
-def opened(where: Where) -> Iterator[Play]:
+def opened(where: Where) -> Iterator[Backend]:
     """Yield what plays tasks on a cluster; what is started here ends with the block."""
     import dask  # noqa: PLC0415 - an extra
     from distributed import Client, LocalCluster  # noqa: PLC0415 - likewise
 
     with ExitStack() as stack:
         settings = {
-            "distributed.scheduler.allowed-failures": _MOST_LOSSES,
+            "distributed.scheduler.allowed-failures": MOST_LOSSES,
             # What workers hold has the sweep's own limit, of which Dask knows nothing.
             "distributed.worker.memory.terminate": False,
         }
         stack.enter_context(dask.config.set(settings))
         if where.address is None:
-            cluster = stack.enter_context(
-                LocalCluster(
-                    n_workers=where.n_workers,
-                    threads_per_worker=1,
-                    processes=True,
-                    dashboard_address="127.0.0.1:0",
-                    silence_logs=True,
+            with _deaf_to_ctrl_c():
+                cluster = stack.enter_context(
+                    LocalCluster(
+                        n_workers=where.n_workers,
+                        threads_per_worker=1,
+                        processes=True,
+                        dashboard_address="127.0.0.1:0",
+                        silence_logs=logging.CRITICAL,
+                    )
                 )
-            )
             client = stack.enter_context(Client(cluster))
         else:
             _check_scheduler(where.address, where.timeout)
             client = stack.enter_context(Client(where.address, timeout=where.timeout))
+            _await_workers(client, where.address, where.timeout)
 
         def play(tasks: Sequence[Task]) -> Iterator[Answer]:
             yield from _answers(client, tasks)
 
-        yield play
+        # A worker plays as many tasks at a time as it has threads.
+        yield Backend(workers=max(1, sum(client.nthreads().values())), play=play)
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Start processes that do not hear Ctrl-C: it ends them through the one that started them.
+
+    A terminal tells the whole group, and each of them would say a page about it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only there it can be set
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _await_workers(client: Any, address: str, timeout: float) -> None:
+    """Refuse a scheduler that has nobody to play anything."""
+    try:
+        client.wait_for_workers(1, timeout=timeout)
+    except TimeoutError:
+        raise InputError(
+            "--address",
+            f"{address} has no workers, and none came within {timeout:g} s; start some (dask worker"
+            f" {address}), or raise --timeout",
+        ) from None
 
 
 def _check_scheduler(address: str, timeout: float) -> None:
@@ -85,8 +116,21 @@ def _answers(client: Any, tasks: Sequence[Task]) -> Iterator[Answer]:
         try:
             yield future.result()
         except KilledWorker as error:
-            raise FedbanditsError(
-                f"workers were lost {_MOST_LOSSES + 1} times with the same cells, perhaps for want"
-                f" of memory ({error})"
+            raise all_lost(str(error).partition("\n")[0]) from None
+        except (ImportError, AttributeError, RuntimeError) as error:
+            first = _first_cause(error)
+            if not isinstance(first, ImportError | AttributeError):
+                raise
+            raise InputError(
+                "--address",
+                f"the scheduler or a worker there cannot read what it is sent ({first}); install"
+                " this version of fedbandits on the scheduler and on all workers",
             ) from None
         future.release()
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Return the error that began it."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error

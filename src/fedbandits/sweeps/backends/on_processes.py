@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 
-from fedbandits.errors import FedbanditsError
-from fedbandits.sweeps.backends import Play, Where
+from fedbandits.sweeps.backends import MOST_LOSSES, Backend, Where, all_lost
 from fedbandits.sweeps.tasks import Answer, Task
 
 # Starting processes takes about a second, and many sweeps are done before.
 _SERIAL_SECONDS = 1.0
 # Once there are some, work is handed to them at once.
 _processes = {"started": False}
-# The same task is begun again so often when its process is lost.
-_MOST_LOSSES = 3
 
 
 @contextmanager
-def opened(where: Where) -> Iterator[Play]:
+def opened(where: Where) -> Iterator[Backend]:
     """Yield what plays tasks: here for a second, and what is left then on several processes."""
     n_workers = where.n_workers
 
@@ -32,27 +30,40 @@ def opened(where: Where) -> Iterator[Play]:
             yield left.popleft().run()
         yield from _on_processes(left, n_workers)
 
-    yield play
+    yield Backend(workers=n_workers, play=play)
 
 
 def _on_processes(tasks: Iterable[Task], workers: int) -> Iterator[Answer]:
     """Yield the answers to tasks; what a lost process had in hand is begun again."""
-    from joblib import Parallel, delayed  # noqa: PLC0415 - only long work needs it
-    from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415
+    from joblib import Parallel  # noqa: PLC0415 - only long work needs it
 
     left = {tuple(task.specs): task for task in tasks}
-    losses = 0
+    losses: Counter[tuple[str, ...]] = Counter()
     while left:
         _processes["started"] = True
-        parallel = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
+        in_hand: set[tuple[str, ...]] = set()
+        # No more is handed out than is played, so that a loss is blamed on few.
+        parallel = Parallel(
+            n_jobs=workers,
+            return_as="generator_unordered",
+            batch_size=1,
+            pre_dispatch=workers,
+        )
         try:
-            for answer in parallel(delayed(Task.run)(task) for task in list(left.values())):
+            for answer in parallel(_handed(list(left.values()), in_hand)):
                 del left[answer.addresses]
+                in_hand.discard(answer.addresses)
                 yield answer
-        except TerminatedWorkerError:
-            losses += 1
-            if losses > _MOST_LOSSES:
-                raise FedbanditsError(
-                    f"processes were lost {losses} times, perhaps for want of memory; take fewer"
-                    " --workers, or lower --memory-limit"
-                ) from None
+        except BrokenProcessPool as error:
+            losses.update(in_hand)
+            if max(losses.values(), default=0) > MOST_LOSSES:
+                raise all_lost(type(error).__name__) from None
+
+
+def _handed(tasks: Sequence[Task], in_hand: set[tuple[str, ...]]) -> Iterator[object]:
+    """Yield tasks as joblib takes them, and note which it has taken."""
+    from joblib import delayed  # noqa: PLC0415 - as above
+
+    for task in tasks:
+        in_hand.add(tuple(task.specs))
+        yield delayed(Task.run)(task)

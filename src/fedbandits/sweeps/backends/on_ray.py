@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from fedbandits.errors import FedbanditsError, InputError
-from fedbandits.sweeps.backends import Play, Where
+from fedbandits.sweeps.backends import MOST_LOSSES, Backend, Where, all_lost
 from fedbandits.sweeps.backends.reach import reached
 from fedbandits.sweeps.cells import made_with
 from fedbandits.sweeps.tasks import Answer, Task, run_remotely
 
-# A task whose worker is lost goes to another, so often before it is the task that is to blame.
-_MOST_LOSSES = 3
-
 
 @contextmanager
-def opened(where: Where) -> Iterator[Play]:
+def opened(where: Where) -> Iterator[Backend]:
     """Yield what plays tasks on a cluster; what is started here ends with the block."""
     # A sweep tells nobody that it runs.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -30,39 +29,57 @@ def opened(where: Where) -> Iterator[Play]:
         ray.init("local", num_cpus=where.n_workers, include_dashboard=False, **quiet)
     else:
         _check_cluster(where.address, where.timeout)
-        try:
-            ray.init(address=where.address, **quiet)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise InputError(
-                "--address", f"{where.address} is no Ray cluster that answers ({error})"
-            ) from None
+        ray.init(address=where.address, **quiet)
     try:
-        yield _answers
+        cpus = ray.cluster_resources().get("CPU", 1.0)
+        yield Backend(workers=max(1, int(cpus)), play=_answers)
     finally:
         ray.shutdown()
 
 
-# The opening words of HTTP/2, which Ray speaks: a client's, with no settings of its own.
-_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
-_SETTINGS = 4
+# Connects, or ends in time by itself: 0 connected, 3 too late, 4 refused, with the reason.
+_PROBE = """
+import os, sys, threading
+import ray
+late = threading.Timer(float(sys.argv[2]), os._exit, args=[3])
+late.daemon = True
+late.start()
+try:
+    ray.init(address=sys.argv[1], logging_level="ERROR", log_to_driver=False)
+except Exception as error:
+    print(str(error).strip().partition("\\n")[0], flush=True)
+    os._exit(4)
+os._exit(0)
+"""
+_LATE = 3
+# A process and Ray in it take a while to begin, which is no fault of the address.
+_SECONDS_TO_BEGIN = 60.0
 
 
 def _check_cluster(address: str, timeout: float) -> None:
-    """Refuse an address at which nobody answers as a Ray cluster would, in time.
+    """Refuse an address at which no Ray cluster lets a client in, in time.
 
-    Ray's own client tries for minutes and then ends the process.
+    Ray's own client tries for minutes and then ends its process, so that it tries in another first.
     """
-    with reached(address, timeout) as connection:
-        if os.environ.get("RAY_USE_TLS") == "1":
-            return  # a stranger's greeting is not answered there
-        try:
-            connection.sendall(_GREETING)
-            answer = connection.recv(9)
-        except OSError:
-            answer = b""
-    if len(answer) < 4 or answer[3] != _SETTINGS:
+    reached(address, timeout).close()
+    try:
+        probe = subprocess.run(
+            [sys.executable, "-c", _PROBE, address, str(timeout)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            check=False,
+            timeout=timeout + _SECONDS_TO_BEGIN,
+        )
+        ended, reason = probe.returncode, probe.stdout.strip()
+    except subprocess.TimeoutExpired:
+        ended, reason = _LATE, ""
+    if ended:
+        said = f" ({reason})" if reason else ""
         raise InputError(
-            "--address", f"{address} is no Ray cluster that answers within {timeout:g} s"
+            "--address",
+            f"{address} is no Ray cluster that answers within {timeout:g} s{said}; if it is one, it"
+            " may still be starting: raise --timeout",
         )
 
 
@@ -70,7 +87,7 @@ def _answers(tasks: Sequence[Task]) -> Iterator[Answer]:
     """Yield the answers as they come."""
     import ray  # noqa: PLC0415 - an extra
 
-    remote = ray.remote(num_cpus=1, max_retries=_MOST_LOSSES)(run_remotely)
+    remote = ray.remote(num_cpus=1, max_retries=MOST_LOSSES)(run_remotely)
     expected = made_with()
     waiting = [remote.remote(task, expected) for task in tasks]
     while waiting:
@@ -79,11 +96,13 @@ def _answers(tasks: Sequence[Task]) -> Iterator[Answer]:
             answer: Answer = ray.get(done)
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None
-        except ray.exceptions.RaySystemError as error:
+        except (
+            ray.exceptions.WorkerCrashedError,
+            ray.exceptions.OutOfMemoryError,
+            ray.exceptions.NodeDiedError,
+            ray.exceptions.ObjectLostError,
+        ) as error:
+            raise all_lost(type(error).__name__) from None
+        except ray.exceptions.RayError as error:
             raise FedbanditsError(f"a worker could not play its cells: {error}") from None
-        except ray.exceptions.WorkerCrashedError:
-            raise FedbanditsError(
-                f"workers were lost {_MOST_LOSSES + 1} times with the same cells, perhaps for want"
-                " of memory"
-            ) from None
         yield answer

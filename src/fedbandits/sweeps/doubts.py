@@ -1,0 +1,98 @@
+"""What is to be said about a sweep besides its numbers: assumptions that do not hold, idle keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedbandits.rules.arrays import FloatArray
+from fedbandits.sweeps.cells import Cell
+from fedbandits.sweeps.sweep import Sweep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """An assumption of a variant's guarantee that its problem does not keep.
+
+    Parameters
+    ----------
+    variant : str
+        Its label.
+    doubt : str
+        The assumption, in words.
+    settings : int
+        In how many settings.
+    """
+
+    variant: str
+    doubt: str
+    settings: int
+
+    def described(self) -> dict[str, Any]:
+        """Return what summary.json says of it."""
+        return {"variant": self.variant, "doubt": self.doubt, "settings": self.settings}
+
+
+def doubts_of(cells: Iterable[Cell]) -> list[Doubt]:
+    """Return every doubt about every variant once, in the order of settings."""
+    found: dict[tuple[str, str], int] = {}
+    for cell in cells:
+        for doubt in cell.doubts:
+            found[cell.label, doubt] = found.get((cell.label, doubt), 0) + 1
+    return [Doubt(variant=v, doubt=doubt, settings=n) for (v, doubt), n in found.items()]
+
+
+def idle_keys(sweep: Sweep, cells: Sequence[Cell], totals: Sequence[FloatArray]) -> list[str]:
+    """Return the keys all of whose values give the same numbers: they may be misunderstood.
+
+    Zipped keys vary together, and are idle together.
+
+    Parameters
+    ----------
+    sweep, cells, totals
+        What was played, and the total regret of every cell.
+    """
+    if len(sweep) == 1:
+        return []
+    together = [sweep.keys] if sweep.combine == "zip" else [[key] for key in sweep.keys]
+    given = [sweep.texts(number) for number in range(len(sweep))]
+    seen = [total.tobytes() for total in totals]
+    return [
+        key
+        for keys in together
+        if len(sweep.values_of(keys[0])) > 1 and _idle(keys, given, cells, seen)
+        for key in keys
+    ]
+
+
+def _idle(
+    keys: Sequence[str],
+    given: Sequence[dict[str, str]],
+    cells: Sequence[Cell],
+    seen: Sequence[bytes],
+) -> bool:
+    """Return whether cells that differ in some keys alone gave the same numbers, all of them."""
+    first: dict[object, bytes] = {}
+    for cell, numbers in zip(cells, seen, strict=True):
+        rest = tuple(text for key, text in given[cell.setting].items() if key not in keys)
+        if first.setdefault((cell.variant, rest), numbers) != numbers:
+            return False
+    return True
+
+
+_MOST_LINES = 20
+
+
+def warnings_of(doubts: Sequence[Doubt], settings: int) -> Iterator[str]:
+    """Yield lines that say which assumptions do not hold, and in how many settings.
+
+    Examples
+    --------
+    >>> list(warnings_of([Doubt(variant="A", doubt="arms may depend", settings=3)], 4))
+    ['A: arms may depend (in 3 of 4 settings)']
+    """
+    for one in doubts[:_MOST_LINES]:
+        yield f"{one.variant}: {one.doubt} (in {one.settings:,} of {settings:,} settings)"
+    if len(doubts) > _MOST_LINES:
+        yield f"{len(doubts) - _MOST_LINES:,} more like these; summary.json has all of them"
