@@ -12,8 +12,10 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
+    SpinnerColumn,
     Task,
     TextColumn,
+    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.text import Text
@@ -29,18 +31,23 @@ from fedbandits.sweeps.run import Watch as SweepWatch
 def show_progress(experiment: Experiment, *, quiet: bool) -> Iterator[Report | None]:
     """Yield what `Experiment.run` calls as replications are done; None when nothing is shown.
 
-    A terminal gets a bar; anything else gets nothing, so that logs stay readable.
+    A terminal gets a bar; anything else gets nothing, so that logs stay readable. A single game
+    with a million clients takes a while: what turns and counts the time shows that it is played.
     """
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
         yield None
         return
     columns = (
+        SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("replications"),
+        TextColumn("replications,"),
+        TimeElapsedColumn(),
+        TextColumn("so far,"),
         TimeRemainingColumn(),
+        TextColumn("left"),
     )
     with Progress(*columns, console=console, transient=True) as bar:
         total = experiment.replications * len(experiment.variants)
