@@ -281,6 +281,19 @@ def test_wrong_usage_is_exit_code_2(words: list[str]) -> None:
 HEAVY = ("matplotlib", "polars", "plotly", "flwr", "scipy", "joblib", "pydantic", "numpy")
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("run", "An experiment file"),
+        ("sweep", "with a table"),
+        ("contest", "Parts of names"),
+        ("status", "The log of a run"),
+    ],
+)
+def test_help_says_what_an_argument_is(name: str, words: str) -> None:
+    assert words in command(name, "--help").stdout
+
+
 def test_help_and_version_import_nothing_heavy() -> None:
     script = (
         "import sys\n"

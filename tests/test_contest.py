@@ -348,7 +348,7 @@ def test_the_seed_decides_and_is_8_by_default(tmp_path: Path) -> None:
 
 def test_help_says_what_a_game_is() -> None:
     said = " ".join(CliRunner().invoke(app, ["contest", "--help"]).output.split())
-    assert "part of names of games" in said
+    assert "Parts of names of games" in said
 
 
 def test_a_misspelt_game_ends_with_a_line_and_exit_code_2(tmp_path: Path) -> None:

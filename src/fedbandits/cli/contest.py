@@ -14,7 +14,13 @@ from fedbandits.cli.interrupt import interruptible
 
 
 def contest(
-    games: Annotated[list[str] | None, typer.Argument(metavar="GAME...")] = None,
+    games: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help='Parts of names of games, such as "figure 4", in any case; all by default.',
+            metavar="GAME...",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write tables, profile and report.html here.")
     ] = None,
@@ -26,10 +32,7 @@ def contest(
         int | None, typer.Option("--workers", "-w", min=1, help="Processes; all cores by default.")
     ] = None,
 ) -> None:
-    """Rank all algorithms on the games of the package, none of them tuned to any.
-
-    GAME is a part of names of games, such as "figure 4", in any case; all games by default.
-    """
+    """Rank all algorithms on the games of the package, none of them tuned to any."""
     from rich.console import Console  # noqa: PLC0415 - after --help
 
     from fedbandits.contest.play import chosen_games, play_contest  # noqa: PLC0415 - likewise

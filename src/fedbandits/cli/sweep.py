@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def sweep(  # noqa: PLR0917 - options of a command, all of them named
     file: Annotated[
-        Path, typer.Argument(help="An experiment file (TOML) with a [sweep] table.", metavar="FILE")
+        Path, typer.Argument(help='An experiment file with a table "sweep" (TOML).', metavar="FILE")
     ],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Write the table, the summary and figures here.")
