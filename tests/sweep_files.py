@@ -49,12 +49,31 @@ algorithm = "improved-ucb"
 """
 
 # Eighty cells that take a while each.
-SLOW_FILE = (
+CELL_BY_CELL_FILE = (
     FILE.replace("replications = 30", "replications = 1")
     .replace("horizon = 20_000", "horizon = 4_000")
     .replace('admissions = "2^p"', 'admissions = "2"\nfidelity = "pulls"\nmax_clients = 20')
-    + '"problem.means[2]" = { from = 0.60001, to = 0.60002, points = 40 }\n'
+    + '"problem.means[2]" = { from = 0.60001, to = 0.60002, points = 12 }\n'
 )
+"""A sweep whose cells are kept in many files, since none is played in step with another."""
+
+DISTURBED = """
+import os, signal, sys
+from fedbandits.cli import main
+from fedbandits.sweeps.store import Store
+
+keep, kept = Store.keep, []
+
+def keep_and_end(store, cells):
+    keep(store, cells)
+    kept.append(cells)
+    if len(kept) == 2:
+        {end}
+
+Store.keep = keep_and_end
+main()
+"""
+"""The command, to which something happens when the second file of cells is kept."""
 
 
 def sweep_of(grid: dict[str, Any], **changed: Any) -> fb.Sweep:

@@ -34,36 +34,44 @@ def opened(where: Where) -> Iterator[Backend]:
 
 
 def _on_processes(tasks: Iterable[Task], workers: int) -> Iterator[Answer]:
-    """Yield the answers to tasks; what a lost process had in hand is begun again."""
+    """Yield the answers to tasks; what a lost process had in hand is begun again.
+
+    Who of those in hand was to blame is not known: they are played one by one before others are.
+    """
     from joblib import Parallel  # noqa: PLC0415 - only long work needs it
 
     left = {tuple(task.specs): task for task in tasks}
     losses: Counter[tuple[str, ...]] = Counter()
+    suspects: list[tuple[str, ...]] = []
     while left:
         _processes["started"] = True
-        in_hand: set[tuple[str, ...]] = set()
-        # No more is handed out than is played, so that a loss is blamed on few.
+        in_hand: list[tuple[str, ...]] = []
+        one_by_one = [left[key] for key in suspects if key in left]
         parallel = Parallel(
-            n_jobs=workers,
+            n_jobs=max(workers, 2),  # never in this process
             return_as="generator_unordered",
             batch_size=1,
-            pre_dispatch=workers,
+            # No more is handed out than is played.
+            pre_dispatch=1 if one_by_one else workers,
         )
         try:
-            for answer in parallel(_handed(list(left.values()), in_hand)):
+            for answer in parallel(_handed(one_by_one or list(left.values()), in_hand)):
                 del left[answer.addresses]
-                in_hand.discard(answer.addresses)
+                in_hand.remove(answer.addresses)
                 yield answer
         except BrokenProcessPool as error:
-            losses.update(in_hand)
+            if one_by_one:
+                losses[in_hand[-1]] += 1
+            else:
+                suspects = in_hand
             if max(losses.values(), default=0) > MOST_LOSSES:
                 raise all_lost(type(error).__name__) from None
 
 
-def _handed(tasks: Sequence[Task], in_hand: set[tuple[str, ...]]) -> Iterator[object]:
+def _handed(tasks: Sequence[Task], in_hand: list[tuple[str, ...]]) -> Iterator[object]:
     """Yield tasks as joblib takes them, and note which it has taken."""
     from joblib import delayed  # noqa: PLC0415 - as above
 
     for task in tasks:
-        in_hand.add(tuple(task.specs))
+        in_hand.append(tuple(task.specs))
         yield delayed(Task.run)(task)
