@@ -30,6 +30,9 @@ if not REQUIRED:
     )
 sync_playwright = import_module("playwright.sync_api").sync_playwright
 
+# What its tests share is made once.
+pytestmark = pytest.mark.xdist_group("pages")
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}

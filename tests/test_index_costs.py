@@ -68,6 +68,9 @@ TITLES = {game.key: game.title for game in index_games()}
 GAMES = 2_000
 """Of what is not played as often as in the report."""
 
+# What its tests share is made once.
+pytestmark = pytest.mark.xdist_group("costs of index rules")
+
 LEVEL = 1e-4
 """No p-value of what holds is below, with these seeds; 4 standard errors are about as much."""
 

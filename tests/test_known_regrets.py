@@ -12,7 +12,7 @@ from games import KNOWN, Known
 
 # Fewer replications where they are dear; a phase of the centralised game is one pull.
 REPLICATIONS = {"cohorts": 400, "clients": 60, "pulls": 12}
-FEW = {"cohorts": 100, "clients": 6, "pulls": 2}
+FEW = {"cohorts": 100, "clients": 4, "pulls": 1}
 
 
 def play(known: Known, fidelity: str, seed: int) -> fb.Simulation:

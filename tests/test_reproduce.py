@@ -46,6 +46,9 @@ from fedbandits.reproduce.theory_tables import theory_replications
 from fedbandits.simulation import simulator
 from test_cli import command
 
+# What its tests share is made once.
+pytestmark = pytest.mark.xdist_group("reproduction")
+
 NAMES = [name for figure in FIGURES.values() for name in figure.experiments]
 
 

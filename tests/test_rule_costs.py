@@ -19,6 +19,9 @@ from fedbandits.reproduce.rule_costs import (
     ruled_games,
 )
 
+# What its tests share is made once.
+pytestmark = pytest.mark.xdist_group("costs of rules")
+
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
 

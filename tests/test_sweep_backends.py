@@ -30,6 +30,9 @@ from fedbandits.sweeps.tasks import Task, run_remotely
 from sweep_files import BASE, CELL_BY_CELL_FILE, DISTURBED, FILE, sweep_of
 from test_cli import command
 
+# What its tests share is made once.
+pytestmark = pytest.mark.xdist_group("clusters")
+
 GRID: dict[str, Any] = {
     "problem.spread.sigma": [0.05, 0.2],
     "variants.pulls": ["10", "20", "30"],
