@@ -152,7 +152,7 @@ def test_the_leader_and_its_challengers_are_played_and_nobody_else() -> None:
     pulls = rule.plan(2, far.active, far)
     assert pulls[0] == 0
     # Its index would be at the leader's estimate with so many pulls in all.
-    known = rule._choose(far).known
+    known = rule.choose(far).known
     width = float(rule.radius.half_widths(known)[1])
     target = 4000 * (width / 0.025) ** 2
     assert 4400 < target < 8000
@@ -170,13 +170,13 @@ def test_a_challenger_s_pulls_grow_by_the_factor_at_most() -> None:
 def test_no_arm_runs_ahead_of_the_one_with_the_highest_index() -> None:
     rule = index_rule(spread=0.0, population=4, growth=3.0)
     race = standing([0.55, 0.599, 0.6], [[30], [1000], [1000]], [4])
-    index = rule._choose(race).index
+    index = rule.choose(race).index
     assert index.argmax() == 0
     assert index[1] > 0.6
     assert rule.plan(2, race.active, race).tolist() == [90, 0, 0]
     close = replace(race, counts=np.array([[400], [1000], [1000]]), estimates=race.estimates + 0.0)
     close.estimates[0] = 0.585
-    assert rule._choose(close).index.argmax() == 0
+    assert rule.choose(close).index.argmax() == 0
     assert rule.plan(2, close.active, close)[1] == 600
 
 

@@ -71,7 +71,7 @@ class FewestPulls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Choice:
+class Choice:
     """Who leads and who challenges; leading axes as they came in."""
 
     leader: BoolArray
@@ -135,7 +135,9 @@ class IndexRule(PhasedRule):
         wanted, cut = self.joining(np.asarray(capped), standing)
         return int(wanted), bool(cut)
 
-    def joining(self, capped: BoolArray, standing: Standing) -> tuple[IntArray, BoolArray]:
+    def joining(
+        self, capped: BoolArray, standing: Standing, choice: Choice | None = None
+    ) -> tuple[IntArray, BoolArray]:
         """Return how many clients join after the first phase, and whether the cap ever cut them.
 
         Parameters
@@ -144,9 +146,11 @@ class IndexRule(PhasedRule):
             Whether it has already.
         standing : Standing
             What is known.
+        choice : Choice, optional
+            What `choose` makes of it, if that is known.
         """
         clients = np.asarray(standing.clients, dtype=np.int64)
-        choice = self._choose(standing)
+        choice = self.choose(standing) if choice is None else choice
         asks = (choice.challengers & choice.short_of_clients).any(axis=-1)
         wanted = np.where(asks & ~capped, clients, 0)
         for most in (self.population, self.most_clients):
@@ -163,14 +167,15 @@ class IndexRule(PhasedRule):
         active: BoolArray,
         standing: Standing | None = None,
         newcomers: IntArray | int = 0,
+        choice: Choice | None = None,
     ) -> IntArray:
-        """Return how often each client pulls each arm; see `PhasedRule.plan`.
+        """Return how often each client pulls each arm; see `PhasedRule.plan` and `joining`.
 
         A phase that does not fit into what is left of the horizon is played on the leader.
         """
         if standing is None or phase == 1:
             return PhasedRule.plan(self, phase, active)
-        choice = self._choose(standing)
+        choice = self.choose(standing) if choice is None else choice
         joined = np.asarray(newcomers, dtype=np.int64)[..., np.newaxis]
         clients = np.asarray(standing.clients, dtype=np.int64)[..., np.newaxis] + joined
         stuck = choice.short_of_clients & (joined == 0)
@@ -191,7 +196,7 @@ class IndexRule(PhasedRule):
         fits |= ~choice.leader.any(axis=-1, keepdims=True)  # nobody has reported anything yet
         return np.asarray(np.where(fits, pulls, np.where(choice.leader, total, 0)))
 
-    def _choose(self, standing: Standing) -> _Choice:
+    def choose(self, standing: Standing) -> Choice:
         """Return who leads and who challenges, by what is known."""
         counts = np.asarray(standing.counts)
         pulled = np.asarray((counts > 0).any(axis=-1))
@@ -223,7 +228,7 @@ class IndexRule(PhasedRule):
         floor = self._client_floor(standing.clients)
         # More pulls dilute what protects the means, too.
         of_pulls = np.asarray(known.pull_variance + known.distortion.variance)
-        return _Choice(
+        return Choice(
             leader=leader,
             challengers=challengers,
             unpulled=standing.active & ~pulled,
@@ -241,7 +246,7 @@ class IndexRule(PhasedRule):
         factor = client_factor(np.maximum(clients, 1), among, bounded=self.bounded)
         return np.asarray((self.spread or 0.0) ** 2 * factor)[..., np.newaxis]
 
-    def _target(self, choice: _Choice) -> FloatArray:
+    def _target(self, choice: Choice) -> FloatArray:
         r"""Return the factor by which the pulls of each challenger are to grow.
 
         Its index comes down to the leader's estimate when v falls to :math:`v (\Delta / b)^2`, of
@@ -261,7 +266,7 @@ class IndexRule(PhasedRule):
         factor = np.divide(of_pulls, left, out=np.full_like(left, most), where=enough)
         return np.asarray(np.maximum(factor, 1.0 + min(_LEAST_GROWTH, self.growth)))
 
-    def _of_leader(self, choice: _Choice, wanted: FloatArray) -> FloatArray:
+    def _of_leader(self, choice: Choice, wanted: FloatArray) -> FloatArray:
         """Return how many more pulls the leader gets: to be ahead of all, or to be sure."""
         known, pulls = choice.known, choice.pulls
         most = wanted.max(axis=-1, keepdims=True)
@@ -300,6 +305,8 @@ class IndexRule(PhasedRule):
         )
         counts = np.atleast_2d(np.asarray(counts))
         clients = pulls_in_all((counts > 0).any(axis=-2, keepdims=True), sizes)[..., 0]
+        if self.radius.commit != "certified":
+            return replace(known, clients=clients)
         # Groups without clients have no counts.
         least = np.where(np.asarray(sizes) > 0, counts, np.inf).min(axis=-1)
         even = (least == counts.max(axis=-1)) & (clients_in(counts, sizes) == self.population)

@@ -147,8 +147,9 @@ def _next_phase(
             shares=gathered.shares,
             distortion=gathered.distortion,
         )
-        newcomers, capped = rule.joining(board.capped[rows], standing)
-        planned = rule.plan(phase, active, standing, newcomers)
+        choice = rule.choose(standing)
+        newcomers, capped = rule.joining(board.capped[rows], standing, choice)
+        planned = rule.plan(phase, active, standing, newcomers, choice)
     board.clients[rows] += newcomers
     board.capped[rows] = capped
     return newcomers, planned
