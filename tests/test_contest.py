@@ -346,6 +346,23 @@ def test_the_seed_decides_and_is_8_by_default(tmp_path: Path) -> None:
     assert regrets != another
 
 
+def test_the_readme_repeats_the_page() -> None:
+    root = Path(__file__).parent.parent
+    tables = [
+        [
+            [cell.strip() for cell in line.split("|")[1:-1]]
+            for line in (root / name).read_text(encoding="utf-8").splitlines()
+            if line.startswith("| ")
+        ]
+        for name in ("README.md", "docs/index-rules.md")
+    ]
+    begins = [next(i for i, row in enumerate(rows) if row[0] == "entrant") for rows in tables]
+    length = 2 + len(entrants())
+    brief, full = (rows[begin : begin + length] for rows, begin in zip(tables, begins, strict=True))
+    places = [full[0].index(heading) for heading in brief[0]]
+    assert brief == [[row[place] for place in places] for row in full]
+
+
 def test_help_says_what_a_game_is() -> None:
     said = " ".join(CliRunner().invoke(app, ["contest", "--help"]).output.split())
     assert "Parts of names of games" in said
