@@ -609,11 +609,70 @@ def test_regret_is_below_its_bound_which_grows_as_the_logarithm() -> None:
         ).outcome
         assert outcome.total.mean() < bounds[-1].total
         assert outcome.communication.max() <= bounds[-1].communication
-    # From one horizon to the next all terms but the least grow by the same.
+    # From one horizon to the next all terms grow by the same but that of failures, by √log T.
     first, second = np.diff([bound.total - bound.failure for bound in bounds])
     assert first == pytest.approx(second)
     with pytest.raises(InputError, match="clients who all play from the start"):
         index_regret_bound(index_rule(), [0.1], cost=1.0)
+    everybody = index_rule(population=5)
+    for capped, about in (
+        (replace(everybody, max_clients=2), "clients who all play"),
+        (replace(everybody, max_phases=2), "nothing ends"),
+    ):
+        with pytest.raises(InputError, match=about):
+            index_regret_bound(capped, [0.1], cost=1.0)
+
+
+@given(
+    index=st.sampled_from(["moss", "ucb2", "ucb"]),
+    commit=st.sampled_from(["index", "certified"]),
+    growth=st.floats(0.1, 1.0),
+    per_phase=st.sampled_from([None, 2, 3]),
+    clients=st.integers(1, 16),
+    n_arms=st.integers(2, 5),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_what_the_proof_says_of_a_phase_holds_whatever_is_known(
+    *,
+    index: Index,
+    commit: str,
+    growth: float,
+    per_phase: int | None,
+    clients: int,
+    n_arms: int,
+    seed: int,
+) -> None:
+    rule = index_rule(
+        n_arms=n_arms,
+        spread=0.0,
+        population=clients,
+        index=index,
+        commit=commit,
+        growth=growth,
+        arms_per_phase=per_phase,
+    )
+    rng = np.random.default_rng(seed)
+    games = 50
+    before = np.ceil(10 ** rng.uniform(0, 4, (games, n_arms)))
+    known = Standing(
+        active=np.ones((games, n_arms), dtype=np.bool_),
+        estimates=rng.normal(0.5, 10 ** rng.uniform(-3, 0, (games, 1)), (games, n_arms)).round(3),
+        counts=before[..., np.newaxis],
+        sizes=np.array([[float(clients)]]),
+        clients=np.full(games, clients),
+        slots_left=np.full(games, 10**9),
+    )
+    choice = rule.choose(known)
+    after = before + rule.plan(2, known.active, known)
+    highest = before[np.arange(games), choice.index.argmax(axis=-1)][:, np.newaxis]
+    leader = before[choice.leader][:, np.newaxis]
+    assert ((after / before).max(axis=-1) >= 1.1 - 1e-12).all()
+    others = choice.challengers & (before != highest)
+    assert (after <= np.where(choice.challengers, 2, 8) * before).all()
+    assert (after <= np.maximum(4 * highest, before))[others].all()
+    led = (choice.leader & choice.challengers.any(axis=-1, keepdims=True)) & (leader != highest)
+    assert (highest <= leader).all()
+    assert (after <= np.maximum(8 * highest, before))[led].all()
 
 
 def test_what_it_promises() -> None:

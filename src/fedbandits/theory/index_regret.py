@@ -27,7 +27,7 @@ class IndexRegretBound:
         :math:`\sum_k (256 \sigma^2 \lambda / \Delta_k + M n_1 \Delta_k)`, the pulls of wrong arms.
     last_phase : float
         :math:`256 K \sigma^2 \lambda / \Delta_{\min} + K M \Delta_{\max}`, the phase that does not
-        fit into the horizon.
+        fit into the horizon; the second part is multiplied by the fewest pulls of a phase.
     failure : float
         :math:`\Delta_{\max} (1 + 16 \kappa \sigma^2 \sqrt\Lambda (\Delta_{\min}^{-2} + \sum_k
         \Delta_k^{-2}))`: estimates that deviate, indices that are too low, wrong commitments; κ is
@@ -88,7 +88,8 @@ def index_regret_bound(rule: IndexRule, gaps: npt.ArrayLike, *, cost: float) -> 
     largest = float(wrong.max())
     return IndexRegretBound(
         exploration=float((256 * variance * log / wrong + clients * first * wrong).sum()),
-        last_phase=256 * arms * variance * log / float(wrong.min()) + arms * clients * largest,
+        last_phase=256 * arms * variance * log / float(wrong.min())
+        + arms * clients * rule.fewest_pulls * largest,
         failure=largest * (1 + clients * horizon * (too_low + commits)),
         communication=communication,
     )
@@ -118,7 +119,11 @@ def _check_covered(rule: IndexRule) -> None:
     """Refuse what the proof is not about."""
     radius = rule.radius
     conditions = {
-        "clients who all play from the start": rule.asks_everyone,
+        "clients who all play from the start": rule.asks_everyone
+        and (rule.max_clients is None or rule.max_clients >= rule.admissions(1)),
+        "games that nothing ends but a commitment or the horizon": rule.last_phase is None
+        and rule.max_phases is None
+        and rule.affordable is None,
         "plain averages": rule.weights == "equal",
         'the indices "ucb2" and "moss"': radius.index != "ucb",
         'commit = "index"': radius.commit == "index",
