@@ -57,8 +57,6 @@ Goal: TypeAlias = Literal["max", "min"]
 # Radii in whose widths σ, or σ_c, does not stand.
 _WITHOUT_NOISE = (BernsteinRadius, ChernoffRadius, PairedTRadius)
 _WITHOUT_SPREAD = (PairedTRadius,)
-# These ask for the weight of a single pull; computing it takes a while where counts differ.
-_WITH_HEAVIEST = (BernsteinRadius, ChernoffRadius)
 
 LONGEST_HORIZON = 10**15
 """Slots that no game may exceed, whether it has a horizon or not."""
@@ -679,9 +677,7 @@ class PhasedRule:
             n_arms=self.n_arms,
             horizon=self.horizon,
             pull_factor=np.asarray(pulls),
-            heaviest_pull=heaviest_pull(weights, counts, sizes)
-            if isinstance(self.radius, _WITH_HEAVIEST)
-            else np.ones(1),
+            heaviest_pull=heaviest_pull(weights, counts, sizes),
             independent_clients=self.population is None or self.target == "population",
             distortion=distortion
             if distortion is UNDISTORTED

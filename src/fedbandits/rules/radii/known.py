@@ -36,7 +36,7 @@ class PhaseStatistics:
         η: ``pull_variance`` for outcomes of variance 1.
     heaviest_pull : array, shape (..., arms)
         The largest weight that a single pull has in an estimate: 1 over all pulls if they are
-        spread evenly over clients. 1 for radii that do not use it.
+        spread evenly over clients.
     client_means : array, shape (..., arms, clients), optional
         The mean of every client, for rules that need them one by one.
     clients : float or array, shape (...)
