@@ -62,6 +62,8 @@ import os, signal, sys
 from fedbandits.cli import main
 from fedbandits.sweeps.store import Store
 
+# Whoever runs the tests in the background has Ctrl-C ignored, and so would this.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 keep, kept = Store.keep, []
 
 def keep_and_end(store, cells):
