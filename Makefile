@@ -2,6 +2,8 @@
 # make test        set everything up, run all tests
 # make bench       print ratios of speed and memory; exit 1 on a missed bar
 # make bench-flower  the same for real processes of Flower on this machine; takes minutes
+# make golden      play the settings whose outcomes must not change, and write their hashes anew
+# make lines       count the lines of code, without docstrings, comments and blanks
 # make lint        ruff, mypy --strict, import-linter
 # make docs        build the documentation, offline; warnings are errors
 # make constraints write the versions that are installed now to constraints.txt
@@ -14,7 +16,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 UV := $(shell command -v uv 2>/dev/null)
 INSTALLED := $(VENV)/.installed
 
-.PHONY: reproduce test bench bench-flower lint docs constraints
+.PHONY: reproduce test bench bench-flower golden lines lint docs constraints
 
 reproduce: $(INSTALLED)
 	$(BIN)/fedbandits reproduce --out $(OUT)/reproduction
@@ -30,6 +32,12 @@ bench: $(INSTALLED)
 
 bench-flower: $(INSTALLED)
 	$(BIN)/python bench/federation.py --flower
+
+golden: $(INSTALLED)
+	$(BIN)/python tests/golden.py
+
+lines: $(INSTALLED)
+	$(BIN)/python bench/code_lines.py src
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
