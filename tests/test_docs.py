@@ -128,17 +128,15 @@ def test_the_reference_has_every_algorithm_with_its_keys() -> None:
 
 def test_the_reference_has_every_law_with_its_parameters() -> None:
     described = rows(section(text_of("experiment-files.md"), "Laws"))
-    noise = {**files._NOISE_LAWS, fb.Empirical.law: fb.Empirical}
+    laws: dict[str, type] = {**fb.LAWS, fb.Empirical.law: fb.Empirical}
     for name, (use, parameters, _) in described.items():
+        members = dir(laws[name])
         assert use.split(", ") == [
-            word
-            for word, laws in (("noise", noise), ("spread", files._SPREAD_LAWS))
-            if name in laws
+            word for word, own in (("noise", "observe"), ("spread", "draw")) if own in members
         ]
-        law = files._NOISE_LAWS.get(name) or files._SPREAD_LAWS.get(name)
-        if law is not None:
-            assert words(parameters) == set(keys_of(law))
-    assert set(described) == set(noise) | set(files._SPREAD_LAWS)
+        if name in fb.LAWS:
+            assert words(parameters) == set(keys_of(laws[name]))
+    assert set(described) == set(laws)
 
 
 # Commands -----------------------------------------------------------------------------------------

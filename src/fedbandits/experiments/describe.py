@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import asdict
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,8 @@ def describe_experiment(experiment: Experiment) -> dict[str, Any]:
         "seed": experiment.seed,
         "grid_points": experiment.grid_points,
     }
+    if experiment.plugins:
+        described["plugins"] = [asdict(plugin) for plugin in experiment.plugins]
     single = len(problems) == 1 and "problem" in problems
     if single:
         described["problem"] = describe_problem(problems["problem"])
@@ -99,7 +102,15 @@ def describe_problem(problem: Problem) -> dict[str, Any]:
                 ],
             }
         case _:
-            return {"model": problem.model, "means": problem.means.tolist()}
+            own = {key: value for key, value in parameters_of(problem).items() if key != "name"}
+            laws: dict[str, Any] = {
+                key: _describe_law(own[key]) for key in ("noise", "spread") if key in own
+            }
+            return {
+                "model": problem.model,
+                **{key: _plain(value) for key, value in own.items() if value is not None},
+                **laws,
+            }
     if isinstance(problem, Exact) and problem.weights is not None:
         table["client_weights"] = [float(weight) for weight in problem.weights]
     if problem.goal != "max":

@@ -15,6 +15,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from fedbandits.errors import LARGEST, InputError, check_not_negative
+from fedbandits.registry import Registry
 from fedbandits.rules.arrays import FloatArray, IntArray
 
 
@@ -516,3 +517,13 @@ class Beta:
         if self.sigma == 0:
             return np.full(n_clients, mean)
         return rng.beta(*self.parameters(mean), size=n_clients)
+
+
+LAWS: Registry[Law] = Registry(
+    "a law",
+    group="fedbandits.laws",
+    key="law",
+    roles=(NoiseLaw, SpreadLaw),
+    built_in=(Gaussian, Uniform, Bernoulli, Beta),
+)
+"""The laws by their names in experiment files; `Empirical` comes with the observations instead."""
