@@ -41,7 +41,7 @@ class Bold:
 
     def rule(self, beliefs: fb.Beliefs) -> Any:
         fed2 = fb.Fed2Ucb(pulls=self.pulls, admissions="2^p", radius=self.radius)
-        return replace(fed2.rule(beliefs), max_phases=self.phases)
+        return replace(fed2.rule(beliefs), last_phase=self.phases)
 
 
 @fb.LAWS.register

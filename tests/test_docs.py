@@ -79,8 +79,24 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("text", EXAMPLES)
-def test_every_experiment_file_is_valid(text: str) -> None:
+def test_every_experiment_file_is_valid(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (own,) = blocks(text_of("extending.md"), "python")
+    Path("my_rules.py").write_text(own, encoding="utf-8")
     assert fb.read_experiment(COMPLETE | tomllib.loads(text)).check()
+
+
+def test_the_parts_of_the_example_are_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (own,) = blocks(text_of("extending.md"), "python")
+    Path("my_rules.py").write_text(own, encoding="utf-8")
+    (text,) = blocks(text_of("extending.md"), "toml")
+    built_in, hasty = fb.read_experiment(tomllib.loads(text)).run(workers=1).simulations
+    assert hasty.outcome.phases.max() <= 4 < built_in.outcome.phases.max()
 
 
 def test_the_first_example_is_a_whole_file() -> None:

@@ -58,7 +58,7 @@ class Plugin:
         Examples
         --------
         >>> Plugin("/home/me/my-rules.py", "pass").module
-        'plugin_my_rules_5163bb3d6a56'
+        'plugin_my_rules_d8e0955569e7'
         """
         stem = re.sub(r"\W", "_", Path(self.path).stem)
         digest = sha256("\n".join((self.path, self.source)).encode()).hexdigest()

@@ -23,8 +23,8 @@ from fedbandits.errors import InputError, nearest
 PartT = TypeVar("PartT")
 ClassT = TypeVar("ClassT", bound=type[Any])
 
+# Classes by the group of their registry and their own name.
 Parts: TypeAlias = dict[tuple[str, str], type[Any]]
-"""Classes by the group of their registry and their own name."""
 
 _registered: Parts = {}
 _registered_at: dict[type, float] = {}
