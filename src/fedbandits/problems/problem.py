@@ -316,7 +316,7 @@ def _plain(value: Any) -> Any:
     """Return a value as an experiment file has it."""
     if isinstance(value, Law):
         return value.described()
-    return value.tolist() if isinstance(value, np.ndarray) else value
+    return np.asarray(value).tolist() if isinstance(value, np.ndarray | tuple) else value
 
 
 def no_normal_noise(noise: NoiseLaw) -> str | None:

@@ -18,6 +18,7 @@ from fedbandits.errors import (
     AssumptionWarning,
     InputError,
     check_not_negative,
+    check_stated,
 )
 from fedbandits.loopback import RejectionError
 from fedbandits.privacy.policy import Privacy
@@ -183,6 +184,7 @@ class Variant:
     privacy: Privacy | None = None
 
     def __post_init__(self) -> None:
+        check_stated(self.problem, Problem, "problem", parent="PlainProblem")
         check_not_negative(self.communication_cost, "communication_cost")
         for name in ("max_clients", "max_phases"):
             value = getattr(self, name)
