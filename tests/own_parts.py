@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 import fedbandits as fb
-from fedbandits.problems.laws import NoiseLaw
-from fedbandits.problems.problem import LocalModels
+from fedbandits.problems import LocalModels, NoiseLaw, PlainProblem
+from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.phased import Goal
 from fedbandits.rules.radii import Radius
 
 FACTOR = 0.5
@@ -46,19 +47,15 @@ class Bold:
 
 @fb.LAWS.register
 @dataclass(frozen=True)
-class Laplace:
+class Laplace(NoiseLaw):
     """Noise with heavier tails, drawn one by one."""
 
     law: ClassVar[str] = "laplace"
-    sums_in_closed_form: ClassVar[bool] = False
 
     scale: float
 
     def proxy(self, means: Any) -> float:
         return 2.0 * self.scale
-
-    def check_means(self, lowest: float, highest: float, where: str) -> None:
-        pass
 
     def variates(self, rng: np.random.Generator, size: Any) -> Any:
         return rng.random(size)
@@ -67,35 +64,24 @@ class Laplace:
         sides = variates - 0.5
         return means - self.scale * np.sign(sides) * np.log1p(-2 * np.abs(sides))
 
-    def phase_sums(self, *_: Any) -> Any:
-        raise NotImplementedError
-
-    def phase_moments(self, *_: Any) -> Any:
-        raise NotImplementedError
-
 
 @fb.PROBLEMS.register
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Ladder:
+class Ladder(PlainProblem):
     """Means on a ladder, and two sorts of clients."""
 
     model: ClassVar[str] = "ladder"
-    arms_are_independent: ClassVar[bool] = False
+    goal: ClassVar[Goal] = "max"
+    population: ClassVar[int | None] = None
 
-    rungs: int
+    rungs: FloatArray
     apart: float
     noise: NoiseLaw
     name: str = "problem"
-    goal: str = "max"
-    population: int | None = None
 
     @property
-    def means(self) -> Any:
-        return np.linspace(0.0, 1.0, self.rungs)
-
-    @property
-    def noise_proxy(self) -> float:
-        return self.noise.proxy(self.means)
+    def means(self) -> FloatArray:
+        return np.cumsum(self.rungs)
 
     @property
     def spread_proxy(self) -> float:
@@ -103,9 +89,6 @@ class Ladder:
 
     def sampler(self, sources: Any) -> Any:
         return _TwoSorts(self, sources(0))
-
-    def at_server(self) -> Any:
-        return fb.Exact(local_means=[self.means], noise=self.noise, name=self.name)
 
 
 class _TwoSorts:
