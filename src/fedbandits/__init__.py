@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from fedbandits.planning.plan import Plan, plan
     from fedbandits.privacy.policy import Privacy, Quantize
     from fedbandits.problems import (
+        LAWS,
+        PROBLEMS,
         Approximate,
         Bernoulli,
         Beta,
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     )
     from fedbandits.rules.phased import Beliefs
     from fedbandits.rules.radii import (
+        RADII,
         BernsteinRadius,
         CertifiedRadius,
         ChernoffRadius,
@@ -86,6 +89,8 @@ _HOMES = {
     "fedbandits.planning.plan": ("Plan", "plan"),
     "fedbandits.privacy.policy": ("Privacy", "Quantize"),
     "fedbandits.problems": (
+        "LAWS",
+        "PROBLEMS",
         "Approximate",
         "Bernoulli",
         "Beta",
@@ -113,6 +118,7 @@ _HOMES = {
     ),
     "fedbandits.rules.phased": ("Beliefs",),
     "fedbandits.rules.radii": (
+        "RADII",
         "BernsteinRadius",
         "CertifiedRadius",
         "ChernoffRadius",
@@ -132,6 +138,9 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __version__ = version("fedbandits")
 __all__ = [
     "ALGORITHMS",
+    "LAWS",
+    "PROBLEMS",
+    "RADII",
     "Approximate",
     "Assume",
     "AssumptionWarning",

@@ -8,6 +8,7 @@ from functools import cached_property
 from fedbandits.errors import InputError
 from fedbandits.experiments.guarantees import guarantee
 from fedbandits.experiments.results import Results
+from fedbandits.plugins import Plugin
 from fedbandits.problems.problem import Problem
 from fedbandits.simulation.simulator import (
     DEFAULT_MEMORY_LIMIT,
@@ -38,6 +39,8 @@ class Experiment:
         The same seed gives the same numbers.
     grid_points : int
         On how many slots regret curves are kept.
+    plugins : tuple of Plugin
+        Where parts of one's own come from, for whoever reads the experiment back.
 
     Examples
     --------
@@ -62,6 +65,7 @@ class Experiment:
     replications: int = 100
     seed: int = 0
     grid_points: int = 400
+    plugins: tuple[Plugin, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variants", tuple(self.variants))
