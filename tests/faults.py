@@ -26,6 +26,7 @@ from typing import Any, TypeAlias, cast, get_args
 import numpy as np
 
 from fedbandits.errors import ProtocolError
+from fedbandits.federation.audit_file import AuditFile
 from fedbandits.federation.coordinator import Coordinator, Patience
 from fedbandits.federation.durable_log import DurableLog, read_log
 from fedbandits.privacy.policy import Privacy, Quantize
@@ -33,7 +34,6 @@ from fedbandits.privacy.sampling import Law
 from fedbandits.protocol import (
     ArmWithdrawn,
     Assignment,
-    AuditFile,
     Client,
     Conclusion,
     Decision,

@@ -25,6 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbandits.errors import InputError
+from fedbandits.federation.audit_file import AuditFile, read_audit
 from fedbandits.federation.durable_log import (
     DamagedLogError,
     DurableLog,
@@ -38,7 +39,6 @@ from fedbandits.protocol import (
     AnswerRefused,
     ArmWithdrawn,
     Assignment,
-    AuditFile,
     Decision,
     Entry,
     Header,
@@ -57,7 +57,6 @@ from fedbandits.protocol import (
     Update,
     UpdateAccepted,
     UpdateRejected,
-    read_audit,
 )
 from fedbandits.protocol.codec import decode, encode
 

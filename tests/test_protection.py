@@ -26,6 +26,7 @@ from fedbandits.cli import main
 from fedbandits.errors import InputError, ProtocolError
 from fedbandits.experiments.describe import describe_experiment, describe_privacy
 from fedbandits.experiments.files import read_experiment
+from fedbandits.federation.audit_file import AuditFile, read_audit
 from fedbandits.loopback import play
 from fedbandits.privacy.accounting import Spending
 from fedbandits.privacy.mechanisms import Mechanism, Noised, Rounded
@@ -37,7 +38,6 @@ from fedbandits.problems import Problem
 from fedbandits.problems.clipping import clipping
 from fedbandits.protocol import (
     Assignment,
-    AuditFile,
     Client,
     ClientState,
     Decision,
@@ -52,7 +52,6 @@ from fedbandits.protocol import (
     Server,
     Update,
     arms_hash,
-    read_audit,
 )
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import FloatArray, IntArray

@@ -19,9 +19,9 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self, TypeAlias
 
 from fedbandits.errors import FedbanditsError, InputError
+from fedbandits.federation.state_files import lock_file
 from fedbandits.protocol.codec import decode, encode
 from fedbandits.protocol.log import Record
-from fedbandits.protocol.outbox import lock_file
 
 FORMAT = 1
 

@@ -30,7 +30,7 @@ from fedbandits.protocol.messages import (
     Update,
     arms_hash,
 )
-from fedbandits.protocol.outbox import AuditFile, Entry, Outbox, read_audit
+from fedbandits.protocol.outbox import Entry, Outbox
 from fedbandits.protocol.quorum import Quorum
 from fedbandits.protocol.server import Server, ServerSnapshot, ServerState
 
@@ -39,7 +39,6 @@ __all__ = [
     "AnswerRefused",
     "ArmWithdrawn",
     "Assignment",
-    "AuditFile",
     "Client",
     "ClientState",
     "Conclusion",
@@ -73,5 +72,4 @@ __all__ = [
     "answer_of",
     "arms_hash",
     "conclusion_of",
-    "read_audit",
 ]
