@@ -10,10 +10,9 @@ from fedbandits.protocol.log import (
     PhaseAbandoned,
     PhaseClosed,
     PhaseOpened,
-    PhaseRefused,
     Record,
     Rejection,
-    RunStopped,
+    RunEnded,
     ServerStarted,
     UpdateAccepted,
     UpdateRejected,
@@ -32,7 +31,8 @@ from fedbandits.protocol.messages import (
 )
 from fedbandits.protocol.outbox import Entry, Outbox
 from fedbandits.protocol.quorum import Quorum
-from fedbandits.protocol.server import Server, ServerSnapshot, ServerState
+from fedbandits.protocol.server import Server, ServerSnapshot
+from fedbandits.protocol.state import RunState, ServerState
 
 __all__ = [
     "Answer",
@@ -51,7 +51,6 @@ __all__ = [
     "PhaseAbandoned",
     "PhaseClosed",
     "PhaseOpened",
-    "PhaseRefused",
     "Pull",
     "Quorum",
     "Reason",
@@ -61,7 +60,8 @@ __all__ = [
     "Refused",
     "Rejection",
     "Release",
-    "RunStopped",
+    "RunEnded",
+    "RunState",
     "Server",
     "ServerSnapshot",
     "ServerStarted",
