@@ -73,7 +73,7 @@ def decided(state: RunState) -> Decision:
     rule, active = state.terms.rule, state.active
     shown = estimated(state, gathered(state))
     verdict = shown.verdict(rule, active)
-    left = verdict.active | state.returning
+    left = (verdict.active & active) | state.returning
     best = int(rule.best(verdict.estimates, left))
     if verdict.settled and not state.returning.any():
         reason = Reason.ONE_ARM_LEFT if left.sum() == 1 else Reason.WITHIN_TOLERANCE
