@@ -1926,6 +1926,23 @@ def test_what_was_sent_under_another_policy_is_counted_by_todays(tmp_path: Path)
     )
 
 
+def test_after_a_change_from_gaussian_to_laplace_noise_the_larger_epsilon_counts(
+    tmp_path: Path,
+) -> None:
+    """By ρ the Laplace release is the larger one, and ε = 1.5 would be printed: it is 7.3."""
+    old = fb.Privacy(range=(0, 1), noise="gaussian", rho=0.9)
+    new = fb.Privacy(range=(0, 1), noise="laplace", scale=1 / 150, delta=1e-6)
+    file = tmp_path / "a.jsonl"
+    Client("a", halves, privacy=old, outbox=AuditFile(file)).play(noised_assignment(old, 1))
+    client = Client("a", halves, privacy=new, outbox=AuditFile(file))
+    client.play(noised_assignment(new, 2))
+    *_, last = AuditFile(file)
+    assert last.spent.rho > 0.9
+    for total in (client.spent, last.total):
+        assert total.epsilon(1e-6) == pytest.approx(7.3, abs=0.05)
+    assert "epsilon = 7.3" in last.budget
+
+
 @pytest.mark.parametrize("level", ["event", "user"])
 def test_means_without_noise_spend_all_of_a_users_budget(tmp_path: Path, level: Any) -> None:
     file = tmp_path / "a.jsonl"

@@ -360,11 +360,10 @@ class Privacy:
     def total(self, before: Spending, release: Spending) -> Spending:
         """Return what one more release makes of what was spent, at the level.
 
-        Of events and persons the larger counts, of users the sum.
+        Of users they add up. An event, or a person at worst, is in one release: the larger
+        divergence counts, at every order.
         """
-        if self.level == "user":
-            return before.plus(release)
-        return release if release.rho > before.rho else before
+        return before.plus(release) if self.level == "user" else before.worst(release)
 
     def in_words(self, total: Spending) -> str:
         """Return what was spent in total, of what budget, at which level."""
