@@ -54,6 +54,33 @@ class ProtocolError(FedbanditsError):
     """A message or a call that the protocol does not allow in this state."""
 
 
+class UnstatedError(FedbanditsError):
+    """A class does not say something of itself that is needed.
+
+    Parameters
+    ----------
+    owner : str
+        The class.
+    name : str
+        The attribute or method to write.
+    meaning : str
+        What it says, after "whether" or "what".
+
+    Examples
+    --------
+    >>> print(UnstatedError("Laplace", "clipped(low, high)", "what clipping does"))
+    Laplace does not say what clipping does; define Laplace.clipped(low, high)
+    """
+
+    def __init__(self, owner: str, name: str, meaning: str) -> None:
+        # All of them, so that the error survives the way from a worker process.
+        super().__init__(owner, name, meaning)
+
+    def __str__(self) -> str:
+        owner, name, meaning = self.args
+        return f"{owner} does not say {meaning}; define {owner}.{name}"
+
+
 class AssumptionWarning(UserWarning):
     """A rule assumes what its problem does not keep: it runs, since the user may know better."""
 
@@ -139,3 +166,37 @@ def check_word(word: object, words: Any, where: str) -> None:
     known = get_args(words)
     if word not in known:
         raise InputError(where, f"{word!r} is not known; {nearest(str(word), known)}")
+
+
+def check_stated(value: object, contract: type, where: str) -> None:
+    """Refuse a value whose class does not state all that a contract asks for.
+
+    Parameters
+    ----------
+    value : object
+        What is given.
+    contract : type
+        A protocol. A class that inherits from it has its defaults.
+    where : str
+        The key or argument.
+
+    Examples
+    --------
+    >>> from typing import Protocol
+    >>> class Purse(Protocol):
+    ...     def pay(self, price): ...
+    >>> check_stated(0.5, Purse, "purse")
+    Traceback (most recent call last):
+        ...
+    fedbandits.errors.InputError: purse: the class float does not say "pay"; write it, or inherit
+    from Purse, which has defaults for what is not abstract
+    """
+    stated = set(dir(value))
+    missing = [name for name in dir(contract) if name[0] != "_" and name not in stated]
+    if missing:
+        names = ", ".join(f'"{name}"' for name in missing)
+        raise InputError(
+            where,
+            f"the class {type(value).__name__} does not say {names}; write it, or inherit from"
+            f" {contract.__name__}, which has defaults for what is not abstract",
+        )

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedbandits.problems.approximate import Approximate
-from fedbandits.problems.exact import Exact
-from fedbandits.problems.laws import Bernoulli, Empirical, Gaussian
 from fedbandits.problems.problem import Problem, gaps
 from fedbandits.rules.phased import PhasedRule, Player
 from fedbandits.rules.radii import BernsteinRadius, ChernoffRadius, PairedTRadius
@@ -96,14 +93,11 @@ def _doubts_about_clients(problem: Problem, rule: PhasedRule) -> list[str]:
             " widths are too narrow"
         )
     takes_as_independent = getattr(rule.radius, "dependence", "any") == "independent"
-    if takes_as_independent and not problem.arms_are_independent:
-        # A shared normal offset only makes differences more certain.
-        shared = isinstance(problem, Approximate) and isinstance(problem.spread, Gaussian)
-        if not shared:
-            found.append(
-                "it takes the arms of a client for independent, and they may not be; use"
-                ' dependence = "any"'
-            )
+    if takes_as_independent and not problem.arms_compare_as_independent:
+        found.append(
+            "it takes the arms of a client for independent, and they may not be; use"
+            ' dependence = "any"'
+        )
     return found
 
 
@@ -112,22 +106,13 @@ def _doubts_about_range(problem: Problem, rule: PhasedRule) -> list[str]:
     if not isinstance(radius, BernsteinRadius | ChernoffRadius):
         return []
     low, high = radius.range
-    match problem.noise:
-        case Bernoulli():
-            lowest, highest = 0.0, 1.0
-        case Empirical() as noise if isinstance(problem, Exact):
-            values = [
-                value
-                for client in noise.observations(problem.means.size)
-                for arm in client
-                for value in arm
-            ]
-            lowest, highest = min(values), max(values)
-        case _:
-            return [
-                f"it takes all outcomes to lie in [{low:g}, {high:g}], and {problem.noise.law}"
-                " noise knows no such range"
-            ]
+    known = problem.noise.outcome_range
+    if known is None:
+        return [
+            f"it takes all outcomes to lie in [{low:g}, {high:g}], and {problem.noise.law}"
+            " noise knows no such range"
+        ]
+    lowest, highest = known
     if low <= lowest and highest <= high:
         return []
     return [
