@@ -175,7 +175,7 @@ def test_cohorts_are_not_valid_and_no_theorem_covers_weights() -> None:
     ((rule, fidelity),) = build_rules([variant], 10_000)
     assert isinstance(rule, PhasedRule)
     assert fidelity.value == "clients"
-    assert doubts(NORMAL, rule) == []
+    assert doubts(rule, NORMAL) == []
 
 
 @pytest.mark.parametrize(

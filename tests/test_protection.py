@@ -60,7 +60,7 @@ from fedbandits.rules.distortion import UNDISTORTED, Distortion, DistortionSums,
 from fedbandits.rules.phased import Beliefs, PhasedRule
 from fedbandits.rules.radii import Radius
 from fedbandits.rules.radii.paired_t import t_interval_widths
-from fedbandits.simulation.private_games import privacy_doubts
+from fedbandits.simulation.assumptions import doubts
 from fedbandits.simulation.streams import Purpose, Streams
 from games import APPROXIMATE
 
@@ -2084,7 +2084,11 @@ def test_numbers_out_of_all_proportion_are_refused(keys: dict[str, Any], where: 
 
 def test_a_gap_below_two_steps_of_nearest_rounding_may_never_be_decided() -> None:
     game = fb.Approximate(means=[0.4, 0.65], noise=fb.Bernoulli(), spread=fb.Beta(0.01))
-    (doubt,) = privacy_doubts(
-        game, fb.Privacy(range=(0, 1), quantize=fb.Quantize(bits=3, rounding="nearest"))
+    (doubt,) = doubts(
+        Fed1Ucb(pulls=10, clients=5, target="population").rule(
+            Beliefs(n_arms=2, horizon=1000, noise=0.5, spread=0.1)
+        ),
+        game,
+        fb.Privacy(range=(0, 1), quantize=fb.Quantize(bits=3, rounding="nearest")),
     )
     assert "may never be told apart" in doubt

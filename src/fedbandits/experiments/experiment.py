@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedbandits.errors import InputError
-from fedbandits.experiments.guarantees import guarantee
 from fedbandits.experiments.results import Results
 from fedbandits.problems.problem import Problem
+from fedbandits.rules.guarantees import Guarantee
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.simulation.simulator import (
@@ -16,6 +16,7 @@ from fedbandits.simulation.simulator import (
     Variant,
     all_doubts,
     build_rules,
+    guarantee_of,
     simulate_all,
 )
 
@@ -94,12 +95,15 @@ class Experiment:
         """Return what decides in every variant."""
         return [rule for rule, _ in build_rules(self.variants, self.horizon)]
 
-    def guarantees(self) -> list[str]:
-        """Return what the rule of every variant promises, in words."""
-        return [guarantee(rule) for rule in self.rules()]
+    def guarantees(self) -> list[Guarantee]:
+        """Return what is proven about every variant's game."""
+        return [
+            guarantee_of(variant, rule)
+            for variant, rule in zip(self.variants, self.rules(), strict=True)
+        ]
 
     def doubts(self) -> list[list[str]]:
-        """Return for every variant which assumptions of its guarantee the problem does not keep."""
+        """Return for every variant what breaks its guarantee or speaks against its game."""
         return [
             all_doubts(variant, rule)
             for variant, rule in zip(self.variants, self.rules(), strict=True)

@@ -47,7 +47,7 @@ class Results:
                     **summarise(simulation),
                     "uplink_bits": uplink_of(simulation),
                     "privacy": protection_of(simulation, rule),
-                    "guarantee": promised,
+                    "guarantee": promised.words(),
                     "doubts": doubts,
                 }
                 for simulation, rule, promised, doubts in zip(
