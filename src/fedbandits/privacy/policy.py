@@ -283,6 +283,11 @@ class Privacy:
         return self.quantize is not None and self.quantize.widening == "paper"
 
     @property
+    def bits_by_phase(self) -> bool:
+        """Whether the bits of a mean are chosen in each phase, by the radius."""
+        return self.quantize is not None and self.quantize.bits == "radius"
+
+    @property
     def has_budget(self) -> bool:
         """Whether a release can be refused for what it spends."""
         return self.epsilon is not None or self.rho is not None

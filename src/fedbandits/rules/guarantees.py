@@ -45,6 +45,8 @@ class Assumption(Enum):
     )
     """Where some of N clients are asked before the others, unless half the range of their means is
     known: ``bounded`` of `fedbandits.Beliefs`."""
+    SINGLE_BEST = "a single option is the best"
+    """Of regret bounds: two that tie would be compared, at a cost, to the horizon."""
     RANDOM_CLIENTS = "the clients are a random sample of those the answer is for"
     """Where not all clients are asked."""
     ALL_CLIENTS = "the answer is for these clients alone, and all of them are heard"
@@ -124,8 +126,8 @@ class Setting:
         T.
     epsilon : float
         The tolerance.
-    plain : bool
-        Whether estimates are plain averages over clients.
+    averaging : str
+        How clients' means are averaged.
     everyone : bool
         Whether the answer is for clients who all play from the start: no client term is left.
     draws : bool
@@ -134,7 +136,7 @@ class Setting:
 
     horizon: int | None
     epsilon: float = 0.0
-    plain: bool = True
+    averaging: str = "equal"
     everyone: bool = False
     draws: bool = False
 

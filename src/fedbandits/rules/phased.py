@@ -378,6 +378,10 @@ class PhasedRule:
             )
         elif isinstance(self.radius, Proven):
             found = self.radius.guarantee(self.setting)
+            if found.regret and self.charge is Charge.SLOT:
+                found = Guarantee.nothing(
+                    "none: the theorems charge communication once a phase", *found.conditions
+                )
         else:
             found = Guarantee.nothing(f'none: the radius "{self.radius.rule}" states no proof')
         return replace(found, whom=self.whom).requiring(*self._grounds())
@@ -423,7 +427,7 @@ class PhasedRule:
         return Setting(
             horizon=self.horizon,
             epsilon=self.epsilon,
-            plain=self.weights == "equal",
+            averaging=self.weights,
             everyone=self.asks_everyone,
             draws=self.population is not None
             and self.target == "clients"

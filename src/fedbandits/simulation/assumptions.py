@@ -50,6 +50,9 @@ def judged(rule: PhasedRule, problem: Problem, privacy: Privacy | None = None) -
         Assumption.NOISE_BOUND: _too_little("noise", rule.noise, problem.noise_proxy),
         Assumption.INDEPENDENT_OPTIONS: _dependent(rule, problem),
         Assumption.IN_RANGE: _outside(found, problem, privacy),
+        Assumption.SINGLE_BEST: None
+        if (gaps(problem) > 0).sum() == problem.means.size - 1
+        else "several options are the best",
         Assumption.LIKE_DRAWS: "its clients are given, and their means are no draws from a law"
         if problem.clients_are_given
         else None,
@@ -84,8 +87,11 @@ def doubts(rule: PhasedRule, problem: Problem, privacy: Privacy | None = None) -
     up to 39 % of the observations of an arm lie outside [0, 1] and are clipped: the answer is about
     means of clipped observations, whose gap is 0.01221 where it was 0.02
     """
+    found = judged(rule, problem, privacy).conditions
+    # That options tie is how the game is, and nobody's mistake.
+    broken = [one for one in found if one.kind is not Assumption.SINGLE_BEST and one.why]
     endless = (_tied(rule, problem), _rounded_away(problem, privacy))
-    return [*judged(rule, problem, privacy).breaches, *(why for why in endless if why is not None)]
+    return [*(one.why for one in broken), *(why for why in endless if why is not None)]
 
 
 def _too_little(name: str, told: float | None, true: float) -> str | None:

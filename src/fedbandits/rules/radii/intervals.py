@@ -11,7 +11,14 @@ import numpy as np
 from fedbandits.errors import check_not_negative
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.eliminations import eliminate, widest_margins
-from fedbandits.rules.guarantees import Guarantee, Setting, StatesProof, bounds_needed
+from fedbandits.rules.guarantees import (
+    Assumption,
+    Condition,
+    Guarantee,
+    Setting,
+    StatesProof,
+    bounds_needed,
+)
 from fedbandits.rules.radii.known import PhaseStatistics, need_horizon, unbiased_width
 
 
@@ -93,11 +100,15 @@ class PaperRadius(_Intervals):
     def guarantee(self, setting: Setting) -> Guarantee:
         """Return what is proven; see `fedbandits.rules.guarantees.Proven`."""
         needed = bounds_needed(setting)
-        if not setting.plain:
+        if setting.averaging != "equal":
             return Guarantee.nothing("none: the paper's proofs are about plain averages", *needed)
-        if self.arm < 6 or (self.client < 6 and not setting.everyone):
+        small = [] if self.arm >= 6 else [f"{self.arm:g} for arms"]
+        small += [] if self.client >= 6 or setting.everyone else [f"{self.client:g} for clients"]
+        if small:
             return Guarantee.nothing(
-                "none: its constants are below the 6 that carries the paper's proofs", *needed
+                "none: its constants are below the 6 that carries the paper's proofs"
+                f" ({', '.join(small)})",
+                *needed,
             )
         return _regret_bounds("the regret bounds of Theorems 2 and 3", setting)
 
@@ -127,6 +138,11 @@ class JointRadius(_Intervals):
 
     def guarantee(self, setting: Setting) -> Guarantee:
         """Return what is proven; see `fedbandits.rules.guarantees.Proven`."""
+        if setting.averaging == "given":
+            return Guarantee.nothing(
+                "none: the paper's proofs are not about clients with weights of their own",
+                *bounds_needed(setting),
+            )
         return _regret_bounds("the paper's regret bounds, with narrower intervals", setting)
 
 
@@ -165,4 +181,5 @@ def _regret_bounds(claim: str, setting: Setting) -> Guarantee:
             " tolerance",
             *needed,
         )
-    return Guarantee(claim=claim, conditions=needed, regret=True)
+    single = Condition(Assumption.SINGLE_BEST)
+    return Guarantee(claim=claim, conditions=(*needed, single), regret=True)
