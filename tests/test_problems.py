@@ -733,6 +733,22 @@ def test_recentring_keeps_a_probability_a_probability(game: Problem) -> None:
     assert stopped > 0
 
 
+@given(
+    means=st.lists(st.floats(0.001, 0.999), min_size=2, max_size=3),
+    width=st.floats(0.001, 0.99),
+    population=st.integers(1, 60),
+    seed=st.integers(0, 10**6),
+)
+def test_whatever_can_be_made_can_be_drawn(
+    means: list[float], width: float, population: int, seed: int
+) -> None:
+    sigma = width * min(math.sqrt(mean * (1 - mean)) for mean in means)
+    game = Approximate(means=means, noise=Bernoulli(), spread=Beta(sigma), population=population)
+    drawn = game.sampler(sources(seed)).draw(population).means
+    assert 0 <= drawn.min() <= drawn.max() <= 1
+    np.testing.assert_allclose(drawn.mean(axis=1), means, rtol=0, atol=1e-14)
+
+
 def test_a_game_with_a_finite_population_of_rates_plays_in_every_fidelity() -> None:
     game = Approximate(means=[0.05, 0.9], noise=Bernoulli(), spread=Beta(0.2), population=6)
     rule = Fed2Ucb(pulls=20, admissions="2^p", radius=CertifiedRadius(delta=0.05))

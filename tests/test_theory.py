@@ -251,7 +251,7 @@ def test_bounds_hold_with_protection_caps_and_finite_populations(name: str) -> N
     regret = experiment.run(workers=1).simulations[0].outcome.total
     assert is_below(regret, found.bound.total)
     # The paper's formulas are no bounds for some of them, and the test would find it out.
-    (rule,) = experiment.rules()
+    ((rule, _),) = experiment.built
     assert isinstance(rule, PhasedRule)
     worse = gaps(problem)
     uncapped = replace(rule, max_phases=None, affordable=None)

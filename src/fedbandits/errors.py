@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from functools import cache
 from numbers import Integral, Real
 from typing import Any, get_args
 
@@ -168,7 +169,7 @@ def check_word(word: object, words: Any, where: str) -> None:
         raise InputError(where, f"{word!r} is not known; {nearest(str(word), known)}")
 
 
-def check_stated(value: object, contract: type, where: str) -> None:
+def check_stated(value: object, contract: type, where: str, *, parent: str = "") -> None:
     """Refuse a value whose class does not state all that a contract asks for.
 
     Parameters
@@ -176,9 +177,11 @@ def check_stated(value: object, contract: type, where: str) -> None:
     value : object
         What is given.
     contract : type
-        A protocol. A class that inherits from it has its defaults.
+        A protocol.
     where : str
         The key or argument.
+    parent : str
+        The class to inherit from, which has defaults; the contract itself if it is not said.
 
     Examples
     --------
@@ -189,14 +192,20 @@ def check_stated(value: object, contract: type, where: str) -> None:
     Traceback (most recent call last):
         ...
     fedbandits.errors.InputError: purse: the class float does not say "pay"; write it, or inherit
-    from Purse, which has defaults for what is not abstract
+    from Purse, which has defaults for much of it
     """
-    stated = set(dir(value))
-    missing = [name for name in dir(contract) if name[0] != "_" and name not in stated]
+    missing = _unsaid(type(value), contract)
+    if missing:  # by the class: an instance may have more
+        missing = missing - set(dir(value))
     if missing:
-        names = ", ".join(f'"{name}"' for name in missing)
+        names = ", ".join(f'"{name}"' for name in sorted(missing))
         raise InputError(
             where,
             f"the class {type(value).__name__} does not say {names}; write it, or inherit from"
-            f" {contract.__name__}, which has defaults for what is not abstract",
+            f" {parent or contract.__name__}, which has defaults for much of it",
         )
+
+
+@cache  # asked of every variant of a sweep
+def _unsaid(kind: type, contract: type) -> frozenset[str]:
+    return frozenset(name for name in dir(contract) if name[0] != "_") - set(dir(kind))

@@ -43,8 +43,8 @@ def bounds_of(experiment: Experiment) -> list[VariantBound]:
     (3, 3058)
     """
     found = []
-    built = zip(experiment.variants, experiment.rules(), experiment.guarantees(), strict=True)
-    for variant, rule, proven in built:
+    built = zip(experiment.variants, experiment.built, experiment.guarantees(), strict=True)
+    for variant, (rule, _), proven in built:
         bound, reason = None, None
         if isinstance(rule, SlotRule):
             reason = "no theorem of the paper is about rules that decide in every slot"

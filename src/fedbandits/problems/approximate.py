@@ -145,15 +145,10 @@ class Approximate(PlainProblem):
 
     def described(self) -> dict[str, Any]:
         """Return the table of an experiment file."""
-        shared = {"offset": self.offset} if self.offset else {}
-        return {
-            "model": self.model,
-            "means": self.means.tolist(),
-            "noise": self.noise.described(),
-            "spread": self.spread.described() | shared,
-            **({} if self.goal == "max" else {"goal": self.goal}),
-            **({} if self.population is None else {"population": self.population}),
-        }
+        table = PlainProblem.described(self)
+        if offset := table.pop("offset"):
+            table["spread"]["offset"] = offset
+        return table
 
     def facts(self) -> dict[str, str]:
         """Return what the model is, and how its clients are spread."""

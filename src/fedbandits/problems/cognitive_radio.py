@@ -312,20 +312,14 @@ class CognitiveRadio(PlainProblem):
 
     def described(self) -> dict[str, Any]:
         """Return the table of an experiment file."""
-        return {
-            "model": self.model,
-            "area": list(self.area),
-            "base_station": list(self.base_station),
-            "listener": self.listener,
-            "channels": [
-                [
-                    {"at": list(mast.at), "reach": mast.reach, "activity": mast.activity}
-                    for mast in channel.transmitters
-                ]
-                for channel in self.channels
-            ],
-            **({} if self.population is None else {"population": self.population}),
-        }
+        channels = [
+            [
+                {"at": list(mast.at), "reach": mast.reach, "activity": mast.activity}
+                for mast in channel.transmitters
+            ]
+            for channel in self.channels
+        ]
+        return PlainProblem.described(self) | {"channels": channels}
 
     def facts(self) -> dict[str, str]:
         """Return what the model is, how its clients are spread, and where they listen."""

@@ -164,19 +164,13 @@ class Exact(PlainProblem):
 
     def described(self) -> dict[str, Any]:
         """Return the table of an experiment file."""
-        given: dict[str, Any] = {"local_means": self.table.tolist()}
+        table = PlainProblem.described(self)
         if self.noise.given_by_cell:
-            given = {"observations": self.noise.observations(self.table.shape[1])}
-        weights = {}
-        if self.weights is not None:
-            weights = {"client_weights": [float(weight) for weight in self.weights]}
-        return {
-            "model": self.model,
-            **given,
-            "noise": self.noise.described(),
-            **weights,
-            **({} if self.goal == "max" else {"goal": self.goal}),
-        }
+            del table["local_means"]
+            table["observations"] = self.noise.observations(self.table.shape[1])
+        if "weights" in table:
+            table["client_weights"] = table.pop("weights")
+        return table
 
     def facts(self) -> dict[str, str]:
         """Return what the model is, and how its clients are spread."""

@@ -11,13 +11,17 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtr
 
 from fedbandits.errors import LARGEST, InputError, UnstatedError, check_not_negative, is_number
 from fedbandits.rules.arrays import FloatArray, IntArray
+
+Rng: TypeAlias = np.random.Generator
+Cells: TypeAlias = IntArray | None
+"""Whose local means they are: client × arms + arm; None where the law does not depend on it."""
 
 
 @runtime_checkable
@@ -32,12 +36,10 @@ class Law(Protocol):
     @abstractmethod
     def law(self) -> str:
         """The name in experiment files."""
-        ...
 
     @abstractmethod
     def proxy(self, means: FloatArray) -> float:
         """Return the square root of a variance proxy that is valid around all these means."""
-        ...
 
     @property
     def normal_deviation(self) -> float | None:
@@ -93,24 +95,17 @@ class NoiseLaw(Law, Protocol):
         return None
 
     @abstractmethod
-    def variates(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
+    def variates(self, rng: Rng, size: int | tuple[int, ...]) -> FloatArray:
         """Return raw variates, one for every observation that `observe` will make of them."""
-        ...
 
     @abstractmethod
     def observe(
-        self, variates: FloatArray, means: FloatArray | float, cells: IntArray | int | None
+        self, variates: FloatArray, means: FloatArray | float, cells: Cells | int
     ) -> FloatArray:
         """Return one observation for every variate."""
-        ...
 
     def phase_sums(
-        self,
-        rng: np.random.Generator,
-        pulls: int,
-        means: FloatArray,
-        cells: IntArray | None,
-        out: FloatArray | None = None,
+        self, rng: Rng, pulls: int, means: FloatArray, cells: Cells, out: FloatArray | None = None
     ) -> FloatArray:
         """Return, for every local mean, the sum of ``pulls`` fresh observations.
 
@@ -126,12 +121,7 @@ class NoiseLaw(Law, Protocol):
         )
 
     def phase_moments(
-        self,
-        rng: np.random.Generator,
-        pulls: int,
-        means: FloatArray,
-        cells: IntArray | None,
-        out: FloatArray | None = None,
+        self, rng: Rng, pulls: int, means: FloatArray, cells: Cells, out: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return `phase_sums`, the same to the last bit, and sums of squares around their means.
 
@@ -143,7 +133,7 @@ class NoiseLaw(Law, Protocol):
         )
 
     def clipped(
-        self, means: FloatArray, cells: IntArray | None, low: float, high: float
+        self, means: FloatArray, cells: Cells, low: float, high: float
     ) -> tuple[FloatArray, FloatArray]:
         """Return what clipping observations to a range does.
 
@@ -176,12 +166,10 @@ class SpreadLaw(Law, Protocol):
     @abstractmethod
     def support(self, mean: float) -> tuple[float, float]:
         """Return the lowest and the highest local mean around a global mean."""
-        ...
 
     @abstractmethod
-    def draw(self, rng: np.random.Generator, mean: float, n_clients: int) -> FloatArray:
+    def draw(self, rng: Rng, mean: float, n_clients: int) -> FloatArray:
         """Return the local means of ``n_clients`` independent clients."""
-        ...
 
 
 def check_means(noise: NoiseLaw, lowest: float, highest: float, where: str) -> None:
@@ -248,23 +236,18 @@ class Gaussian(NoiseLaw, SpreadLaw):
         """Return the standard deviation, which is a normal law's own proxy."""
         return self.sigma
 
-    def variates(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
+    def variates(self, rng: Rng, size: int | tuple[int, ...]) -> FloatArray:
         """Return standard normals."""
         return rng.standard_normal(size)
 
     def observe(
-        self, variates: FloatArray, means: FloatArray | float, cells: IntArray | int | None
+        self, variates: FloatArray, means: FloatArray | float, cells: Cells | int
     ) -> FloatArray:
         """Return normal observations."""
         return means + self.sigma * variates
 
     def phase_sums(
-        self,
-        rng: np.random.Generator,
-        pulls: int,
-        means: FloatArray,
-        cells: IntArray | None,
-        out: FloatArray | None = None,
+        self, rng: Rng, pulls: int, means: FloatArray, cells: Cells, out: FloatArray | None = None
     ) -> FloatArray:
         """Return normal sums."""
         # In place: for a row of many clients, memory traffic costs as much as drawing.
@@ -275,12 +258,7 @@ class Gaussian(NoiseLaw, SpreadLaw):
         return sums
 
     def phase_moments(
-        self,
-        rng: np.random.Generator,
-        pulls: int,
-        means: FloatArray,
-        cells: IntArray | None,
-        out: FloatArray | None = None,
+        self, rng: Rng, pulls: int, means: FloatArray, cells: Cells, out: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return normal sums and, independent of them, squares: σ² times chi-square."""
         sums = self.phase_sums(rng, pulls, means, cells, out)
@@ -289,22 +267,22 @@ class Gaussian(NoiseLaw, SpreadLaw):
         return sums, self.sigma**2 * rng.chisquare(pulls - 1, means.shape)
 
     def clipped(
-        self, means: FloatArray, cells: IntArray | None, low: float, high: float
+        self, means: FloatArray, cells: Cells, low: float, high: float
     ) -> tuple[FloatArray, FloatArray]:
         """Return what clipping a normal law does."""
         if self.sigma == 0:
             return _certain(means, low, high)
         below, above = (low - means) / self.sigma, (high - means) / self.sigma
-        under, over = stats.norm.cdf(below), stats.norm.sf(above)
-        middle = means * (1 - under - over)
-        middle += self.sigma * (stats.norm.pdf(below) - stats.norm.pdf(above))
+        under, over = ndtr(below), ndtr(-above)
+        densities = np.exp(-np.square([below, above]) / 2) / math.sqrt(2 * math.pi)
+        middle = means * (1 - under - over) + self.sigma * (densities[0] - densities[1])
         return under + over, low * under + high * over + middle
 
     def support(self, mean: float) -> tuple[float, float]:
         """Return the whole line, or the mean alone when there is no spread."""
         return (mean, mean) if self.sigma == 0 else (-math.inf, math.inf)
 
-    def draw(self, rng: np.random.Generator, mean: float, n_clients: int) -> FloatArray:
+    def draw(self, rng: Rng, mean: float, n_clients: int) -> FloatArray:
         """Return normal local means."""
         means = rng.standard_normal(n_clients)
         means *= self.sigma
@@ -336,18 +314,18 @@ class Uniform(NoiseLaw, SpreadLaw):
         """Return the standard deviation, which is a valid proxy for a uniform law."""
         return self.sigma
 
-    def variates(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
+    def variates(self, rng: Rng, size: int | tuple[int, ...]) -> FloatArray:
         """Return uniforms on [0, 1)."""
         return rng.random(size)
 
     def observe(
-        self, variates: FloatArray, means: FloatArray | float, cells: IntArray | int | None
+        self, variates: FloatArray, means: FloatArray | float, cells: Cells | int
     ) -> FloatArray:
         """Return uniform observations."""
         return means + (2.0 * variates - 1.0) * (math.sqrt(3.0) * self.sigma)
 
     def clipped(
-        self, means: FloatArray, cells: IntArray | None, low: float, high: float
+        self, means: FloatArray, cells: Cells, low: float, high: float
     ) -> tuple[FloatArray, FloatArray]:
         """Return what clipping a uniform law does."""
         if self.sigma == 0:
@@ -365,7 +343,7 @@ class Uniform(NoiseLaw, SpreadLaw):
         half = math.sqrt(3.0) * self.sigma
         return mean - half, mean + half
 
-    def draw(self, rng: np.random.Generator, mean: float, n_clients: int) -> FloatArray:
+    def draw(self, rng: Rng, mean: float, n_clients: int) -> FloatArray:
         """Return uniform local means."""
         return self.observe(self.variates(rng, n_clients), mean, None)
 
@@ -390,41 +368,31 @@ class Bernoulli(NoiseLaw):
         """Return 1/2, the proxy of any law on [0, 1]."""
         return 0.5
 
-    def variates(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
+    def variates(self, rng: Rng, size: int | tuple[int, ...]) -> FloatArray:
         """Return uniforms on [0, 1)."""
         return rng.random(size)
 
     def observe(
-        self, variates: FloatArray, means: FloatArray | float, cells: IntArray | int | None
+        self, variates: FloatArray, means: FloatArray | float, cells: Cells | int
     ) -> FloatArray:
         """Return zeros and ones."""
         return np.asarray(variates < means, dtype=np.float64)
 
     def phase_sums(
-        self,
-        rng: np.random.Generator,
-        pulls: int,
-        means: FloatArray,
-        cells: IntArray | None,
-        out: FloatArray | None = None,
+        self, rng: Rng, pulls: int, means: FloatArray, cells: Cells, out: FloatArray | None = None
     ) -> FloatArray:
         """Return binomial sums."""
         return rng.binomial(pulls, means).astype(np.float64)
 
     def phase_moments(
-        self,
-        rng: np.random.Generator,
-        pulls: int,
-        means: FloatArray,
-        cells: IntArray | None,
-        out: FloatArray | None = None,
+        self, rng: Rng, pulls: int, means: FloatArray, cells: Cells, out: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return binomial sums s, and squares s(n − s)/n, which they determine."""
         sums = self.phase_sums(rng, pulls, means, cells, out)
         return sums, sums * (pulls - sums) / pulls
 
     def clipped(
-        self, means: FloatArray, cells: IntArray | None, low: float, high: float
+        self, means: FloatArray, cells: Cells, low: float, high: float
     ) -> tuple[FloatArray, FloatArray]:
         """Return what clipping zeros and ones does."""
         ends = np.clip([0.0, 1.0], low, high)
@@ -540,15 +508,12 @@ class Empirical(NoiseLaw):
         """Return half of the range of the values."""
         return float(self.support[-1] - self.support[0]) / 2
 
-    def variates(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
+    def variates(self, rng: Rng, size: int | tuple[int, ...]) -> FloatArray:
         """Return uniforms on [0, 1)."""
         return rng.random(size)
 
     def observe(
-        self,
-        variates: FloatArray,
-        means: FloatArray | float,
-        cells: IntArray | int | None,
+        self, variates: FloatArray, means: FloatArray | float, cells: Cells | int
     ) -> FloatArray:
         """Return values from the lists, by inversion."""
         steps = np.cumsum(self.probabilities[_given(cells)], axis=-1)
@@ -560,24 +525,14 @@ class Empirical(NoiseLaw):
         return np.asarray(self.support[np.minimum(places, last)])
 
     def phase_sums(
-        self,
-        rng: np.random.Generator,
-        pulls: int,
-        means: FloatArray,
-        cells: IntArray | None,
-        out: FloatArray | None = None,
+        self, rng: Rng, pulls: int, means: FloatArray, cells: Cells, out: FloatArray | None = None
     ) -> FloatArray:
         """Return sums of multinomial draws."""
         times = rng.multinomial(pulls, self.probabilities[_given(cells)])
         return np.asarray(times @ self.support, dtype=np.float64)
 
     def phase_moments(
-        self,
-        rng: np.random.Generator,
-        pulls: int,
-        means: FloatArray,
-        cells: IntArray | None,
-        out: FloatArray | None = None,
+        self, rng: Rng, pulls: int, means: FloatArray, cells: Cells, out: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return sums and squares of multinomial draws."""
         times = rng.multinomial(pulls, self.probabilities[_given(cells)])
@@ -586,7 +541,7 @@ class Empirical(NoiseLaw):
         return sums, np.asarray((times * apart**2).sum(axis=-1))
 
     def clipped(
-        self, means: FloatArray, cells: IntArray | None, low: float, high: float
+        self, means: FloatArray, cells: Cells, low: float, high: float
     ) -> tuple[FloatArray, FloatArray]:
         """Return what clipping the values of the lists does."""
         probabilities = self.probabilities[_given(cells)]
@@ -594,7 +549,7 @@ class Empirical(NoiseLaw):
         return probabilities @ (inside != self.support), probabilities @ inside
 
 
-def _given(cells: IntArray | int | None) -> IntArray | int:
+def _given(cells: Cells | int) -> IntArray | int:
     if cells is None:
         raise InputError("noise", "empirical noise needs clients that are given one by one")
     return cells
@@ -644,7 +599,7 @@ class Beta(SpreadLaw):
         self.parameters(mean)
         return (mean, mean) if self.sigma == 0 else (0.0, 1.0)
 
-    def draw(self, rng: np.random.Generator, mean: float, n_clients: int) -> FloatArray:
+    def draw(self, rng: Rng, mean: float, n_clients: int) -> FloatArray:
         """Return beta-distributed local means."""
         if self.sigma == 0:
             return np.full(n_clients, mean)

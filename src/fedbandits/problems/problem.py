@@ -53,7 +53,6 @@ class ClientSampler(Protocol):
             The arms whose local means are wanted, all by default. Those of the others need not be
             drawn and must not be read; an arm that was left out once stays out.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,138 +81,28 @@ class Map(Protocol):
     @property
     def place(self) -> Hashable:
         """What is shown: problems of one place share a map."""
-        ...
 
     @property
     def area(self) -> tuple[float, float]:
         """Width and height in km."""
-        ...
 
     @property
     def base_station(self) -> tuple[float, float]:
         """Where the base station stands."""
-        ...
 
     def availability(self, places: FloatArray | Sequence[tuple[float, float]]) -> FloatArray:
         """Return the local means, shape (arms, places), at places given as rows (x, y)."""
-        ...
 
     def availability_map(self, resolution: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return x, y and the local means there, shape (arms, y, x)."""
-        ...
 
 
-class Problem(Protocol):
-    """A game: K arms with true global means, and a population of clients around them.
+class PlainProblem(Protocol):
+    """What may be asked of a problem and has a default; a class of one's own inherits from it.
 
-    A class of one's own inherits from `PlainProblem` and writes what that leaves open.
-    """
-
-    @property
-    def model(self) -> str:
-        """The name in experiment files."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """What its random streams are keyed by: problems of one name share their draws."""
-        ...
-
-    @property
-    def means(self) -> FloatArray:
-        """True global means μ_k."""
-        ...
-
-    @property
-    def goal(self) -> Goal:
-        """Whether the best arm has the highest or the lowest mean."""
-        ...
-
-    @property
-    def noise(self) -> NoiseLaw:
-        """How an observation scatters around the local mean."""
-        ...
-
-    @property
-    def population(self) -> int | None:
-        """How many clients exist at all; None is unlimited."""
-        ...
-
-    @property
-    def spread_proxy(self) -> float:
-        """σ_c that a rule is told by default."""
-        ...
-
-    def sampler(self, sources: Sources) -> ClientSampler:
-        """Return a sampler of clients, in a random order of admission."""
-        ...
-
-    @property
-    def noise_proxy(self) -> float:
-        """σ that a rule is told by default."""
-        ...
-
-    @property
-    def arms_are_independent(self) -> bool:
-        """Whether the local means of one client are independent between arms."""
-        ...
-
-    @property
-    def arms_compare_as_independent(self) -> bool:
-        """Whether a client's arms differ by no more than independent ones would."""
-        ...
-
-    @property
-    def clients_are_given(self) -> bool:
-        """Whether the clients are fixed, and known to be all there are."""
-        ...
-
-    @property
-    def shares(self) -> FloatArray | None:
-        """How much each given client counts, summing to 1; None if each counts the same."""
-        ...
-
-    @property
-    def cohort_law(self) -> CohortLaw:
-        """The law of averages over cohorts."""
-        ...
-
-    @property
-    def observation_law(self) -> NoiseLaw | None:
-        """How an observation of a client drawn at random scatters around the global mean.
-
-        None if there is no closed form.
-        """
-        ...
-
-    @property
-    def map(self) -> Map | None:
-        """What a report can draw of it, if anything."""
-        ...
-
-    def at_server(self) -> Problem:
-        """Return the game of one hypothetical player who observes the global model itself."""
-        ...
-
-    def described(self) -> dict[str, Any]:
-        """Return the table of an experiment file that gives the problem."""
-        ...
-
-    def facts(self) -> dict[str, str]:
-        """Return what a report says of this model, as words and their meaning.
-
-        "model" and "spread" replace what a report says anyway; others are added.
-        """
-        ...
-
-
-class PlainProblem:
-    """What a problem can do unless its class says otherwise; to inherit from.
-
-    A class writes ``model``, ``name``, ``means``, ``goal``, ``noise``, ``population``,
-    ``spread_proxy`` and ``sampler``; see `Problem`. By default nothing is taken for granted of its
-    clients: they are drawn, not given, their arms may depend on each other, and cohorts of them
-    are not normal.
+    By default nothing is taken for granted of the clients: they are drawn, not given, their arms
+    may depend on each other, and cohorts of them are not normal. What the class has to write is in
+    `Problem`.
 
     Examples
     --------
@@ -247,30 +136,31 @@ class PlainProblem:
     """
 
     clients_are_given: ClassVar[bool] = False
-
-    @property
-    def arms_are_independent(self) -> bool:
-        """Not as far as is known."""
-        return False
+    """Whether the clients are fixed, and known to be all there are."""
 
     @property
     def noise_proxy(self: Problem) -> float:
-        """σ of the noise law."""
+        """σ that a rule is told by default: that of the noise law."""
         return self.noise.proxy(self.means)
 
     @property
-    def arms_compare_as_independent(self: Problem) -> bool:
-        """Whether a client's arms are independent."""
+    def arms_are_independent(self) -> bool:
+        """Whether the local means of one client are independent between arms."""
+        return False
+
+    @property
+    def arms_compare_as_independent(self) -> bool:
+        """Whether a client's arms differ by no more than independent ones would."""
         return self.arms_are_independent
 
     @property
     def shares(self) -> FloatArray | None:
-        """None: each client counts the same."""
+        """How much each given client counts, summing to 1; None if each counts the same."""
         return None
 
     @property
     def cohort_law(self: Problem) -> CohortLaw:
-        """None that is known to be normal."""
+        """The law of averages over cohorts, or why it is not normal."""
         return CohortLaw(
             obstacle=no_normal_noise(self.noise)
             or f"clients of the {self.model} model are not normal around the global means"
@@ -278,25 +168,28 @@ class PlainProblem:
 
     @property
     def observation_law(self) -> NoiseLaw | None:
-        """None that is known."""
+        """How an observation of a client drawn at random scatters around the global mean.
+
+        None if there is no closed form.
+        """
         return None
 
     @property
     def map(self) -> Map | None:
-        """None."""
+        """What a report can draw of it, if anything."""
         return None
 
     def at_server(self: Problem) -> Problem:
-        """Return the game of one player whose local means are the global ones."""
+        """Return the game of one hypothetical player who observes the global model itself."""
         from fedbandits.problems.exact import Exact  # noqa: PLC0415 - which is a problem itself
 
         return Exact(local_means=[self.means], noise=self.noise, name=self.name, goal=self.goal)
 
     def described(self: Problem) -> dict[str, Any]:
-        """Return the name of the model and the fields of the dataclass, as plain values.
+        """Return the table of an experiment file that gives the problem.
 
-        What is left at None and a goal that is the usual one are left out; the name is that of
-        the table.
+        By default the model and the fields of the dataclass, as plain values. What is None and the
+        usual goal are left out; the name is that of the table.
         """
         own: Any = self
         values = {field.name: getattr(own, field.name) for field in fields(own) if field.init}
@@ -308,15 +201,58 @@ class PlainProblem:
         }
 
     def facts(self: Problem) -> dict[str, str]:
-        """Return nothing but the name of the model."""
+        """Return what a report says of this model, as words and their meaning.
+
+        "model" and "spread" replace what a report says anyway; others are added.
+        """
         return {"model": self.model}
+
+
+class Problem(PlainProblem, Protocol):
+    """A game: K arms with true global means, and a population of clients around them.
+
+    A class of one's own inherits from `PlainProblem` and writes what that leaves open.
+    """
+
+    @property
+    def model(self) -> str:
+        """The name in experiment files."""
+
+    @property
+    def name(self) -> str:
+        """What its random streams are keyed by: problems of one name share their draws."""
+
+    @property
+    def means(self) -> FloatArray:
+        """True global means μ_k."""
+
+    @property
+    def goal(self) -> Goal:
+        """Whether the best arm has the highest or the lowest mean."""
+
+    @property
+    def noise(self) -> NoiseLaw:
+        """How an observation scatters around the local mean."""
+
+    @property
+    def population(self) -> int | None:
+        """How many clients exist at all; None is unlimited."""
+
+    @property
+    def spread_proxy(self) -> float:
+        """σ_c that a rule is told by default."""
+
+    def sampler(self, sources: Sources) -> ClientSampler:
+        """Return a sampler of clients, in a random order of admission."""
 
 
 def _plain(value: Any) -> Any:
     """Return a value as an experiment file has it."""
     if isinstance(value, Law):
         return value.described()
-    return value.tolist() if isinstance(value, np.ndarray) else value
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return list(value) if isinstance(value, tuple) else value
 
 
 def no_normal_noise(noise: NoiseLaw) -> str | None:
