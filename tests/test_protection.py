@@ -59,7 +59,7 @@ from fedbandits.rules.distortion import UNDISTORTED, Distortion, DistortionSums,
 from fedbandits.rules.phased import Beliefs, PhasedRule
 from fedbandits.rules.radii import Radius
 from fedbandits.rules.radii.paired_t import t_interval_widths
-from fedbandits.simulation.private_games import privacy_doubts
+from fedbandits.simulation.assumptions import doubts
 from fedbandits.simulation.streams import Purpose, Streams
 from games import APPROXIMATE
 
@@ -1925,6 +1925,23 @@ def test_what_was_sent_under_another_policy_is_counted_by_todays(tmp_path: Path)
     )
 
 
+def test_after_a_change_from_gaussian_to_laplace_noise_the_larger_epsilon_counts(
+    tmp_path: Path,
+) -> None:
+    """By ρ the Laplace release is the larger one, and ε = 1.5 would be printed: it is 7.3."""
+    old = fb.Privacy(range=(0, 1), noise="gaussian", rho=0.9)
+    new = fb.Privacy(range=(0, 1), noise="laplace", scale=1 / 150, delta=1e-6)
+    file = tmp_path / "a.jsonl"
+    Client("a", halves, privacy=old, outbox=AuditFile(file)).play(noised_assignment(old, 1))
+    client = Client("a", halves, privacy=new, outbox=AuditFile(file))
+    client.play(noised_assignment(new, 2))
+    *_, last = AuditFile(file)
+    assert last.spent.rho > 0.9
+    for total in (client.spent, last.total):
+        assert total.epsilon(1e-6) == pytest.approx(7.3, abs=0.05)
+    assert "epsilon = 7.3" in last.budget
+
+
 @pytest.mark.parametrize("level", ["event", "user"])
 def test_means_without_noise_spend_all_of_a_users_budget(tmp_path: Path, level: Any) -> None:
     file = tmp_path / "a.jsonl"
@@ -2066,7 +2083,11 @@ def test_numbers_out_of_all_proportion_are_refused(keys: dict[str, Any], where: 
 
 def test_a_gap_below_two_steps_of_nearest_rounding_may_never_be_decided() -> None:
     game = fb.Approximate(means=[0.4, 0.65], noise=fb.Bernoulli(), spread=fb.Beta(0.01))
-    (doubt,) = privacy_doubts(
-        game, fb.Privacy(range=(0, 1), quantize=fb.Quantize(bits=3, rounding="nearest"))
+    (doubt,) = doubts(
+        Fed1Ucb(pulls=10, clients=5, target="population").rule(
+            Beliefs(n_arms=2, horizon=1000, noise=0.5, spread=0.1)
+        ),
+        game,
+        fb.Privacy(range=(0, 1), quantize=fb.Quantize(bits=3, rounding="nearest")),
     )
     assert "may never be told apart" in doubt
