@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fedbandits.experiments.experiment import Experiment
     from fedbandits.experiments.files import load_experiment, read_experiment
     from fedbandits.experiments.results import Results
+    from fedbandits.federation.audit_file import AuditFile
     from fedbandits.loopback import play
     from fedbandits.planning.plan import Plan, plan
     from fedbandits.privacy.policy import Privacy, Quantize
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
         best_arm,
         gap,
     )
-    from fedbandits.protocol import AuditFile, Client, Server
+    from fedbandits.protocol import Client, Server
     from fedbandits.rules.algorithms import (
         ALGORITHMS,
         AuthorsBaseline,
@@ -85,6 +86,7 @@ _HOMES = {
     "fedbandits.experiments.experiment": ("Experiment",),
     "fedbandits.experiments.files": ("load_experiment", "read_experiment"),
     "fedbandits.experiments.results": ("Results",),
+    "fedbandits.federation.audit_file": ("AuditFile",),
     "fedbandits.loopback": ("play",),
     "fedbandits.planning.plan": ("Plan", "plan"),
     "fedbandits.privacy.policy": ("Privacy", "Quantize"),
@@ -104,7 +106,7 @@ _HOMES = {
         "best_arm",
         "gap",
     ),
-    "fedbandits.protocol": ("AuditFile", "Client", "Server"),
+    "fedbandits.protocol": ("Client", "Server"),
     "fedbandits.rules.algorithms": (
         "ALGORITHMS",
         "AuthorsBaseline",

@@ -159,8 +159,11 @@ def check(file: File, plugin: Plugins = None) -> None:
     experiment = read_experiment(tables)
     fidelities = experiment.check()
     typer.echo(f"{file}: valid")
-    for variant, fidelity in zip(experiment.variants, fidelities, strict=True):
+    for variant, fidelity, proven in zip(
+        experiment.variants, fidelities, experiment.guarantees(), strict=True
+    ):
         typer.echo(f"  {variant.label}: {variant.algorithm.name}, fidelity {fidelity}")
+        typer.echo(f"    guarantee: {proven.words()}")
     _print_doubts(experiment)
 
 
