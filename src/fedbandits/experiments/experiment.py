@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from fedbandits.errors import InputError
 from fedbandits.experiments.guarantees import guarantee
 from fedbandits.experiments.results import Results
 from fedbandits.problems.problem import Problem
-from fedbandits.rules.indices import SlotRule
-from fedbandits.rules.phased import PhasedRule
 from fedbandits.simulation.simulator import (
     DEFAULT_MEMORY_LIMIT,
+    Built,
     Progress,
     Variant,
     all_doubts,
@@ -20,7 +20,7 @@ from fedbandits.simulation.simulator import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Experiment:
     """What an experiment file says, as a value.
 
@@ -86,23 +86,24 @@ class Experiment:
                     "name, which its random numbers are drawn by",
                 )
 
+    @cached_property
+    def built(self) -> Built:
+        """The rule and the fidelity of every variant, built when first asked for."""
+        return build_rules(self.variants, self.horizon)
+
     def check(self) -> list[str]:
         """Return the fidelity of every variant, or say what is wrong, without simulating."""
-        return [fidelity.value for _, fidelity in build_rules(self.variants, self.horizon)]
-
-    def rules(self) -> list[PhasedRule | SlotRule]:
-        """Return what decides in every variant."""
-        return [rule for rule, _ in build_rules(self.variants, self.horizon)]
+        return [fidelity.value for _, fidelity in self.built]
 
     def guarantees(self) -> list[str]:
         """Return what the rule of every variant promises, in words."""
-        return [guarantee(rule) for rule in self.rules()]
+        return [guarantee(rule) for rule, _ in self.built]
 
     def doubts(self) -> list[list[str]]:
         """Return for every variant which assumptions of its guarantee the problem does not keep."""
         return [
             all_doubts(variant, rule)
-            for variant, rule in zip(self.variants, self.rules(), strict=True)
+            for variant, (rule, _) in zip(self.variants, self.built, strict=True)
         ]
 
     def run(
@@ -123,5 +124,6 @@ class Experiment:
             memory_limit=memory_limit,
             progress=progress,
             warn=False,
+            rules=self.built,
         )
         return Results(experiment=self, simulations=tuple(simulations))

@@ -10,7 +10,6 @@ from fedbandits.experiments.tables import quantity
 from fedbandits.privacy.policy import Privacy
 from fedbandits.problems.clipping import clipping
 from fedbandits.rules.indices import SlotRule
-from fedbandits.rules.phased import PhasedRule
 from fedbandits.simulation.private_games import spent_at_most
 from fedbandits.simulation.simulator import Simulation
 
@@ -24,17 +23,9 @@ def uplink_of(simulation: Simulation) -> dict[str, dict[str, float | None]]:
     }
 
 
-def protection_of(simulation: Simulation, rule: PhasedRule | SlotRule) -> dict[str, Any] | None:
-    """Return what summary.json says of a variant's privacy; None where nothing is protected.
-
-    Parameters
-    ----------
-    simulation : Simulation
-        What came out.
-    rule : PhasedRule or SlotRule
-        What decided.
-    """
-    privacy, outcome = simulation.variant.privacy, simulation.outcome
+def protection_of(simulation: Simulation) -> dict[str, Any] | None:
+    """Return what summary.json says of a variant's privacy; None where nothing is protected."""
+    privacy, outcome, rule = simulation.variant.privacy, simulation.outcome, simulation.rule
     if privacy is None or isinstance(rule, SlotRule):
         return None
     spent = spent_at_most(rule, privacy, int(outcome.phases.max()))

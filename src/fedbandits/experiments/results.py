@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from fedbandits.experiments.experiment import Experiment
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Results:
     """The simulations of an experiment's variants, in their order.
 
@@ -36,27 +37,27 @@ class Results:
     simulations: tuple[Simulation, ...]
 
     def summary(self) -> dict[str, Any]:
-        """Return what summary.json holds."""
+        """Return what summary.json holds: the same dictionary every time."""
+        return self._summary
+
+    @cached_property
+    def _summary(self) -> dict[str, Any]:
+        experiment = self.experiment
+        promised, doubts = experiment.guarantees(), experiment.doubts()
         return {
-            "title": self.experiment.title,
-            "seed": self.experiment.seed,
+            "title": experiment.title,
+            "seed": experiment.seed,
             "versions": versions(),
-            "spec": describe_experiment(self.experiment),
+            "spec": describe_experiment(experiment),
             "variants": [
                 {
                     **summarise(simulation),
                     "uplink_bits": uplink_of(simulation),
-                    "privacy": protection_of(simulation, rule),
-                    "guarantee": promised,
-                    "doubts": doubts,
+                    "privacy": protection_of(simulation),
+                    "guarantee": promised[number],
+                    "doubts": doubts[number],
                 }
-                for simulation, rule, promised, doubts in zip(
-                    self.simulations,
-                    self.experiment.rules(),
-                    self.experiment.guarantees(),
-                    self.experiment.doubts(),
-                    strict=True,
-                )
+                for number, simulation in enumerate(self.simulations)
             ],
         }
 
@@ -66,6 +67,10 @@ class Results:
 
     def curves(self) -> Table:
         """Return a row for every variant, regret and slot of the grid, as columns."""
+        return self._curves
+
+    @cached_property
+    def _curves(self) -> Table:
         return curves_table(self.simulations)
 
     def table(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 
 from fedbandits.errors import InputError, nearest
@@ -146,8 +147,9 @@ def experiment_text(name: str) -> str:
     return (files("fedbandits.reproduce") / "files" / f"{name}.toml").read_text(encoding="utf-8")
 
 
+@cache
 def paper_experiment(name: str) -> Experiment:
-    """Return a shipped experiment.
+    """Return a shipped experiment, which is read once.
 
     Examples
     --------

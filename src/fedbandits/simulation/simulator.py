@@ -200,6 +200,8 @@ class Simulation:
     ----------
     variant : Variant
         What was simulated.
+    rule : PhasedRule or SlotRule
+        What decided.
     fidelity : Fidelity
         What was drawn.
     grid : array of int
@@ -211,6 +213,7 @@ class Simulation:
     """
 
     variant: Variant
+    rule: PhasedRule | SlotRule
     fidelity: Fidelity
     grid: IntArray
     outcome: Outcome
@@ -221,10 +224,12 @@ class Simulation:
         return self.outcome.exploration_curves + self.outcome.communication_curves
 
 
-def build_rules(
-    variants: Sequence[Variant], horizon: int | None
-) -> list[tuple[PhasedRule | SlotRule, Fidelity]]:
-    """Return the rule of every variant and the fidelity it is simulated in.
+Built: TypeAlias = list[tuple[PhasedRule | SlotRule, Fidelity]]
+"""The rule of every variant, and the fidelity it is simulated in."""
+
+
+def build_rules(variants: Sequence[Variant], horizon: int | None) -> Built:
+    """Build the rule of every variant.
 
     What is wrong is said before anything is simulated, where it stands in ``variants``.
     """
@@ -437,9 +442,9 @@ def all_doubts(variant: Variant, rule: PhasedRule | SlotRule) -> list[str]:
     return found
 
 
-def _warn(variants: Sequence[Variant], horizon: int | None) -> None:
+def _warn(variants: Sequence[Variant], rules: Built) -> None:
     """Warn whoever has called `simulate` or `simulate_all`, once a variant."""
-    for variant, (rule, _) in zip(variants, build_rules(variants, horizon), strict=True):
+    for variant, (rule, _) in zip(variants, rules, strict=True):
         found = all_doubts(variant, rule)
         if found:
             words = f"{variant.label}: {'; '.join(found)}"
@@ -459,6 +464,7 @@ def simulate_all(
     trace: bool = False,
     breakpoints: bool = False,
     warn: bool = True,
+    rules: Built | None = None,
 ) -> list[Simulation]:
     """Simulate several variants; variants of one problem share their random draws.
 
@@ -488,6 +494,8 @@ def simulate_all(
         Whether to keep the estimates of every phase, and every bend of the regret curves.
     warn : bool
         Whether to warn of assumptions that do not hold.
+    rules : list, optional
+        What `build_rules` has made of the variants, if that is done.
 
     Examples
     --------
@@ -502,11 +510,11 @@ def simulate_all(
     20
     """
     _check_counts(replications, grid_points, workers, memory_limit)
+    rules = build_rules(variants, horizon) if rules is None else rules
     if warn:
-        _warn(variants, horizon)
+        _warn(variants, rules)
     n_workers = workers or os.cpu_count() or 1
     grid = make_grid(horizon, grid_points)
-    rules = build_rules(variants, horizon)
     fidelities = [fidelity for _, fidelity in rules]
     games = [
         Game(
@@ -544,13 +552,14 @@ def simulate_all(
     simulations = [
         Simulation(
             variant=variant,
+            rule=rule,
             fidelity=fidelity,
             grid=grid,
             outcome=Outcome.joined([outcomes[first] for first in sorted(outcomes)]),
             seconds=took,
         )
-        for variant, fidelity, outcomes, took in zip(
-            variants, fidelities, parts, seconds, strict=True
+        for variant, (rule, fidelity), outcomes, took in zip(
+            variants, rules, parts, seconds, strict=True
         )
     ]
     return simulations if horizon is not None else _up_to_the_last(simulations)
@@ -613,9 +622,10 @@ def simulate(
         max_phases=max_phases,
         privacy=privacy,
     )
+    rules = build_rules([variant], horizon)
     if settings.pop("warn", True):
-        _warn([variant], horizon)
-    return simulate_all([variant], horizon=horizon, warn=False, **settings)[0]
+        _warn([variant], rules)
+    return simulate_all([variant], horizon=horizon, warn=False, rules=rules, **settings)[0]
 
 
 def _check_horizon(horizon: int | None) -> None:
