@@ -23,7 +23,6 @@ from fedbandits.problems import Problem
 from fedbandits.protocol import Client, PhaseOpened, Quorum, Server, Update
 from fedbandits.protocol.answer import answer_of
 from fedbandits.reproduce.movielens.groups import as_released
-from fedbandits.rules.guarantees import promise_of
 from fedbandits.rules.index_rules import IndexRule
 from fedbandits.rules.radii import Index, IndexRadius
 from fedbandits.rules.radii.known import example_statistics
@@ -676,9 +675,9 @@ def test_what_the_proof_says_of_a_phase_holds_whatever_is_known(
 
 
 def test_what_it_promises() -> None:
-    promise = promise_of(index_rule(population=4, commit="certified", delta=0.2))
+    promise = index_rule(population=4, commit="certified", delta=0.2).guarantee()
     assert promise.error == 0.2
-    assert promise_of(index_rule()).words.startswith("none")
+    assert index_rule().guarantee().words().startswith("none")
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from fedbandits.cli import main
 from fedbandits.errors import InputError, ProtocolError
 from fedbandits.experiments.describe import describe_experiment, describe_privacy
 from fedbandits.experiments.files import read_experiment
+from fedbandits.federation.audit_file import AuditFile, read_audit
 from fedbandits.loopback import play
 from fedbandits.privacy.accounting import Spending
 from fedbandits.privacy.mechanisms import Mechanism, Noised, Rounded
@@ -36,13 +37,12 @@ from fedbandits.privacy.sampling import Law, Noise, discrete_noise, seeded_noise
 from fedbandits.problems import Problem
 from fedbandits.problems.clipping import clipping
 from fedbandits.protocol import (
+    AnswerRefused,
     Assignment,
-    AuditFile,
     Client,
     ClientState,
     Decision,
     Header,
-    PhaseRefused,
     Reason,
     Refusal,
     RefusalError,
@@ -52,7 +52,6 @@ from fedbandits.protocol import (
     Server,
     Update,
     arms_hash,
-    read_audit,
 )
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import FloatArray, IntArray
@@ -60,7 +59,7 @@ from fedbandits.rules.distortion import UNDISTORTED, Distortion, DistortionSums,
 from fedbandits.rules.phased import Beliefs, PhasedRule
 from fedbandits.rules.radii import Radius
 from fedbandits.rules.radii.paired_t import t_interval_widths
-from fedbandits.simulation.private_games import privacy_doubts
+from fedbandits.simulation.assumptions import doubts
 from fedbandits.simulation.streams import Purpose, Streams
 from games import APPROXIMATE
 
@@ -654,7 +653,7 @@ def test_at_user_level_releases_add_up_and_end(budget: dict[str, float]) -> None
     decision, _ = played(server, user)
     assert decision is not None
     assert (decision.phase, decision.reason) == (3, Reason.BUDGET)
-    assert not [record for record in server.log if isinstance(record, PhaseRefused)]
+    assert not [record for record in server.log if isinstance(record, AnswerRefused)]
 
 
 def test_a_refusal_ends_the_game_with_what_was_known() -> None:
@@ -667,7 +666,7 @@ def test_a_refusal_ends_the_game_with_what_was_known() -> None:
     assert {client.state for client in clients} == {ClientState.FINISHED}
     assert {client.best for client in clients} == {last.best}
     # With the estimates of the phase before.
-    closed = [record for record in server.log if isinstance(record, PhaseRefused)]
+    closed = [record for record in server.log if isinstance(record, AnswerRefused)]
     assert [record.refusal.why for record in closed] == [Refused.BUDGET]
     assert [record.refusal.phase for record in closed] == [3]
 
@@ -676,7 +675,7 @@ def test_a_refusal_ends_the_game_with_what_was_known() -> None:
     assert [alone.rule.spent_after(phase) for phase in (1, 2)] == [False, True]
     decision, _ = played(alone, STRICT)
     assert decision == last
-    assert not [record for record in alone.log if isinstance(record, PhaseRefused)]
+    assert not [record for record in alone.log if isinstance(record, AnswerRefused)]
     assert last.active == (True, True, True)
     assert np.isfinite(last.widths).all()
 
@@ -1926,6 +1925,23 @@ def test_what_was_sent_under_another_policy_is_counted_by_todays(tmp_path: Path)
     )
 
 
+def test_after_a_change_from_gaussian_to_laplace_noise_the_larger_epsilon_counts(
+    tmp_path: Path,
+) -> None:
+    """By ρ the Laplace release is the larger one, and ε = 1.5 would be printed: it is 7.3."""
+    old = fb.Privacy(range=(0, 1), noise="gaussian", rho=0.9)
+    new = fb.Privacy(range=(0, 1), noise="laplace", scale=1 / 150, delta=1e-6)
+    file = tmp_path / "a.jsonl"
+    Client("a", halves, privacy=old, outbox=AuditFile(file)).play(noised_assignment(old, 1))
+    client = Client("a", halves, privacy=new, outbox=AuditFile(file))
+    client.play(noised_assignment(new, 2))
+    *_, last = AuditFile(file)
+    assert last.spent.rho > 0.9
+    for total in (client.spent, last.total):
+        assert total.epsilon(1e-6) == pytest.approx(7.3, abs=0.05)
+    assert "epsilon = 7.3" in last.budget
+
+
 @pytest.mark.parametrize("level", ["event", "user"])
 def test_means_without_noise_spend_all_of_a_users_budget(tmp_path: Path, level: Any) -> None:
     file = tmp_path / "a.jsonl"
@@ -2067,7 +2083,11 @@ def test_numbers_out_of_all_proportion_are_refused(keys: dict[str, Any], where: 
 
 def test_a_gap_below_two_steps_of_nearest_rounding_may_never_be_decided() -> None:
     game = fb.Approximate(means=[0.4, 0.65], noise=fb.Bernoulli(), spread=fb.Beta(0.01))
-    (doubt,) = privacy_doubts(
-        game, fb.Privacy(range=(0, 1), quantize=fb.Quantize(bits=3, rounding="nearest"))
+    (doubt,) = doubts(
+        Fed1Ucb(pulls=10, clients=5, target="population").rule(
+            Beliefs(n_arms=2, horizon=1000, noise=0.5, spread=0.1)
+        ),
+        game,
+        fb.Privacy(range=(0, 1), quantize=fb.Quantize(bits=3, rounding="nearest")),
     )
     assert "may never be told apart" in doubt

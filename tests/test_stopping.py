@@ -17,7 +17,7 @@ from fedbandits.privacy.sampling import seeded_noise
 from fedbandits.problems.problem import as_goal, best_arm, gap, gaps
 from fedbandits.protocol import Answer, Client, PhaseClosed, Server, Update, answer_of
 from fedbandits.protocol.messages import Reason
-from fedbandits.rules.guarantees import LIKE_DRAWS
+from fedbandits.rules.guarantees import Assumption
 from fedbandits.rules.phased import LONGEST_HORIZON, Beliefs, PhasedRule
 from fedbandits.simulation.game import Game
 from fedbandits.simulation.pulls import play_logged
@@ -295,8 +295,8 @@ def test_an_answer_for_some_of_real_clients_says_what_they_must_be_like() -> Non
         server.open(["a", "b"])
         found = answer_of_two(server, phase=1)
         assert found.whom == "these 10 clients"
-        assert (LIKE_DRAWS in found.assumptions) == (not bounded)
-        assert (LIKE_DRAWS in str(found.error)) == (not bounded)
+        assert (Assumption.LIKE_DRAWS.value in found.assumptions) == (not bounded)
+        assert (Assumption.LIKE_DRAWS.value in str(found.error)) == (not bounded)
 
 
 def answer_of_two(server: Server, phase: int) -> Answer:

@@ -13,17 +13,18 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.reproduce.catalogue import paper_experiment
+from fedbandits.reproduce.part import play
 from fedbandits.reproduce.reproduction import reproduce_paper
 from fedbandits.reproduce.run import Reproduced
 from fedbandits.reproduce.steps import Step
-from fedbandits.reproduce.theory_page import bounds_html, theory_section
+from fedbandits.reproduce.theory_page import PART, bounds_html, theory_section
 from fedbandits.reproduce.theory_tables import (
     Rows,
     bounds_table,
     clients_table,
     orders_table,
     schedules_table,
-    theory_fingerprint,
+    theory_batches,
 )
 from fedbandits.theory.sampling import clients_for_error, misranking_probability
 from games import MEANS
@@ -94,11 +95,16 @@ def test_without_a_bound_there_is_a_reason_and_nothing_to_exceed() -> None:
     ]
     assert [row["bound"] for row in rows] == [None] * 5
     reasons = [row["reason"] for row in rows]
-    assert reasons[0] == "the proof needs the constant 6 for arms, and this is 1"
-    assert reasons[2] == "the theorems are about the paper's radius"
-    assert "these are a sample" in reasons[3]
+    below = "its constants are below the 6 that carries the paper's proofs"
+    assert reasons[0] == f"{below} (1 for arms, 1 for clients)"
+    assert reasons[2] == 'the theorems are about the paper\'s radius, and this is "certified"'
+    assert "they are a sample" in reasons[3]
     shown = bounds_html(rows)
-    for reason in ("constant 6 for arms, and this is 1", "the paper&#x27;s radius", "a sample"):
+    for reason in (
+        "the 6 that carries the paper&#x27;s proofs (1 for arms",
+        "the paper&#x27;s radius",
+        "a sample",
+    ):
         assert reason in shown
     assert "Of 5 variants 0 meet the conditions" in shown
 
@@ -108,7 +114,7 @@ def test_without_a_bound_there_is_a_reason_and_nothing_to_exceed() -> None:
 
 @pytest.fixture(scope="module")
 def schedules() -> Rows:
-    return schedules_table(games=2, workers=1)
+    return schedules_table(play(theory_batches(), games=2, workers=1))
 
 
 def test_every_row_of_both_tables_is_there(schedules: Rows) -> None:
@@ -237,18 +243,21 @@ def test_the_page_has_the_section_and_it_is_kept(tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert text.index("Figure 5: ") < text.index("Theory: what the theorems promise")
     assert "Of 6 variants 3 meet the conditions of a theorem" in text
-    assert "none: the proof needs the constant 6 for arms, and this is 2" in text
+    assert (
+        "none: its constants are below the 6 that carries the paper&#x27;s proofs (2 for arms"
+        in text
+    )
     table = json.loads((tmp_path / "theory.json").read_text(encoding="utf-8"))["table"]
     assert set(table) == {"bounds", "schedules", "clients", "orders"}
     assert [row["failure"] for row in table["bounds"]] == [None] * 3 + [8_000_000.0] * 3
 
 
 def test_what_the_tables_depend_on_is_in_their_hash() -> None:
-    first = theory_fingerprint(None)
-    assert first == theory_fingerprint(200) == theory_fingerprint(10_000)
-    assert first != theory_fingerprint(100)
+    first = PART.fingerprint(None)
+    assert first == PART.fingerprint(200) == PART.fingerprint(10_000)
+    assert first != PART.fingerprint(100)
     # Tables 2 and 3 are never simulated with fewer than 20.
-    assert theory_fingerprint(2) == theory_fingerprint(20)
+    assert PART.fingerprint(2) == PART.fingerprint(20)
 
 
 def bounds_on_disk(folder: Path) -> list[str]:
@@ -268,4 +277,6 @@ def test_bounds_are_those_of_the_figures_on_the_page(tmp_path: Path) -> None:
     # Alone, a figure is compared with the theory that is there.
     page = reproduce_paper(["fig4"], tmp_path, replications=3, workers=1)
     assert bounds_on_disk(tmp_path) == ["fig4", "fig4-theory", "fig5", "fig5-theory"]
-    assert "none: the proof needs the constant 6 for arms" in page.read_text(encoding="utf-8")
+    assert "none: its constants are below the 6 that carries the paper" in page.read_text(
+        encoding="utf-8"
+    )

@@ -369,10 +369,10 @@ def test_estimating_is_told_apart_from_knowing() -> None:
         )
         ((rule, fidelity),) = build_rules([variant], 10_000)
         assert isinstance(rule, PhasedRule)
-        assert [doubt for doubt in doubts(GAUSSIAN, rule) if words in doubt]
+        assert [doubt for doubt in doubts(rule, GAUSSIAN) if words in doubt]
         assert fidelity.value == "clients"
         experiment = fb.Experiment(title="a", variants=[variant], horizon=10_000)
-        assert "none in finite samples" in experiment.guarantees()[0]
+        assert "none in finite samples" in experiment.guarantees()[0].words()
         with pytest.raises(InputError, match="estimated from what every client reports"):
             build_rules([replace(variant, fidelity="cohorts")], 10_000)
 

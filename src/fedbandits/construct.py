@@ -12,9 +12,11 @@ from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, create_model
+from pydantic.errors import PydanticUserError
 
 from fedbandits.errors import InputError, UnstatedError, nearest
 from fedbandits.privacy.policy import Bits, Quantize
+from fedbandits.problems.laws import LAWS, NoiseLaw, SpreadLaw
 from fedbandits.rules.levels import Level, LevelLike, as_level
 from fedbandits.rules.radii import RADII, PaperRadius, Radius
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
@@ -60,10 +62,8 @@ def radius_from(table: object) -> Radius:
     """
     if not isinstance(table, Mapping):
         raise InputError("", f'{table!r} is not a table such as {{ rule = "paper", arm = 6.0 }}')
-    rule = table.get("rule", PaperRadius.rule)
-    if not isinstance(rule, str) or rule not in RADII:
-        raise InputError("rule", f"{rule!r} is not a radius; {nearest(str(rule), RADII)}")
-    return construct(RADII[rule], {k: v for k, v in table.items() if k != "rule"}, "")
+    radius = RADII.named(table.get("rule", PaperRadius.rule), "rule")
+    return construct(radius, {k: v for k, v in table.items() if k != "rule"}, "")
 
 
 def paper_radius_from(table: object) -> PaperRadius:
@@ -74,6 +74,42 @@ def paper_radius_from(table: object) -> PaperRadius:
             "rule", f'"{radius.rule}" goes with fed2-ucb and fed1-ucb; this one takes "paper"'
         )
     return radius
+
+
+def noise_from(table: object) -> NoiseLaw:
+    """Return the law of noise that a table describes.
+
+    Examples
+    --------
+    >>> noise_from({"law": "gaussian", "sigma": 0.5})
+    Gaussian(sigma=0.5)
+    """
+    law: NoiseLaw = _law_from(table, NoiseLaw, "a law of noise")
+    return law
+
+
+def spread_from(table: object) -> SpreadLaw:
+    """Return the law of spread that a table describes.
+
+    Examples
+    --------
+    >>> spread_from({"law": "bernoulli"})
+    Traceback (most recent call last):
+        ...
+    fedbandits.errors.InputError: law: "bernoulli" is not a law of spread; known: beta, gaussian,
+    uniform
+    """
+    law: SpreadLaw = _law_from(table, SpreadLaw, "a law of spread")
+    return law
+
+
+def _law_from(table: object, role: type, what: str) -> Any:
+    if not isinstance(table, Mapping):
+        raise InputError(
+            "", f'{table!r} is not a table such as {{ law = "gaussian", sigma = 0.5 }}'
+        )
+    law = LAWS.named(table.get("law"), "law", role=role, what=what)
+    return construct(law, {key: value for key, value in table.items() if key != "law"}, "")
 
 
 def level_from(value: object) -> Level:
@@ -139,6 +175,8 @@ READERS: dict[Any, Callable[[Any], Any]] = {
     ScheduleLike: as_schedule,
     Radius: radius_from,
     PaperRadius: paper_radius_from,
+    NoiseLaw: noise_from,
+    SpreadLaw: spread_from,
     LevelLike: level_from,
     LevelLike | None: level_from,
     tuple[float, float]: pair_from,
@@ -153,6 +191,16 @@ Whoever has more such types adds them here, before the first table with one of t
 
 @cache  # making a model takes far longer than using it
 def _model_of(cls: type) -> type[BaseModel]:
+    try:
+        return _new_model_of(cls)
+    except (PydanticUserError, NameError, TypeError) as error:
+        first = str(error).partition("\n")[0]
+        raise InputError(
+            cls.__qualname__, f"has a field whose type is none that a file can give: {first}"
+        ) from None
+
+
+def _new_model_of(cls: type) -> type[BaseModel]:
     hints = get_type_hints(cls)
     keys: dict[str, Any] = {}
     for field in fields(cls):

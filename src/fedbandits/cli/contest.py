@@ -70,17 +70,17 @@ def _print_standings(summary: Mapping[str, Any]) -> None:
     from fedbandits.contest.words import (  # noqa: PLC0415 - likewise
         HOW_TO_READ,
         played_with,
-        standings_cells,
+        shown_standings,
     )
 
-    cells = standings_cells(summary)
+    shown = shown_standings(summary)
     table = Table(title=played_with(summary), caption=HOW_TO_READ)
     table.title_justify = table.caption_justify = "left"
-    named, *numbers = cells.headings
+    named, *numbers = shown.headings
     table.add_column(named, no_wrap=True)
     for heading in numbers:
         table.add_column(heading, justify="right")
-    for row in cells.rows:
+    for row in shown.rows:
         table.add_row(*row)
     console = Console()
     if not console.is_terminal:

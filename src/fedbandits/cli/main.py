@@ -20,6 +20,7 @@ from fedbandits.cli.contest import contest
 from fedbandits.cli.data import app as data_app
 from fedbandits.cli.federation import new, try_
 from fedbandits.cli.interrupt import RunInterruptedError, interruptible
+from fedbandits.cli.options import Plugins
 from fedbandits.cli.plan import plan
 from fedbandits.cli.reproduce import reproduce
 from fedbandits.cli.runs import report, status, withdraw
@@ -86,6 +87,7 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
         Path | None,
         typer.Option("--out", "-o", help="Write tables, figures and report.html here."),
     ] = None,
+    plugin: Plugins = None,
     replications: Annotated[
         int | None, typer.Option("--replications", "-n", min=1, help="Instead of the file's.")
     ] = None,
@@ -115,7 +117,7 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
     )
     from fedbandits.experiments.output import open_output, write_results  # noqa: PLC0415 - likewise
 
-    tables = load_tables(file)
+    tables = load_tables(file, plugins=plugin or ())
     if "sweep" in tables and not quiet:
         typer.echo("note: [sweep] is left out here; fedbandits sweep plays it", err=True)
     experiment = _changed(
@@ -143,27 +145,30 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
 
 
 @app.command()
-def check(file: File) -> None:
+def check(file: File, plugin: Plugins = None) -> None:
     """Validate an experiment file, with its sweep if it has one, without simulating anything."""
     from fedbandits.experiments.files import (  # noqa: PLC0415 - after --help
         load_tables,
         read_experiment,
     )
 
-    tables = load_tables(file)
+    tables = load_tables(file, plugins=plugin or ())
     if "sweep" in tables:
         check_sweep(file, tables)
         return
     experiment = read_experiment(tables)
     fidelities = experiment.check()
     typer.echo(f"{file}: valid")
-    for variant, fidelity in zip(experiment.variants, fidelities, strict=True):
+    for variant, fidelity, proven in zip(
+        experiment.variants, fidelities, experiment.guarantees(), strict=True
+    ):
         typer.echo(f"  {variant.label}: {variant.algorithm.name}, fidelity {fidelity}")
+        typer.echo(f"    guarantee: {proven.words()}")
     _print_doubts(experiment)
 
 
 @app.command()
-def bounds(file: File) -> None:
+def bounds(file: File, plugin: Plugins = None) -> None:
     """Print what the paper's theorems promise for each variant, or why they promise nothing."""
     from rich.console import Console  # noqa: PLC0415 - after --help
 
@@ -171,7 +176,7 @@ def bounds(file: File) -> None:
     from fedbandits.experiments.files import load_experiment  # noqa: PLC0415 - after --help
     from fedbandits.experiments.text import bounds_table  # noqa: PLC0415 - after --help
 
-    experiment = load_experiment(file)
+    experiment = load_experiment(file, plugins=plugin or ())
     _print(Console(), bounds_table(experiment.title, bounds_of(experiment)))
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedbandits.cli.interrupt import interruptible
+from fedbandits.cli.options import Plugins
 
 if TYPE_CHECKING:
     from fedbandits.sweeps.doubts import Doubt
@@ -39,6 +40,7 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
     memory_limit: Annotated[
         int, typer.Option(min=1, help="MiB for the statistics of clients, over all workers.")
     ] = 512,
+    plugin: Plugins = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Play what an earlier run has finished, too.")
     ] = False,
@@ -62,7 +64,7 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
             return "nothing was finished, and nothing was written"
         return f"finished cells are kept in {out}; run it again to go on"
 
-    asked = load_sweep(file, most=None if yes else MOST_SETTINGS)
+    asked = load_sweep(file, most=None if yes else MOST_SETTINGS, plugins=plugin or ())
     with interruptible(left_behind):
         check_output(out, command="fedbandits sweep")
         with show_sweep(quiet=quiet) as watch:

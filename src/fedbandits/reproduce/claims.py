@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from fedbandits.experiments.fingerprint import hashed
 from fedbandits.experiments.tables import chose_best
 from fedbandits.problems.problem import best_arm, gap
-from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
+from fedbandits.reproduce.catalogue import paper_experiment
 from fedbandits.reproduce.evidence import (
     Evidence,
     about_equal,
@@ -32,12 +31,12 @@ from fedbandits.reproduce.evidence import (
     verdicts,
 )
 from fedbandits.reproduce.misranking import SPREAD, misranking_gaps
-from fedbandits.reproduce.run import at_most
+from fedbandits.reproduce.part import Batch
 from fedbandits.rules.algorithms import Algorithm, AuthorsBaseline, Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.radii import PaperRadius
 from fedbandits.simulation.game import Outcome
-from fedbandits.simulation.simulator import Progress, Simulation, Variant, simulate_all
+from fedbandits.simulation.simulator import Simulation, Variant
 from fedbandits.theory.sampling import misranking_probability
 
 LEVEL = 0.01
@@ -571,67 +570,25 @@ CLAIMS: tuple[Claim, ...] = (
 """What the paper says, in its order, and then what is ours."""
 
 
-def measure(
-    *, workers: int | None = None, games: int | None = None, progress: Progress | None = None
-) -> Measured:
-    """Simulate everything that the claims are about.
+def claims_batches() -> list[Batch]:
+    """Return everything that the claims are about.
 
-    Parameters
-    ----------
-    workers : int, optional
-        Processes; all cores by default.
-    games : int, optional
-        At most so many replications of each run, for a quick look.
-    progress : callable, optional
-        Called as replications are done.
+    What shares an experiment is simulated together, so that no core waits for another.
     """
-    # What shares an experiment is simulated together, so that no core waits for another.
-    together: dict[tuple[str, int | None, int], list[str]] = {}
+    together: dict[tuple[str, int | None, int], dict[str, Variant]] = {}
     for key, run in RUNS.items():
         horizon = run.horizon or paper_experiment(run.experiment).horizon
-        together.setdefault((run.experiment, horizon, run.replications), []).append(key)
-    simulations: dict[str, Simulation] = {}
-    for (name, horizon, replications), keys in together.items():
-        found = simulate_all(
-            [RUNS[key].variant() for key in keys],
+        shared = together.setdefault((run.experiment, horizon, run.replications), {})
+        shared[key] = run.variant()
+    return [
+        Batch(
+            variants=variants,
             horizon=horizon,
-            replications=at_most(games, replications),
+            replications=replications,
             seed=paper_experiment(name).seed + OFFSET,
-            grid_points=1,
-            workers=workers,
-            progress=progress,
-            warn=False,
         )
-        simulations.update(zip(keys, found, strict=True))
-    return Measured(simulations)
-
-
-def claims_replications(games: int | None) -> int:
-    """Return how many replications `measure` simulates.
-
-    Examples
-    --------
-    >>> claims_replications(None), claims_replications(600)
-    (300500, 18500)
-    """
-    return sum(at_most(games, run.replications) for run in RUNS.values())
-
-
-def claims_fingerprint(games: int | None) -> str:
-    """Return what the table of claims depends on, as a hash."""
-    texts = {run.experiment: experiment_text(run.experiment) for run in RUNS.values()}
-    runs = {
-        key: (
-            run.experiment,
-            run.label,
-            at_most(games, run.replications),
-            run.horizon,
-            repr(run.variant().algorithm),
-        )
-        for key, run in RUNS.items()
-    }
-    said = [(claim.where, claim.sentence, claim.read, claim.ours) for claim in CLAIMS]
-    return hashed([texts, runs, said, LEVEL, OFFSET, FACTOR])
+        for (name, horizon, replications), variants in together.items()
+    ]
 
 
 def judge(measured: Measured) -> dict[str, Any]:

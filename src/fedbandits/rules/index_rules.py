@@ -34,6 +34,7 @@ import numpy.typing as npt
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import UNDISTORTED, Distortion
 from fedbandits.rules.eliminations import best_active
+from fedbandits.rules.guarantees import Guarantee
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.radii import IndexRadius, PhaseStatistics
 from fedbandits.rules.standing import Standing
@@ -110,6 +111,14 @@ class IndexRule(PhasedRule):
     admit_when: float = 1.0
     arms_per_phase: int | None = None
     most_clients: int | None = None
+
+    def guarantee(self) -> Guarantee:
+        """Return what is proven: that of a commitment, which its radius states."""
+        return PhasedRule.guarantee(self)
+
+    def interval_guarantee(self, level: float) -> Guarantee:
+        """Return what is proven about intervals: nothing, since pulls follow observations."""
+        return PhasedRule.interval_guarantee(self, level)
 
     @property
     def adaptive(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedbandits.rules.arrays import FloatArray, IntArray
+from fedbandits.rules.guarantees import Guarantee
 from fedbandits.rules.phased import Goal, Player
 
 
@@ -38,6 +39,12 @@ class SlotRule:
     clients: int
     player: Player
     goal: Goal = "max"
+
+    def guarantee(self) -> Guarantee:
+        """Return what is proven about the option it ends on: nothing."""
+        return Guarantee.nothing(
+            "none about the option it ends on; its regret grows as the logarithm of the horizon"
+        )
 
     def index(self, reward_sums: FloatArray, counts: FloatArray, slot: int) -> FloatArray:
         """Return the index of every arm, shape (..., arms), when slot ``slot`` (from 1) begins."""

@@ -19,6 +19,16 @@ from fedbandits.errors import InputError, check_not_negative, check_word, is_num
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import UNDISTORTED, Distortion, sub_gamma_width
 from fedbandits.rules.eliminations import best_active
+from fedbandits.rules.guarantees import (
+    Assumption,
+    Condition,
+    Guarantee,
+    Proven,
+    Setting,
+    Status,
+    bounds_needed,
+    replaces_methods,
+)
 from fedbandits.rules.radii import (
     BernsteinRadius,
     ChernoffRadius,
@@ -334,10 +344,139 @@ class PhasedRule:
     max_phases: int | None = None
     affordable: Callable[[int], bool] | None = None
 
+    def __init_subclass__(cls) -> None:
+        """Let a subclass that replaces a method state its own guarantee, or have none."""
+        if replaces_methods(cls):
+            for statement in ("guarantee", "interval_guarantee"):
+                if statement not in vars(cls):
+                    setattr(cls, statement, _unproven)
+
     @property
     def adaptive(self) -> bool:
         """Whether pulls and admissions depend on what was observed."""
         return False
+
+    def guarantee(self) -> Guarantee:
+        """Return what is proven about this rule, about whom, and what that rests on.
+
+        A subclass that replaces a method has the empty guarantee unless it states its own.
+
+        Examples
+        --------
+        >>> from fedbandits import BernsteinRadius, Fed2Ucb
+        >>> told = Beliefs(n_arms=2, horizon=None, noise=0.3, spread=0.1)
+        >>> algorithm = Fed2Ucb(pulls=10, admissions="2^p", radius=BernsteinRadius(delta=0.05))
+        >>> print(algorithm.rule(told).guarantee().words())
+        drops the best option with a probability of at most 0.05, if all outcomes lie between 0 and
+        1, and what a client sees of one option has nothing to do with what it sees of another; the
+        answer is for future clients like these
+        """
+        if self.needs_components:
+            found = Guarantee.nothing(
+                "none in finite samples: it estimates noise or spread from what it decides on",
+                *self._estimated(),
+            )
+        elif isinstance(self.radius, Proven):
+            found = self.radius.guarantee(self.setting)
+            if found.regret and self.charge is Charge.SLOT:
+                found = Guarantee.nothing(
+                    "none: the theorems charge communication once a phase", *found.conditions
+                )
+        else:
+            found = Guarantee.nothing(f'none: the radius "{self.radius.rule}" states no proof')
+        return replace(found, whom=self.whom).requiring(*self._grounds())
+
+    def interval_guarantee(self, level: float) -> Guarantee:
+        """Return what is proven about the intervals of `interval_widths`, whatever the radius.
+
+        Examples
+        --------
+        >>> from fedbandits import CertifiedRadius, Fed1Ucb
+        >>> told = Beliefs(n_arms=2, horizon=None, noise=0.3, spread=0.1)
+        >>> algorithm = Fed1Ucb(pulls=10, clients=5, radius=CertifiedRadius(delta=0.05))
+        >>> for condition in algorithm.rule(told).interval_guarantee(0.05).conditions:
+        ...     print(condition.words)
+        the noise is no larger than was assumed
+        the answer is for these clients alone, and all of them are heard
+        an option is as good at the end as at the beginning
+        whether a client answers has nothing to do with what it observed, nor with how good the
+        options are for it
+        clients report what they observed (a false report inside the range goes unnoticed)
+        """
+        if self.adaptive:
+            return Guarantee.nothing(
+                "none: pulls followed from what was observed", *self._grounds()
+            )
+        if self.radius.needs_clients:
+            words = f"{Assumption.NORMAL_CLIENTS.value} (else nothing is proven)"
+            first: tuple[Condition, ...] = (Condition(Assumption.NORMAL_CLIENTS, words),)
+        elif self.needs_components:
+            first = (Condition(Assumption.ESTIMATES_HOLD),)
+            first += (Condition(Assumption.LIKE_DRAWS),) if self.setting.draws else ()
+        else:
+            first = bounds_needed(self.setting)
+        return Guarantee(
+            claim=f"hold together with a probability of {100 * (1 - level):g} %",
+            error=level,
+            whom=self.whom,
+        ).requiring(*first, *self._grounds())
+
+    @property
+    def setting(self) -> Setting:
+        """What its radius has to know to say what it proves."""
+        return Setting(
+            horizon=self.horizon,
+            epsilon=self.epsilon,
+            averaging=self.weights,
+            everyone=self.asks_everyone,
+            draws=self.population is not None
+            and self.target == "clients"
+            and not (self.bounded or self.asks_everyone or self.radius.needs_clients),
+        )
+
+    @property
+    def whom(self) -> str:
+        """Whom its answer is for.
+
+        Examples
+        --------
+        >>> from fedbandits import Fed1Ucb, Fed2Ucb
+        >>> told = Beliefs(n_arms=2, horizon=1000, noise=0.3, spread=0.1)
+        >>> Fed2Ucb(pulls=10, admissions="2^p").rule(told).whom
+        'future clients like these'
+        >>> Fed1Ucb(pulls=10, clients=5).rule(told).whom
+        'these 5 clients'
+        """
+        if self.player is Player.SERVER:
+            return "the clients that one player observes as a whole"
+        if self.population is None or self.target == "population":
+            return "future clients like these"
+        clients = (
+            "this one client" if self.population == 1 else f"these {self.population:,} clients"
+        )
+        return f"{clients}, weighted" if self.weights == "given" else clients
+
+    def _grounds(self) -> tuple[Condition, ...]:
+        """Return what every statement about the rule rests on."""
+        whom = Assumption.ALL_CLIENTS if self.asks_everyone else Assumption.RANDOM_CLIENTS
+        return tuple(
+            Condition(kind)
+            for kind in (whom, Assumption.NO_DRIFT, Assumption.NO_SELECTION, Assumption.HONEST)
+        )
+
+    def _estimated(self) -> tuple[Condition, ...]:
+        """Return what a rule rests on that is not told σ or σ_c."""
+        known = {Assumption.NOISE_BOUND: self.noise, Assumption.SPREAD_BOUND: self.spread}
+        unknown = [kind for kind, told in known.items() if told is None]
+        named = " and ".join("σ" if kind is Assumption.NOISE_BOUND else "σ_c" for kind in unknown)
+        why = (
+            f"{named} {'are' if len(unknown) == 2 else 'is'} estimated from the same data: no"
+            " finite-sample guarantee"
+        )
+        return (
+            Condition(Assumption.ESTIMATES_HOLD, status=Status.BROKEN, why=why),
+            *(one for one in bounds_needed(self.setting) if one.kind not in unknown),
+        )
 
     @property
     def slots(self) -> int:
@@ -484,6 +623,7 @@ class PhasedRule:
             self.target == "clients"
             and self.population is not None
             and self.admissions(1) >= self.population
+            and (self.max_clients is None or self.max_clients >= self.population)
         )
 
     @property
@@ -755,6 +895,15 @@ class PhasedRule:
         best = np.where(known.active, known.estimates, -np.inf).max(axis=-1, keepdims=True)
         worse = best - known.estimates + self._upward_radius().margins(known)
         return one | np.where(known.active, worse <= self.epsilon, True).all(axis=-1)
+
+
+def _unproven(rule: PhasedRule, *_: object) -> Guarantee:
+    """Return the guarantee of a rule that replaces what is proven and proves nothing itself."""
+    return Guarantee.nothing(
+        f"none: {type(rule).__name__} replaces a part of PhasedRule and states no guarantee of its"
+        " own",
+        *rule._grounds(),
+    )
 
 
 def cut_to_fit(pulls: IntArray, slots_left: npt.ArrayLike) -> IntArray:

@@ -21,19 +21,21 @@ from fedbandits.errors import (
     check_stated,
 )
 from fedbandits.loopback import RejectionError
+from fedbandits.plugins import RunPlugins
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import protected
 from fedbandits.problems.problem import Problem
 from fedbandits.protocol import Rejection
 from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.arrays import FloatArray, IntArray
+from fedbandits.rules.guarantees import Guarantee
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import LONGEST_HORIZON, Beliefs, PhasedRule, Player
 from fedbandits.rules.variance_components import FEWEST_TO_ESTIMATE, check_min_clients
 from fedbandits.simulation.adaptive import play_adaptive, play_adaptive_at_once
 from fedbandits.simulation.adaptive_clients import AdaptiveClients
 from fedbandits.simulation.adaptive_cohorts import AdaptiveCohorts
-from fedbandits.simulation.assumptions import doubts
+from fedbandits.simulation.assumptions import doubts, judged
 from fedbandits.simulation.clients import ClientEvidence
 from fedbandits.simulation.cohorts import CohortEvidence
 from fedbandits.simulation.fidelities import DEFAULT_MAX_CLIENTS, Fidelity, choose_fidelity
@@ -41,7 +43,6 @@ from fedbandits.simulation.game import Game, Outcome
 from fedbandits.simulation.in_step import FailedGameError, in_batches, key_in_step
 from fedbandits.simulation.memory_limit import OutOfMemoryLimitError
 from fedbandits.simulation.phases import play_at_once, play_in_step, play_phases
-from fedbandits.simulation.private_games import privacy_doubts
 from fedbandits.simulation.pulls import play_pulls
 from fedbandits.simulation.regret import make_grid
 from fedbandits.simulation.slots import play_slots
@@ -432,14 +433,16 @@ def most_in_step(replications: int) -> int:
     return max(1, _MOST_ROWS_IN_STEP // replications)
 
 
-def all_doubts(variant: Variant, rule: PhasedRule | SlotRule) -> list[str]:
-    """Return which assumptions of its rule a variant's problem does not keep, in words."""
+def guarantee_of(variant: Variant, rule: PhasedRule | SlotRule) -> Guarantee:
+    """Return what is proven about a variant's game, with all that the game keeps and breaks."""
     if isinstance(rule, SlotRule):
-        return []
-    found = doubts(variant.problem, rule)
-    if variant.privacy is not None:
-        found += privacy_doubts(variant.problem, variant.privacy)
-    return found
+        return rule.guarantee()
+    return judged(rule, variant.problem, variant.privacy)
+
+
+def all_doubts(variant: Variant, rule: PhasedRule | SlotRule) -> list[str]:
+    """Return what breaks a variant's guarantee or speaks against its game, in words."""
+    return [] if isinstance(rule, SlotRule) else doubts(rule, variant.problem, variant.privacy)
 
 
 def _warn(variants: Sequence[Variant], rules: Built) -> None:
@@ -690,4 +693,8 @@ def _on_processes(
 
     _processes["started"] = True
     parallel = Parallel(n_jobs=workers, return_as="generator")
-    yield from parallel(delayed(_Task.run)(task) for task in tasks)
+    yield from parallel(delayed(_run_task)(RunPlugins(), task) for task in tasks)
+
+
+def _run_task(_: RunPlugins, task: _Task) -> list[tuple[int, Outcome, float]] | None:
+    return task.run()

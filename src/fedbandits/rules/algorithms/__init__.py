@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from fedbandits.errors import InputError, nearest
+from fedbandits.registry import Registry
 from fedbandits.rules.algorithms.authors_baseline import AuthorsBaseline
 from fedbandits.rules.algorithms.centralized import Centralized
 from fedbandits.rules.algorithms.fed1_ucb import Fed1Ucb
@@ -33,9 +33,12 @@ class Algorithm(Protocol):
         ...
 
 
-ALGORITHMS: dict[str, type[Algorithm]] = {
-    algorithm.name: algorithm
-    for algorithm in (
+ALGORITHMS: Registry[Algorithm] = Registry(
+    "an algorithm",
+    group="fedbandits.algorithms",
+    key="name",
+    roles=(Algorithm,),
+    built_in=(
         Fed2Ucb,
         Fed1Ucb,
         FedIndex,
@@ -44,23 +47,9 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
         AuthorsBaseline,
         Ucb1,
         LocalUcb,
-    )
-}
-"""The algorithms by their names in experiment files: add yours here."""
-
-
-def algorithm_named(name: str) -> type[Algorithm]:
-    """Return the class of an algorithm; an unknown name is an error that suggests the nearest.
-
-    Examples
-    --------
-    >>> algorithm_named("fed2-ucb")
-    <class 'fedbandits.rules.algorithms.fed2_ucb.Fed2Ucb'>
-    """
-    if name not in ALGORITHMS:
-        hint = nearest(name, ALGORITHMS)
-        raise InputError("algorithm", f'"{name}" is not an algorithm; {hint}')
-    return ALGORITHMS[name]
+    ),
+)
+"""The algorithms by their names in experiment files."""
 
 
 __all__ = [
@@ -74,5 +63,4 @@ __all__ = [
     "ImprovedUcb",
     "LocalUcb",
     "Ucb1",
-    "algorithm_named",
 ]

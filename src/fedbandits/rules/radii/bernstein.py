@@ -11,6 +11,14 @@ import numpy as np
 from fedbandits.errors import check_word
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.eliminations import drop_beaten, widest_margins
+from fedbandits.rules.guarantees import (
+    Guarantee,
+    Setting,
+    StatesProof,
+    keeps_best,
+    pairs_needed,
+    within,
+)
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii.bounded import check_range
 from fedbandits.rules.radii.known import PhaseStatistics
@@ -18,7 +26,7 @@ from fedbandits.rules.radii.pairs import Dependence, WidthsTo, widths_between
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BernsteinRadius:
+class BernsteinRadius(StatesProof):
     r"""The variance-aware pairwise rule for outcomes in a known range and clients drawn at random.
 
     On [0, 1] an outcome of rate q has a variance of at most min(q, 1 − q, 1/4): at 2 % a twelfth of
@@ -79,6 +87,12 @@ class BernsteinRadius:
     def check_horizon(self, horizon: int | None) -> None:
         """Refuse a level that is none for this horizon."""
         as_level(self.delta).value(horizon)
+
+    def guarantee(self, setting: Setting) -> Guarantee:
+        """Return what is proven; see `fedbandits.rules.guarantees.Proven`."""
+        independent = self.dependence == "independent"
+        needed = pairs_needed(setting, independent=independent, noise=False)
+        return keeps_best(self.delta, setting, within(self.range), *needed)
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return half the width between two arms with this arm's variance."""

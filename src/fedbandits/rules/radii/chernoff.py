@@ -11,6 +11,14 @@ import numpy as np
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.distortion import UNDISTORTED
 from fedbandits.rules.eliminations import drop_below, widest_margins
+from fedbandits.rules.guarantees import (
+    Guarantee,
+    Setting,
+    StatesProof,
+    bounds_needed,
+    keeps_best,
+    within,
+)
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii.bounded import check_range
 from fedbandits.rules.radii.known import PhaseStatistics, unbiased_width
@@ -19,7 +27,7 @@ _HALVINGS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChernoffRadius:
+class ChernoffRadius(StatesProof):
     r"""Intervals by the Kullback-Leibler divergence, for outcomes in a known range.
 
     On [0, 1] the interval around an estimate x that is worth n pulls holds the q with
@@ -67,6 +75,11 @@ class ChernoffRadius:
     def check_horizon(self, horizon: int | None) -> None:
         """Refuse a level that is none for this horizon."""
         as_level(self.delta).value(horizon)
+
+    def guarantee(self, setting: Setting) -> Guarantee:
+        """Return what is proven; see `fedbandits.rules.guarantees.Proven`."""
+        needed = bounds_needed(setting, noise=False)
+        return keeps_best(self.delta, setting, within(self.range), *needed)
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return half the length of each interval."""

@@ -16,6 +16,7 @@ from fedbandits.errors import check_word
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.distortion import sub_gamma_width
 from fedbandits.rules.eliminations import best_active
+from fedbandits.rules.guarantees import Guarantee, Setting, StatesProof, bounds_needed
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii.known import PhaseStatistics, need_horizon
 
@@ -27,7 +28,7 @@ Commit: TypeAlias = Literal["index", "certified"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexRadius:
+class IndexRadius(StatesProof):
     r"""Width of an index, :math:`b_k = \sqrt{2 v_k L_k}`.
 
     With :math:`N_k = \sigma^2 / v_k`, the pulls that an estimate is worth, and :math:`n = M T`, all
@@ -100,6 +101,23 @@ class IndexRadius:
         """Refuse a game without a horizon, or one for which δ is no level."""
         need_horizon(self.rule, horizon)
         as_level(self.delta).value(horizon)
+
+    def guarantee(self, setting: Setting) -> Guarantee:
+        """Return what is proven; see `fedbandits.rules.guarantees.Proven`."""
+        needed = bounds_needed(setting)
+        if self.commit == "index":
+            return Guarantee.nothing(
+                "none for the option that it settles on: it stops asking when its index would not"
+                " change its mind",
+                *needed,
+            )
+        error = as_level(self.delta).value(setting.horizon)
+        return Guarantee(
+            claim="settles on another option than the best with a probability of at most"
+            f" {error:g}",
+            error=error,
+            conditions=needed,
+        )
 
     def logs(self, known: PhaseStatistics) -> FloatArray:
         r"""Return :math:`L_k`, shape (..., arms)."""

@@ -11,10 +11,18 @@ import numpy as np
 from fedbandits.errors import check_not_negative
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.eliminations import eliminate, widest_margins
+from fedbandits.rules.guarantees import (
+    Assumption,
+    Condition,
+    Guarantee,
+    Setting,
+    StatesProof,
+    bounds_needed,
+)
 from fedbandits.rules.radii.known import PhaseStatistics, need_horizon, unbiased_width
 
 
-class _Intervals:
+class _Intervals(StatesProof):
     """Rules that drop an arm when its interval lies below another's: Algorithm 2, line 6."""
 
     __slots__ = ()
@@ -89,6 +97,21 @@ class PaperRadius(_Intervals):
         arms = unbiased_width(known.pull_variance, self.arm / 2.0 * log, known)
         return known.widened(arms + np.sqrt(self.client * log * known.client_variance))
 
+    def guarantee(self, setting: Setting) -> Guarantee:
+        """Return what is proven; see `fedbandits.rules.guarantees.Proven`."""
+        needed = bounds_needed(setting)
+        if setting.averaging != "equal":
+            return Guarantee.nothing("none: the paper's proofs are about plain averages", *needed)
+        small = [] if self.arm >= 6 else [f"{self.arm:g} for arms"]
+        small += [] if self.client >= 6 or setting.everyone else [f"{self.client:g} for clients"]
+        if small:
+            return Guarantee.nothing(
+                "none: its constants are below the 6 that carries the paper's proofs"
+                f" ({', '.join(small)})",
+                *needed,
+            )
+        return _regret_bounds("the regret bounds of Theorems 2 and 3", setting)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointRadius(_Intervals):
@@ -113,6 +136,15 @@ class JointRadius(_Intervals):
         """Return the half-width; see `Radius`."""
         return known.widened(unbiased_width(known.variance, 3.0 * known.log_horizon(), known))
 
+    def guarantee(self, setting: Setting) -> Guarantee:
+        """Return what is proven; see `fedbandits.rules.guarantees.Proven`."""
+        if setting.averaging == "given":
+            return Guarantee.nothing(
+                "none: the paper's proofs are not about clients with weights of their own",
+                *bounds_needed(setting),
+            )
+        return _regret_bounds("the paper's regret bounds, with narrower intervals", setting)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImprovedUcbRadius(_Intervals):
@@ -133,3 +165,21 @@ class ImprovedUcbRadius(_Intervals):
         """Return the half-width; see `Radius`."""
         log = known.log_horizon() - 2.0 * (np.asarray(known.phase) - 1) * math.log(2.0)
         return np.asarray(np.sqrt(2.0 * np.maximum(log, 0.0) * known.pull_variance))
+
+    def guarantee(self, setting: Setting) -> Guarantee:
+        """Return what is proven; see `fedbandits.rules.guarantees.Proven`."""
+        claim = "the regret bound of Auer and Ortner (2010), for one player"
+        return Guarantee(claim=claim, conditions=bounds_needed(setting))
+
+
+def _regret_bounds(claim: str, setting: Setting) -> Guarantee:
+    """Return the promise of Theorems 2 and 3: what a tolerance loses would grow with T."""
+    needed = bounds_needed(setting)
+    if setting.epsilon > 0:
+        return Guarantee.nothing(
+            "none: the paper's regret bounds are about one option that is left, without a"
+            " tolerance",
+            *needed,
+        )
+    single = Condition(Assumption.SINGLE_BEST)
+    return Guarantee(claim=claim, conditions=(*needed, single), regret=True)

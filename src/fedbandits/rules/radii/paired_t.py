@@ -11,6 +11,15 @@ import numpy as np
 from fedbandits.errors import InputError, check_number
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.eliminations import drop_beaten, widest_margins
+from fedbandits.rules.guarantees import (
+    Assumption,
+    Condition,
+    Guarantee,
+    Setting,
+    StatesProof,
+    Status,
+    keeps_best,
+)
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii.known import PhaseStatistics, shared_log
 from fedbandits.rules.radii.paired import paired_variances
@@ -20,7 +29,7 @@ FEWEST_TO_TEST = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairedTRadius:
+class PairedTRadius(StatesProof):
     r"""The difference of two arms within each client, and its standard error over clients.
 
     With :math:`D_m = X_{l,m} - X_{k,m}` for client m of M, k goes when the mean of D is at least
@@ -63,6 +72,17 @@ class PairedTRadius:
     def check_horizon(self, horizon: int | None) -> None:
         """Refuse a level that is none for this horizon."""
         as_level(self.delta).value(horizon)
+
+    def guarantee(self, setting: Setting) -> Guarantee:
+        """Return what is proven; see `fedbandits.rules.guarantees.Proven`."""
+        normal = Condition(
+            Assumption.NORMAL_CLIENTS,
+            status=Status.BROKEN,
+            why="paired-t has no finite-sample guarantee: it takes the clients' differences for"
+            " normal and their pulls for equal in number",
+        )
+        if_normal = f"{keeps_best(self.delta, setting).claim} if {normal.words}"
+        return Guarantee.nothing(f"{if_normal}, and nothing in general", normal)
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return half the width between each arm and the best."""

@@ -11,6 +11,13 @@ import numpy as np
 from fedbandits.errors import check_word
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.eliminations import drop_beaten, widest_margins
+from fedbandits.rules.guarantees import (
+    Guarantee,
+    Setting,
+    StatesProof,
+    keeps_best,
+    pairs_needed,
+)
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii.known import (
     PhaseStatistics,
@@ -51,7 +58,7 @@ def widths_between(
     return widths_to
 
 
-class _Pairs:
+class _Pairs(StatesProof):
     """Rules that compare two estimates at a time: k goes when some l is ahead by their width."""
 
     __slots__ = ()
@@ -130,6 +137,13 @@ class PairwiseRadius(_Pairs):
         """Return 3 log T."""
         return np.asarray(3.0 * known.log_horizon())
 
+    def guarantee(self, setting: Setting) -> Guarantee:
+        """Return what is proven; see `fedbandits.rules.guarantees.Proven`."""
+        return Guarantee(
+            claim="a comparison errs with a probability of at most 1/T³",
+            conditions=pairs_needed(setting, independent=self.dependence == "independent"),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifiedRadius(_Pairs):
@@ -138,7 +152,8 @@ class CertifiedRadius(_Pairs):
     k goes when best − k ≥ :math:`w_p = \sqrt{4\,v_p \ln((K-1)\,\pi^2 p^2 / (6\delta))}`.
 
     Guarantee: P(the best arm is ever dropped) ≤ δ, for any number of phases, horizon or not. δ =
-    1/T keeps the term of the regret that failures cause below (1 + C) · clients.
+    1/T keeps the term of the regret that failures cause below (1 + C) · clients if no gap is above
+    1, and below (Δ_max + C) · clients in general.
 
     Derivation: the best arm goes in phase p only if one of K − 1 rivals is ahead of it by
     :math:`w_p`. Their difference is subgaussian with proxy :math:`2 v_p` around a mean that is
@@ -177,3 +192,8 @@ class CertifiedRadius(_Pairs):
     def log_term(self, known: PhaseStatistics) -> FloatArray:
         """Return the logarithm, for δ shared out over rivals and phases."""
         return shared_log(known, as_level(self.delta).value(known.horizon))
+
+    def guarantee(self, setting: Setting) -> Guarantee:
+        """Return what is proven; see `fedbandits.rules.guarantees.Proven`."""
+        needed = pairs_needed(setting, independent=self.dependence == "independent")
+        return keeps_best(self.delta, setting, *needed)
