@@ -11,12 +11,14 @@ from dataclasses import MISSING, fields
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
 from fedbandits.errors import InputError, UnstatedError, nearest
 from fedbandits.privacy.policy import Bits, Quantize
 from fedbandits.problems.laws import LAWS, NoiseLaw, SpreadLaw
+from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.levels import Level, LevelLike, as_level
 from fedbandits.rules.radii import RADII, PaperRadius, Radius
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
@@ -143,6 +145,26 @@ def pair_from(value: object) -> tuple[float, float]:
     raise InputError("", f"{value!r} is not a list of two numbers such as [0, 1]")
 
 
+def array_from(value: object) -> FloatArray:
+    """Return an array of numbers, which is a list in a file, or lists in lists.
+
+    Examples
+    --------
+    >>> array_from([[0, 1], [0.5, 0.5]])
+    array([[0. , 1. ],
+           [0.5, 0.5]])
+    """
+    try:
+        found = np.array(value)
+    except ValueError:  # of different lengths
+        found = np.array(None)
+    if found.dtype.kind not in "iuf" or not found.ndim:
+        raise InputError("", f"{value!r} is not a list of numbers such as [0.5, 0.6]")
+    found = found.astype(np.float64)
+    found.setflags(write=False)
+    return found
+
+
 def quantize_from(table: object) -> Quantize:
     """Return how means are rounded, from a table.
 
@@ -180,6 +202,7 @@ READERS: dict[Any, Callable[[Any], Any]] = {
     LevelLike: level_from,
     LevelLike | None: level_from,
     tuple[float, float]: pair_from,
+    FloatArray: array_from,
     Quantize | None: quantize_from,
     Bits: bits_from,
 }

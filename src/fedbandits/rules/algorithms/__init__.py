@@ -38,6 +38,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
     group="fedbandits.algorithms",
     key="name",
     roles=(Algorithm,),
+    parent="Algorithm of fedbandits.rules.algorithms",
     built_in=(
         Fed2Ucb,
         Fed1Ucb,

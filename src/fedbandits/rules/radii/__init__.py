@@ -34,6 +34,7 @@ RADII: Registry[Radius] = Registry(
     group="fedbandits.radii",
     key="rule",
     roles=(Radius,),
+    parent="Radius of fedbandits.rules.radii",
     built_in=(
         PaperRadius,
         JointRadius,
