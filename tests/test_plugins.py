@@ -18,9 +18,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import fedbandits as fb
 from fedbandits import registry
+from fedbandits.cli.main import app
 from fedbandits.experiments.fingerprint import code_of
 from fedbandits.federation.project import new_project
 from fedbandits.federation.run import begin_or_resume, read_run
@@ -225,11 +227,12 @@ def test_a_plugin_can_come_from_the_command_line(folder: Path, verb: str) -> Non
     name = "sweep.toml" if verb == "sweep" else "mine.toml"
     edit(folder / name, 'plugins = ["my_rules.py"]\n', "")
     out = ["--out", str(folder / "out"), "-w", "1"] if verb == "sweep" else []
-    refused = command(verb, name, *out, cwd=folder)
-    assert refused.returncode == 2
-    assert '"ladder" is not a model; known' in refused.stderr or '"bold" is not' in refused.stderr
-    done = command(verb, name, *out, "--plugin", "my_rules.py", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    words = [verb, str(folder / name), *out]
+    refused = CliRunner().invoke(app, words)
+    assert isinstance(refused.exception, fb.InputError)
+    assert refused.exception.where in ("problem.model", "algorithm")
+    done = CliRunner().invoke(app, [*words, "--plugin", str(folder / "my_rules.py")])
+    assert done.exit_code == 0, done.output
 
 
 def test_a_broken_plugin_is_one_line_and_exit_code_2(folder: Path) -> None:
@@ -317,14 +320,14 @@ def project(folder: Path) -> Path:
 
 def test_a_trial_takes_plugins(project: Path) -> None:
     assert load_trial(project).rule().radius.rule == "scaled"
-    done = command("try", project, "--clients", "4", cwd=project.parent)
-    assert done.returncode == 0, done.stderr
+    words = ["try", str(project), "--clients", "4"]
+    assert CliRunner().invoke(app, words).exit_code == 0
     edit(project / FILE_OF_TRIAL, 'plugins = ["my_rules.py"]\n', "")
-    refused = command("try", project, "--clients", "4")
-    assert refused.returncode == 2
-    assert refused.stderr.startswith('error: radius.rule: "scaled" is not a radius; ')
-    done = command("try", project, "--clients", "4", "--plugin", project / "my_rules.py")
-    assert done.returncode == 0, done.stderr
+    refused = CliRunner().invoke(app, words)
+    assert isinstance(refused.exception, fb.InputError)
+    assert str(refused.exception).startswith('radius.rule: "scaled" is not a radius; ')
+    done = CliRunner().invoke(app, [*words, "--plugin", str(project / "my_rules.py")])
+    assert done.exit_code == 0, done.output
 
 
 def test_a_log_is_read_with_the_code_that_it_was_written_with(project: Path) -> None:
