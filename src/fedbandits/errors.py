@@ -54,6 +54,23 @@ class ProtocolError(FedbanditsError):
     """A message or a call that the protocol does not allow in this state."""
 
 
+class UnstatedError(FedbanditsError):
+    """A class does not say something of itself that is needed.
+
+    Parameters
+    ----------
+    owner : str
+        The class.
+    name : str
+        The attribute or method to write.
+    meaning : str
+        What it says, after "whether" or "what".
+    """
+
+    def __init__(self, owner: str, name: str, meaning: str) -> None:
+        super().__init__(f"{owner} does not say {meaning}; define {owner}.{name}")
+
+
 class AssumptionWarning(UserWarning):
     """A rule assumes what its problem does not keep: it runs, since the user may know better."""
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from fedbandits.experiments.experiment import Experiment
 from fedbandits.problems.problem import gaps
-from fedbandits.rules.indices import SlotRule
 from fedbandits.simulation.simulator import Variant, build_rules
 from fedbandits.theory.regret import RegretBound, obstacle_to_bound, regret_bound
 
@@ -49,7 +48,7 @@ def bounds_of(experiment: Experiment) -> list[VariantBound]:
         worse = gaps(problem)
         others = worse[worse > 0] if (worse == 0).sum() == 1 else worse
         reason: str | None = "no theorem of the paper is about rules that decide in every slot"
-        if not isinstance(rule, SlotRule):
+        if not rule.decides_every_slot:
             reason = obstacle_to_bound(
                 rule,
                 others,
@@ -58,7 +57,7 @@ def bounds_of(experiment: Experiment) -> list[VariantBound]:
                 true_population=problem.population,
             )
         bound = None
-        if reason is None and not isinstance(rule, SlotRule):
+        if reason is None and not rule.decides_every_slot:
             bound = regret_bound(rule, others, cost=variant.communication_cost)
         found.append(VariantBound(variant=variant, bound=bound, reason=reason))
     return found

@@ -13,6 +13,7 @@ from fedbandits.problems.cognitive_radio import CognitiveRadio
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.laws import Empirical
 from fedbandits.problems.problem import Problem
+from fedbandits.rules.estimators import Estimator
 from fedbandits.rules.levels import Level
 from fedbandits.rules.radii import Radius
 from fedbandits.rules.schedules import Schedule
@@ -158,4 +159,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Radius):
         parameters = {name: _plain(part) for name, part in parameters_of(value).items()}
         return {"rule": value.rule, **parameters}
+    if isinstance(value, Estimator):
+        return {"name": value.name, **parameters_of(value)}
     return value

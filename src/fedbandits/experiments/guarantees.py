@@ -23,7 +23,7 @@ def guarantee(rule: PhasedRule | SlotRule) -> str:
     'drops the best option with a probability of at most 0.05; the answer is for future clients
     like these'
     """
-    if isinstance(rule, SlotRule):
+    if rule.decides_every_slot:
         return "none about the option it ends on; its regret grows as the logarithm of the horizon"
     promise = promise_of(rule)
     also = f", if {listed(promise.conditions)}" if promise.conditions else ""

@@ -152,7 +152,7 @@ def interval_assumptions(rule: PhasedRule) -> tuple[str, ...]:
     an option is as good at the end as at the beginning
     nobody drops out because of what was observed
     """
-    if rule.radius.needs_clients:
+    if rule.radius.needs_each_client:
         first = f"{NORMAL_CLIENTS} (else nothing is proven)"
     elif rule.needs_components:
         first = ESTIMATES_HOLD
@@ -181,7 +181,7 @@ def for_whom(rule: PhasedRule) -> str:
     if rule.population is None or rule.target == "population":
         return "future clients like these"
     clients = "this one client" if rule.population == 1 else f"these {rule.population:,} clients"
-    return f"{clients}, weighted" if rule.weights == "given" else clients
+    return f"{clients}, weighted" if rule.estimator.needs_shares else clients
 
 
 def listed(parts: Sequence[str]) -> str:
@@ -199,11 +199,11 @@ def listed(parts: Sequence[str]) -> str:
 def _conditions(rule: PhasedRule) -> tuple[str, ...]:
     """Return what a promise of the radius rests on, beside what all of them do."""
     found = []
-    limits = getattr(rule.radius, "range", None)
+    limits = rule.radius.limits
     if limits is not None:
         low, high = limits
         found.append(f"all outcomes lie between {low:g} and {high:g}")
-    if getattr(rule.radius, "dependence", "any") == "independent":
+    if rule.radius.independent_arms:
         found.append(INDEPENDENT_OPTIONS)
     if _takes_clients_for_draws(rule):
         found.append(LIKE_DRAWS)
@@ -215,7 +215,7 @@ def _takes_clients_for_draws(rule: PhasedRule) -> bool:
     return (
         rule.population is not None
         and rule.target == "clients"
-        and not (rule.bounded or rule.asks_everyone or rule.radius.needs_clients)
+        and not (rule.bounded or rule.asks_everyone or rule.radius.needs_each_client)
     )
 
 
@@ -230,7 +230,7 @@ def _of_the_paper(radius: PaperRadius, rule: PhasedRule) -> str:
     stopped = _without_tolerance(rule)
     if stopped is not None:
         return stopped
-    if rule.weights != "equal":
+    if not rule.estimator.equal_weights:
         return "none: the paper's proofs are about plain averages"
     if radius.arm >= 6 and (radius.client >= 6 or rule.asks_everyone):
         return "the regret bounds of Theorems 2 and 3"

@@ -9,7 +9,6 @@ from fedbandits.problems.exact import Exact
 from fedbandits.problems.laws import Bernoulli, Empirical, Gaussian
 from fedbandits.problems.problem import Problem, gaps
 from fedbandits.rules.phased import PhasedRule, Player
-from fedbandits.rules.radii import BernsteinRadius, ChernoffRadius, PairedTRadius
 
 # Sums that are equal on paper differ by less than this in a computer.
 _ROUNDING = 1e-12
@@ -40,8 +39,7 @@ def doubts(problem: Problem, rule: PhasedRule) -> list[str]:
     ['it is told noise 0.3, and the noise is 0.5: its widths are too narrow']
     """
     found = []
-    bounded = isinstance(rule.radius, BernsteinRadius | ChernoffRadius)
-    paired = isinstance(rule.radius, PairedTRadius)
+    radius = rule.radius
     everyone = rule.player is Player.SERVER or (
         rule.target == "clients"
         and rule.population == problem.population
@@ -53,19 +51,19 @@ def doubts(problem: Problem, rule: PhasedRule) -> list[str]:
             f"{' and '.join(unknown)} {'are' if len(unknown) == 2 else 'is'} estimated from the"
             " same data: no finite-sample guarantee"
         )
-    if not (bounded or paired) and rule.noise is not None and rule.noise < problem.noise_proxy:
+    if radius.uses_noise and rule.noise is not None and rule.noise < problem.noise_proxy:
         found.append(
             f"it is told noise {rule.noise:g}, and the noise is {problem.noise_proxy:g}: its widths"
             " are too narrow"
         )
-    if not (paired or everyone):
+    if radius.uses_spread and not everyone:
         found += _doubts_about_clients(problem, rule)
-    if bounded:
-        found += _doubts_about_range(problem, rule)
-    if paired:
+    if radius.limits is not None:
+        found += _doubts_about_range(problem, *radius.limits)
+    if radius.normal_clients:
         found.append(
-            "paired-t has no finite-sample guarantee: it takes the clients' differences for normal"
-            " and their pulls for equal in number"
+            f"{radius.rule} has no finite-sample guarantee: it takes the clients' differences for"
+            " normal and their pulls for equal in number"
         )
     return found + _doubts_about_an_end(problem, rule)
 
@@ -95,8 +93,7 @@ def _doubts_about_clients(problem: Problem, rule: PhasedRule) -> list[str]:
             f"it is told spread {rule.spread:g}, and the spread is {problem.spread_proxy:g}: its"
             " widths are too narrow"
         )
-    takes_as_independent = getattr(rule.radius, "dependence", "any") == "independent"
-    if takes_as_independent and not problem.arms_are_independent:
+    if rule.radius.independent_arms and not problem.arms_are_independent:
         # A shared normal offset only makes differences more certain.
         shared = isinstance(problem, Approximate) and isinstance(problem.spread, Gaussian)
         if not shared:
@@ -107,11 +104,7 @@ def _doubts_about_clients(problem: Problem, rule: PhasedRule) -> list[str]:
     return found
 
 
-def _doubts_about_range(problem: Problem, rule: PhasedRule) -> list[str]:
-    radius = rule.radius
-    if not isinstance(radius, BernsteinRadius | ChernoffRadius):
-        return []
-    low, high = radius.range
+def _doubts_about_range(problem: Problem, low: float, high: float) -> list[str]:
     match problem.noise:
         case Bernoulli():
             lowest, highest = 0.0, 1.0

@@ -18,6 +18,7 @@ from fedbandits.errors import InputError
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.phased import Charge, PhasedRule, Player
 from fedbandits.rules.radii import PaperRadius
+from fedbandits.rules.reports import Reports
 
 _MOST_PHASES = 1_000_000
 _LONGEST_RUN = 1_000
@@ -76,13 +77,14 @@ def obstacle_to_bound(
     true_population : int or None
         How many clients there are; None is unlimited.
     """
-    if not isinstance(rule.radius, PaperRadius):
+    constants = rule.radius.constants
+    if constants is None:
         return "the theorems are about the paper's radius"
-    if rule.epsilon > 0 or rule.weights != "equal":
+    if rule.epsilon > 0 or not rule.estimator.equal_weights:
         return "the theorems are about plain averages and one arm that is left"
     if rule.noise is None or rule.spread is None:
         return "the theorems take noise and spread as known, and this rule estimates them"
-    exact, radius = is_exact(rule), rule.radius
+    exact, (of_arms, of_clients) = is_exact(rule), constants
     sampled = rule.player is Player.CLIENTS and rule.population != true_population
     conditions = {
         "the theorems charge communication once a phase": rule.charge is not Charge.SLOT,
@@ -96,9 +98,9 @@ def obstacle_to_bound(
         f"the rule believes in less spread ({rule.spread:g}) than there is ({true_spread:g})": (
             exact or rule.spread >= true_spread
         ),
-        f"the proof needs the constant 6 for arms, and this is {radius.arm:g}": radius.arm == 6,
-        f"the proof needs the constant 6 for clients, and this is {radius.client:g}": (
-            exact or radius.client == 6
+        f"the proof needs the constant 6 for arms, and this is {of_arms:g}": of_arms == 6,
+        f"the proof needs the constant 6 for clients, and this is {of_clients:g}": (
+            exact or of_clients == 6
         ),
     }
     return next((reason for reason, holds in conditions.items() if not holds), None)
@@ -209,7 +211,7 @@ def _widths(rule: PhasedRule) -> Iterator[tuple[IntArray, FloatArray]]:
         numbers = np.array([phase.number for phase in run], dtype=np.int64)
         pulls = np.cumsum([float(phase.pulls) for phase in run])
         after = counts + pulls[:, np.newaxis]
-        yield numbers, proven.width(phase=numbers, counts=after, sizes=sizes)
+        yield numbers, proven.width(phase=numbers, reports=Reports.planned(after, sizes))
         counts = after[-1]
 
 
