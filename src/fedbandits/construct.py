@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, create_model
 
-from fedbandits.errors import InputError, nearest
+from fedbandits.errors import InputError, UnstatedError, nearest
 from fedbandits.privacy.policy import Bits, Quantize
 from fedbandits.rules.estimators import ESTIMATORS, Estimator
 from fedbandits.rules.levels import Level, LevelLike, as_level
@@ -205,6 +205,8 @@ def construct(cls: type[T], table: Mapping[str, Any], where: str) -> T:
     (known: arm, client)
     """
     kind: type = cls
+    for method in sorted(getattr(kind, "__abstractmethods__", ())):
+        raise UnstatedError(kind.__name__, method, "all that is asked of it")
     model = _model_of(kind)
     try:
         checked = model.model_validate(dict(table))

@@ -3,8 +3,16 @@
 from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.cognitive_radio import Channel, CognitiveRadio, Transmitter
 from fedbandits.problems.exact import Exact
-from fedbandits.problems.laws import Bernoulli, Beta, Empirical, Gaussian, Uniform
-from fedbandits.problems.problem import LocalModels, Problem, best_arm, gap
+from fedbandits.problems.laws import (
+    Bernoulli,
+    Beta,
+    Empirical,
+    Gaussian,
+    NoiseLaw,
+    SpreadLaw,
+    Uniform,
+)
+from fedbandits.problems.problem import LocalModels, PlainProblem, Problem, best_arm, gap
 
 __all__ = [
     "Approximate",
@@ -16,7 +24,10 @@ __all__ = [
     "Exact",
     "Gaussian",
     "LocalModels",
+    "NoiseLaw",
+    "PlainProblem",
     "Problem",
+    "SpreadLaw",
     "Transmitter",
     "Uniform",
     "best_arm",

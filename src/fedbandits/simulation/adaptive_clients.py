@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedbandits.problems.exact import Exact
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.reports import Reports
 from fedbandits.simulation.adaptive import Gathered
@@ -38,7 +37,7 @@ class AdaptiveClients:
         self.rule = game.phased_rule()
         self.streams = game.streams()
         self.memory_limit = game.memory_limit
-        self._shares = self.problem.shares if isinstance(self.problem, Exact) else None
+        self._shares = self.problem.shares
         self._releases = AdaptiveReleases(game, replications.size)
         self._clients: IntArray = np.zeros(replications.size, dtype=np.int64)
         self._counts: FloatArray = np.zeros((replications.size, self.rule.n_arms, 0))

@@ -13,7 +13,6 @@ from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.reports import Reports
 from fedbandits.simulation.adaptive import Gathered
 from fedbandits.simulation.adaptive_releases import AdaptiveReleases
-from fedbandits.simulation.cohorts import sigma_of, spread_of
 from fedbandits.simulation.game import Game
 from fedbandits.simulation.memory_limit import OutOfMemoryLimitError
 from fedbandits.simulation.releases import deviation
@@ -37,10 +36,10 @@ class AdaptiveCohorts:
     def __init__(self, game: Game, replications: IntArray) -> None:
         problem = game.played
         self.rule = game.phased_rule()
-        self.noise = sigma_of(game)
+        self.noise = game.played.cohort_law.noise
         self.means = problem.means
         self.population = problem.population
-        self.spread = spread_of(game)
+        self.spread = game.played.cohort_law.spread
         self.replications = replications
         self.streams = game.streams()
         self.memory_limit = game.memory_limit

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedbandits.problems.approximate import Approximate
-from fedbandits.problems.exact import Exact
-from fedbandits.problems.laws import Bernoulli, Empirical, Gaussian
 from fedbandits.problems.problem import Problem, gaps
 from fedbandits.rules.phased import PhasedRule, Player
 
@@ -93,34 +90,22 @@ def _doubts_about_clients(problem: Problem, rule: PhasedRule) -> list[str]:
             f"it is told spread {rule.spread:g}, and the spread is {problem.spread_proxy:g}: its"
             " widths are too narrow"
         )
-    if rule.radius.independent_arms and not problem.arms_are_independent:
-        # A shared normal offset only makes differences more certain.
-        shared = isinstance(problem, Approximate) and isinstance(problem.spread, Gaussian)
-        if not shared:
-            found.append(
-                "it takes the arms of a client for independent, and they may not be; use"
-                ' dependence = "any"'
-            )
+    if rule.radius.independent_arms and not problem.arms_compare_as_independent:
+        found.append(
+            "it takes the arms of a client for independent, and they may not be; use"
+            ' dependence = "any"'
+        )
     return found
 
 
 def _doubts_about_range(problem: Problem, low: float, high: float) -> list[str]:
-    match problem.noise:
-        case Bernoulli():
-            lowest, highest = 0.0, 1.0
-        case Empirical() as noise if isinstance(problem, Exact):
-            values = [
-                value
-                for client in noise.observations(problem.means.size)
-                for arm in client
-                for value in arm
-            ]
-            lowest, highest = min(values), max(values)
-        case _:
-            return [
-                f"it takes all outcomes to lie in [{low:g}, {high:g}], and {problem.noise.law}"
-                " noise knows no such range"
-            ]
+    known = problem.noise.outcome_range
+    if known is None:
+        return [
+            f"it takes all outcomes to lie in [{low:g}, {high:g}], and {problem.noise.law}"
+            " noise knows no such range"
+        ]
+    lowest, highest = known
     if low <= lowest and highest <= high:
         return []
     return [

@@ -13,7 +13,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.problems.exact import Exact
 from fedbandits.problems.problem import ClientSampler
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.estimates import Estimate
@@ -86,7 +85,7 @@ class ClientEvidence:
         self.memory_limit = game.memory_limit
         self.numbers = replications.tolist()
         self.counts: FloatArray = np.zeros(0)
-        self._shares = self.problem.shares if isinstance(self.problem, Exact) else None
+        self._shares = self.problem.shares
         self._kept: list[ClientsOfReplication] = []
         self._releases = Releases(game)
 

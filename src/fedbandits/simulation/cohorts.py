@@ -17,8 +17,6 @@ from functools import partial
 
 import numpy as np
 
-from fedbandits.problems.approximate import Approximate
-from fedbandits.problems.laws import Gaussian
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.reports import Reports
 from fedbandits.rules.sampling import Sampling
@@ -57,8 +55,12 @@ class CohortEvidence:
         # What differs between games has an axis of rows; what does not, one of length 1.
         of_row = of_row if len(games) > 1 else np.zeros(1, dtype=np.int64)
         self.rule = first.phased_rule()
-        self.noise: FloatArray = np.array([[[sigma_of(game)]] for game in games])[of_row]
-        self.spread: FloatArray = np.array([[[spread_of(game)]] for game in games])[of_row]
+        self.noise: FloatArray = np.array([[[game.played.cohort_law.noise]] for game in games])[
+            of_row
+        ]
+        self.spread: FloatArray = np.array([[[game.played.cohort_law.spread]] for game in games])[
+            of_row
+        ]
         self.means: FloatArray = np.array([game.played.means for game in games])[of_row]
         self._told = _told(games, of_row)
         self.population = first.played.population
@@ -209,21 +211,6 @@ class CohortEvidence:
         means = self.means[:, self._arms, np.newaxis]
         excess = ((self._local - means) * self.sizes).sum(axis=2)
         return -excess / out, spread * np.sqrt(np.maximum(1.0 / clients - 1.0 / out, 0.0))
-
-
-def sigma_of(game: Game) -> float:
-    """Return σ of a game that cohorts can play."""
-    noise = game.played.noise
-    if not isinstance(noise, Gaussian):
-        raise TypeError("cohorts need gaussian noise")
-    return noise.sigma
-
-
-def spread_of(game: Game) -> float:
-    """Return σ_c of a game that cohorts can play."""
-    # A cohort of given clients is all of them, whose average is the global mean itself.
-    problem = game.played
-    return problem.spread_proxy if isinstance(problem, Approximate) else 0.0
 
 
 def _told(games: Sequence[Game], of_row: IntArray) -> Sampling | None:

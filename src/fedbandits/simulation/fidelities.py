@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 
 from fedbandits.errors import InputError
 from fedbandits.privacy.policy import Privacy
-from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.clipping import clipping
-from fedbandits.problems.exact import Exact
-from fedbandits.problems.laws import Gaussian
 from fedbandits.problems.problem import Problem
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import PhasedRule
@@ -75,20 +73,13 @@ def obstacle(
 def _obstacle_to_cohorts(problem: Problem, rule: PhasedRule | SlotRule) -> str | None:
     if not rule.decides_every_slot and (reason := _needs_clients(rule)):
         return reason
-    if not isinstance(problem.noise, Gaussian):
-        return f"it needs gaussian noise, and this is {problem.noise.law}"
-    if isinstance(problem, Exact):
-        # As many as are let in, which a cap may make fewer than the schedule wants.
-        if not rule.decides_every_slot and rule.admit(1, 0, False)[0] >= problem.population:
-            return None
-        return "it needs all given clients from the first phase on"
-    if not isinstance(problem, Approximate):
-        return f"clients of the {problem.model} model are not normal around the global means"
-    if not isinstance(problem.spread, Gaussian):
-        return f"it needs a gaussian spread, and this is {problem.spread.law}"
-    if not problem.arms_are_independent:
-        return "the arms of a client share an offset"
-    return None
+    law = problem.cohort_law
+    if law.obstacle is not None or not law.of_everyone or rule.decides_every_slot:
+        return law.obstacle
+    # As many as are let in, which a cap may make fewer than the schedule wants.
+    if rule.admit(1, 0, False)[0] >= (problem.population or math.inf):
+        return None
+    return "it needs all given clients from the first phase on"
 
 
 def _needs_clients(rule: PhasedRule) -> str | None:

@@ -18,11 +18,11 @@ from fedbandits.errors import (
     AssumptionWarning,
     InputError,
     check_not_negative,
+    check_stated,
 )
 from fedbandits.loopback import RejectionError
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import protected
-from fedbandits.problems.exact import Exact
 from fedbandits.problems.problem import Problem
 from fedbandits.protocol import Rejection
 from fedbandits.rules.algorithms import Algorithm
@@ -184,6 +184,7 @@ class Variant:
     privacy: Privacy | None = None
 
     def __post_init__(self) -> None:
+        check_stated(self.problem, Problem, "problem", parent="PlainProblem")
         check_not_negative(self.communication_cost, "communication_cost")
         for name in ("max_clients", "max_phases"):
             value = getattr(self, name)
@@ -262,9 +263,9 @@ def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | Slo
         population=problem.population,
         goal=problem.goal,
         min_clients=FEWEST_TO_ESTIMATE if assume.min_clients is None else assume.min_clients,
-        weighted=isinstance(problem, Exact) and problem.weights is not None,
+        weighted=problem.shares is not None,
         # Of given clients nothing is known but the range of their means.
-        bounded=isinstance(problem, Exact) and assume.spread != "estimate",
+        bounded=problem.clients_are_given and assume.spread != "estimate",
     )
     rule = variant.algorithm.rule(beliefs)
     if not rule.decides_every_slot:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -109,13 +110,14 @@ def run_sweep(
         tell.begin(len(wanted), len(finished))
         open_cells = [cell for address, cell in wanted.items() if address not in finished]
         tasks = list(_tasks(sweep, open_cells, opened.workers, memory_limit // opened.workers))
-        for answer in opened.play(tasks):
-            if answer.refused is not None:
-                error = InputError(*answer.refused)
-                raise sweep.located(error, wanted[answer.addresses[0]].setting)
-            store.keep(answer.cells)
-            finished |= {cell.address: cell for cell in answer.cells}
-            tell.more(len(answer.cells))
+        with closing(opened.play(tasks)) as answers:
+            for answer in answers:
+                if answer.refused is not None:
+                    error = InputError(*answer.refused)
+                    raise sweep.located(error, wanted[answer.addresses[0]].setting)
+                store.keep(answer.cells)
+                finished |= {cell.address: cell for cell in answer.cells}
+                tell.more(len(answer.cells))
     missing = wanted.keys() - finished.keys()
     if missing:
         raise FedbanditsError(

@@ -13,7 +13,7 @@ from scipy import stats
 from fedbandits.experiments.fingerprint import hashed
 from fedbandits.experiments.tables import chose_best
 from fedbandits.problems.exact import Exact
-from fedbandits.problems.laws import Empirical, Gaussian
+from fedbandits.problems.laws import Gaussian
 from fedbandits.reproduce.movielens.store import (
     Imported,
     imported,
@@ -225,9 +225,10 @@ def _facts(data: Imported, means: FloatArray, ratings: Exact | None) -> dict[str
     found = facts_of(data, means, horizon=HORIZON, seed=SEED, resampled=RESAMPLED if few else 0)
     if data.kind == "matrix":
         found["rows"] = matrix_facts(means)
-    if ratings is not None and isinstance(ratings.noise, Empirical):
+    if ratings is not None:
+        lists = ratings.noise.observations(ratings.means.size)
         found["ratings"] = data.ratings
-        found["ratings_in_group"] = float(np.median(ratings.noise.sizes))
+        found["ratings_in_group"] = float(np.median([len(group) for row in lists for group in row]))
     return found
 
 
