@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, cre
 
 from fedbandits.errors import InputError, UnstatedError, nearest
 from fedbandits.privacy.policy import Bits, Quantize
+from fedbandits.rules.estimators import ESTIMATORS, Estimator
 from fedbandits.rules.levels import Level, LevelLike, as_level
 from fedbandits.rules.radii import RADII, PaperRadius, Radius
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
@@ -66,14 +67,32 @@ def radius_from(table: object) -> Radius:
     return construct(RADII[rule], {k: v for k, v in table.items() if k != "rule"}, "")
 
 
-def paper_radius_from(table: object) -> PaperRadius:
+def paper_radius_from(table: object) -> Radius:
     """Return the paper's radius from a table: what algorithms of the paper alone take."""
     radius = radius_from(table)
-    if not isinstance(radius, PaperRadius):
+    if radius.constants is None:
         raise InputError(
             "rule", f'"{radius.rule}" goes with fed2-ucb and fed1-ucb; this one takes "paper"'
         )
     return radius
+
+
+def estimator_from(table: object) -> Estimator:
+    """Return the estimator that a word or a table describes.
+
+    Examples
+    --------
+    >>> estimator_from("inverse-variance")
+    InverseVariance()
+    """
+    if isinstance(table, str):
+        table = {"name": table}
+    if not isinstance(table, Mapping):
+        raise InputError("", f'{table!r} is not a word or a table such as {{ name = "plain" }}')
+    name = table.get("name")
+    if not isinstance(name, str) or name not in ESTIMATORS:
+        raise InputError("name", f"{name!r} is not an estimator; {nearest(str(name), ESTIMATORS)}")
+    return construct(ESTIMATORS[name], {k: v for k, v in table.items() if k != "name"}, "")
 
 
 def level_from(value: object) -> Level:
@@ -139,6 +158,7 @@ READERS: dict[Any, Callable[[Any], Any]] = {
     ScheduleLike: as_schedule,
     Radius: radius_from,
     PaperRadius: paper_radius_from,
+    Estimator | None: estimator_from,
     LevelLike: level_from,
     LevelLike | None: level_from,
     tuple[float, float]: pair_from,

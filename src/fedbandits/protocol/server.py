@@ -48,12 +48,11 @@ from fedbandits.protocol.messages import (
 )
 from fedbandits.protocol.quorum import Quorum
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.rules.distortion import UNDISTORTED, Distortion, DistortionSums
+from fedbandits.rules.distortion import UNDISTORTED, DistortionSums
 from fedbandits.rules.phased import PhasedRule, cut_to_fit
-from fedbandits.rules.radii.paired_t import t_interval_widths
+from fedbandits.rules.reports import Reports
 from fedbandits.rules.standing import Standing
-from fedbandits.rules.statistics import aggregate
-from fedbandits.rules.variance_components import VarianceComponents, merged_squares
+from fedbandits.rules.variance_components import merged_squares
 
 
 class ServerState(Enum):
@@ -163,14 +162,14 @@ def _is_whole(number: object) -> bool:
 def _counting(rule: PhasedRule, weights: Mapping[str, float] | None) -> PhasedRule:
     """Return a rule that counts clients by these weights; where all are equal, as it is."""
     if weights is None:
-        if rule.weights == "given":
+        if rule.estimator.needs_shares:
             raise ProtocolError("the rule counts clients by weights; give them, by name")
         return rule
     for client, weight in weights.items():
         check_number(weight, f'weights["{client}"]')
         if not 1 / LARGEST <= weight <= LARGEST:
             raise ProtocolError(f'the weight of client "{client}" is {weight}, and not positive')
-    if rule.weights != "given":
+    if not rule.estimator.needs_shares:
         if len(set(weights.values())) <= 1:
             return rule
         try:
@@ -395,7 +394,7 @@ class Server:
     def has_quorum(self) -> bool:
         """Whether enough clients have reported for the open phase to be decided."""
         reported = len(self._reported)
-        if self.rule.weights == "given" and self._unheard():
+        if self.rule.estimator.needs_shares and self._unheard():
             return False
         return reported >= self.quorum.of(reported + len(self.missing))
 
@@ -430,18 +429,12 @@ class Server:
         """Return what is known between phases, for a rule that asks for it."""
         if not (self.rule.adaptive and self._columns):
             return None
-        counts, sums = self._counts, self._sums
-        distortion = self._distortion(self._distorted, counts)
-        estimates, _ = self._estimated(counts, sums, self._squares, distortion)
+        reports = self._reports(self._counts, self._sums, self._squares, self._distorted)
         return Standing(
             active=self._active,
-            estimates=estimates,
-            counts=counts,
-            sizes=np.ones(1),
+            estimate=self.rule.estimate(reports),
             clients=np.asarray(len(self._columns)),
             slots_left=np.asarray(self.rule.slots - self.slots_played),
-            shares=self._shares(),
-            distortion=distortion,
         )
 
     def open(self, admitted: Sequence[str]) -> Assignment:
@@ -615,28 +608,10 @@ class Server:
             raise ProtocolError("nothing is known before the first phase is closed")
         if self._decided_by is None:  # one arm was left before anything was measured
             return np.full(self.rule.n_arms, np.inf)
-        counts, sums = self._decided_by.counts, self._decided_by.sums
-        means = _means(counts, sums)
-        distortion = self._distortion(self._decided_by.distorted, counts)
-        inside = counts > 0
-        if self.rule.radius.needs_clients:  # it is told no variances
-            widths = t_interval_widths(means, inside, level=level, phase=self.decision.phase)
-            return widths + distortion.averaged(inside.astype(np.float64)).bias
-        components = self.rule.components(
-            counts=counts,
-            client_means=means,
-            squares=self._decided_by.squares,
-            active=self._active,
-        )
-        widths = self.rule.interval_widths(
-            level,
-            phase=self.decision.phase,
-            counts=_as_if_pulled(counts),
-            components=components,
-            shares=self._shares(counts.shape[1]),
-            distortion=distortion,
-        )
-        return np.where(inside.any(axis=1), widths, np.inf)
+        last = self._decided_by
+        reports = self._reports(last.counts, last.sums, last.squares, last.distorted)
+        widths = self.rule.interval_widths(level, phase=self.decision.phase, reports=reports)
+        return np.where((last.counts > 0).any(axis=1), widths, np.inf)
 
     def snapshot(self) -> ServerSnapshot:
         """Return all of the state as values that can be compared."""
@@ -671,14 +646,14 @@ class Server:
                 raise ProtocolError(
                     f'client "{client}" has no weight; give it one, or do not admit it'
                 )
-        if self.rule.weights == "given" and len(admitted) < wanted:
+        if self.rule.estimator.needs_shares and len(admitted) < wanted:
             raise ProtocolError(
                 f"{len(admitted)} clients where {wanted} have weights; all of them must play"
             )
 
     def _shares(self, first: int | None = None) -> FloatArray | None:
         """Return the weights of the admitted clients, or of the first of them, in their order."""
-        if self.weights is None or self.rule.weights != "given":
+        if self.weights is None or not self.rule.estimator.needs_shares:
             return None
         shares = [self.weights[client] for client in self._columns]
         return np.array(shares[:first], dtype=np.float64)
@@ -727,7 +702,7 @@ class Server:
 
         Noise may carry a mean out of it, and rounding by less than a step.
         """
-        limits = self.limits or getattr(self.rule.radius, "range", None)
+        limits = self.limits or self.rule.radius.limits
         if limits is None or isinstance(mechanism, Noised):
             return True
         low, high = limits
@@ -850,49 +825,29 @@ class Server:
         self._distorted = self._distorted.admitted(len(record.admitted))
         self._uplink = np.concatenate([self._uplink, whole[0]])
 
-    def _distortion(self, sums: DistortionSums, counts: IntArray) -> Distortion:
-        """Return what protecting the means of clients leaves in them."""
-        if self.privacy is None:
-            return UNDISTORTED
-        return sums.over(counts, doubled=self.privacy.doubled)
-
-    def _estimated(
-        self, counts: IntArray, sums: FloatArray, squares: FloatArray, distortion: Distortion
-    ) -> tuple[FloatArray, VarianceComponents | None]:
-        """Return the estimates of the arms that are left, and what is estimated of σ and σ_c.
-
-        Those of arms that are out, or that nobody has pulled, stay as they were.
-        """
-        means = _means(counts, sums)
-        pulled = self._active & (counts > 0).any(axis=1)
-        components = self.rule.components(
-            counts=counts, client_means=means, squares=squares, active=self._active
+    def _reports(
+        self, counts: IntArray, sums: FloatArray, squares: FloatArray, distorted: DistortionSums
+    ) -> Reports:
+        """Return what clients have reported by now."""
+        return Reports(
+            counts=counts,
+            means=_means(counts, sums),
+            active=self._active,
+            squares=squares,
+            shares=self._shares(counts.shape[1]),
+            distortion=UNDISTORTED
+            if self.privacy is None
+            else distorted.over(counts, doubled=self.privacy.doubled),
         )
-        weights = self.rule.weights_of(
-            counts[pulled],
-            components=components,
-            shares=self._shares(),
-            distortion=distortion.of_arms(pulled),
-        )
-        estimates = self._estimates.copy()
-        estimates[pulled] = aggregate(means[pulled], weights=weights)
-        return estimates, components
 
     def _decide(self) -> Decision:
         counts, sums, squares = self._with_reports()
-        distortion = self._distortion(self._distorted_after(counts), counts)
-        estimates, components = self._estimated(counts, sums, squares, distortion)
-        means = _means(counts, sums)
-        verdict = self.rule.decide(
-            phase=self.phase,
-            active=self._active,
-            estimates=estimates,
-            counts=_as_if_pulled(counts),
-            client_means=self._complete(means, counts) if self.rule.radius.needs_clients else None,
-            components=components,
-            shares=self._shares(),
-            distortion=distortion,
-        )
+        reports = self._reports(counts, sums, squares, self._distorted_after(counts))
+        estimate = self.rule.estimate(reports)
+        # Those of arms that are out, or that nobody has pulled, stay as they were.
+        fresh = self._active & (estimate.pulls > 0)
+        estimate = replace(estimate, values=np.where(fresh, estimate.values, self._estimates))
+        verdict = self.rule.decide(phase=self.phase, active=self._active, estimate=estimate)
         left = np.flatnonzero(verdict.active)
         best = int(self.rule.best(verdict.estimates, verdict.active))
         winner = best if verdict.settled else None
@@ -915,10 +870,6 @@ class Server:
             winner=winner,
             reason=reason,
         )
-
-    def _complete(self, means: FloatArray, counts: IntArray) -> FloatArray:
-        """Return the means of clients that have pulled every active arm."""
-        return means[:, (counts[self._active] > 0).all(axis=0)]
 
     def _with_reports(self) -> tuple[IntArray, FloatArray, FloatArray]:
         """Return counts, reward sums and squares with this phase's updates, in client order.
@@ -995,14 +946,6 @@ def _means(counts: IntArray, sums: FloatArray) -> FloatArray:
 
 def _key(refusal: Refusal) -> tuple[str, int, Refused]:
     return refusal.client, refusal.phase, refusal.why
-
-
-def _as_if_pulled(counts: IntArray) -> IntArray:
-    """Return counts in which an arm that was withdrawn before anybody pulled it has a pull each.
-
-    Nobody asks for its width, which would be a division by zero.
-    """
-    return np.where((counts > 0).any(axis=1, keepdims=True), counts, 1)
 
 
 def _packed_as(mechanism: Mechanism | None, update: Update) -> bool:

@@ -1,0 +1,22 @@
+"""Estimators: how the means of clients become one value per arm, one file each."""
+
+from __future__ import annotations
+
+from fedbandits.rules.estimators.estimator import Average, Estimator
+from fedbandits.rules.estimators.given_shares import GivenShares
+from fedbandits.rules.estimators.inverse_variance import InverseVariance
+from fedbandits.rules.estimators.plain import Plain
+
+ESTIMATORS: dict[str, type[Estimator]] = {
+    estimator.name: estimator for estimator in (Plain, InverseVariance)
+}
+"""The estimators by their names in experiment files; weights of clients belong to a problem."""
+
+__all__ = [
+    "ESTIMATORS",
+    "Average",
+    "Estimator",
+    "GivenShares",
+    "InverseVariance",
+    "Plain",
+]
