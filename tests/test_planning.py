@@ -31,6 +31,7 @@ from fedbandits.planning.variant import variant_toml
 from fedbandits.planning.wording import rounded
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.variance_components import variance_components
+from rule_calls import decided
 
 MEANS = (0.70, 0.71, 0.72, 0.73, 0.74, 0.75, 0.76, 0.765, 0.77, 0.79)
 
@@ -415,8 +416,13 @@ def test_what_is_foreseen_is_what_the_rule_does_without_scatter(
         gaps = problem.means.max() - problem.means
         regret += float(sizes.sum() * (7 * gaps[active].sum() + 1.0))
         slots += 7 * active.sum()
-        active = rule.decide(
-            phase=int(phase), active=active, estimates=problem.means, counts=counts, sizes=sizes
+        active = decided(
+            rule,
+            phase=int(phase),
+            active=active,
+            estimates=problem.means,
+            counts=counts,
+            sizes=sizes,
         ).active
     found = foresee(question, [candidate])
     assert found.phases[0] == phase

@@ -8,7 +8,7 @@ what is printed says which condition broke.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,10 +18,14 @@ from scipy import stats
 import fedbandits as fb
 from fedbandits.experiments.bounds import bounds_of
 from fedbandits.experiments.report.page import report_html
-from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.arrays import BoolArray, FloatArray
+from fedbandits.rules.estimates import Estimate
+from fedbandits.rules.estimators import Plain
 from fedbandits.rules.guarantees import Assumption, Condition, Guarantee, Setting, Status
 from fedbandits.rules.phased import Beliefs, PhasedRule, Verdict
-from fedbandits.rules.radii import PhaseStatistics
+from fedbandits.rules.radii import PhaseStatistics, Radius
+from fedbandits.rules.reports import Reports
+from fedbandits.rules.sampling import Sampling
 
 DELTA = 0.05
 GAMES = 10_000
@@ -85,12 +89,12 @@ def test_nothing_proven_is_a_value_too() -> None:
 class Halving(PhasedRule):
     """Drops the worse half of the arms in every phase, whatever the widths."""
 
-    def decide(self, *args: Any, **known: Any) -> Verdict:
-        verdict = PhasedRule.decide(self, *args, **known)
-        order = np.argsort(np.where(known["active"], -verdict.estimates, np.inf), axis=-1)
+    def decide(self, *, phase: Any, active: BoolArray, estimate: Estimate) -> Verdict:
+        verdict = PhasedRule.decide(self, phase=phase, active=active, estimate=estimate)
+        order = np.argsort(np.where(active, -verdict.estimates, np.inf), axis=-1)
         place = np.argsort(order, axis=-1)
-        half = (known["active"].sum(axis=-1, keepdims=True) + 1) // 2
-        stays = known["active"] & (place < half)
+        half = (active.sum(axis=-1, keepdims=True) + 1) // 2
+        stays = active & (place < half)
         return replace(verdict, active=stays, settled=stays.sum(axis=-1) == 1)
 
 
@@ -118,11 +122,14 @@ class RenamedRadius(fb.CertifiedRadius):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnRadius:
-    """A radius that is none of this package's and states nothing."""
+class OwnRadius(Radius):
+    """A radius that is none of this package's and states nothing of what it proves."""
 
     rule: ClassVar[str] = "own"
-    needs_clients: ClassVar[bool] = False
+    uses_noise: ClassVar[bool] = True
+    uses_spread: ClassVar[bool] = True
+    needs_each_client: ClassVar[bool] = False
+    equal_weights_only: ClassVar[bool] = False
     right: fb.CertifiedRadius
 
     def check_horizon(self, horizon: int | None) -> None:
@@ -131,17 +138,21 @@ class OwnRadius:
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         return self.right.half_widths(known)
 
-    def stays(self, known: PhaseStatistics) -> Any:
-        return self.right.stays(known)
 
-    def margins(self, known: PhaseStatistics) -> FloatArray:
-        return self.right.margins(known)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Median(Plain):
+    """An estimator that nobody has proven anything about."""
+
+    def estimate(self, reports: Reports, sampling: Sampling) -> Estimate:
+        return replace(
+            Plain.estimate(self, reports, sampling), values=np.median(reports.each_mean(), axis=-1)
+        )
 
 
 def rule_with(radius: Any, kind: type[PhasedRule] = PhasedRule, **told: Any) -> PhasedRule:
     beliefs = Beliefs(n_arms=8, horizon=5000, noise=0.5, spread=0.1, **told)
     rule = fb.Fed2Ucb(pulls=10, admissions=2, radius=radius).rule(beliefs)
-    return kind(**{name: getattr(rule, name) for name in PhasedRule.__dataclass_fields__})
+    return kind(**{field.name: getattr(rule, field.name) for field in fields(PhasedRule)})
 
 
 def test_a_rule_that_replaces_how_it_decides_proves_nothing_unless_it_says_so() -> None:
@@ -160,10 +171,17 @@ def test_a_radius_that_replaces_a_width_or_states_nothing_proves_nothing() -> No
     careless = rule_with(CarelessRadius(delta=DELTA)).guarantee()
     assert "none: CarelessRadius states no proof" in careless.words()
     own = rule_with(OwnRadius(right=fb.CertifiedRadius(delta=DELTA))).guarantee()
-    assert 'none: the radius "own" states no proof' in own.words()
+    assert "none: OwnRadius states no proof" in own.words()
     assert (careless.error, own.error) == (None, None)
     # A new name changes nothing that is proven.
     assert rule_with(RenamedRadius(delta=DELTA)).guarantee().error == DELTA
+
+
+def test_an_estimator_that_replaces_how_it_estimates_proves_nothing() -> None:
+    rule = replace(rule_with(fb.CertifiedRadius(delta=DELTA)), estimator=Median())
+    for found in (rule.guarantee(), rule.interval_guarantee(DELTA)):
+        assert not found.holds
+        assert 'the estimator "plain" is not proven' in found.words()
 
 
 def test_every_radius_states_its_own_proof() -> None:

@@ -19,6 +19,7 @@ from fedbandits.errors import InputError, UnstatedError, nearest
 from fedbandits.privacy.policy import Bits, Quantize
 from fedbandits.problems.laws import LAWS, NoiseLaw, SpreadLaw
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.estimators import ESTIMATORS, Estimator
 from fedbandits.rules.levels import Level, LevelLike, as_level
 from fedbandits.rules.radii import RADII, PaperRadius, Radius
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
@@ -69,10 +70,10 @@ def radius_from(table: object) -> Radius:
     return construct(radius, {k: v for k, v in table.items() if k != "rule"}, "")
 
 
-def paper_radius_from(table: object) -> PaperRadius:
+def paper_radius_from(table: object) -> Radius:
     """Return the paper's radius from a table: what algorithms of the paper alone take."""
     radius = radius_from(table)
-    if not isinstance(radius, PaperRadius):
+    if radius.constants is None:
         raise InputError(
             "rule", f'"{radius.rule}" goes with fed2-ucb and fed1-ucb; this one takes "paper"'
         )
@@ -113,6 +114,22 @@ def _law_from(table: object, role: type, what: str) -> Any:
         )
     law = LAWS.named(table.get("law"), "law", role=role, what=what)
     return construct(law, {key: value for key, value in table.items() if key != "law"}, "")
+
+
+def estimator_from(table: object) -> Estimator:
+    """Return the estimator that a word or a table describes.
+
+    Examples
+    --------
+    >>> estimator_from("inverse-variance")
+    InverseVariance()
+    """
+    if isinstance(table, str):
+        table = {"name": table}
+    if not isinstance(table, Mapping):
+        raise InputError("", f'{table!r} is not a word or a table such as {{ name = "plain" }}')
+    estimator = ESTIMATORS.named(table.get("name"), "name")
+    return construct(estimator, {k: v for k, v in table.items() if k != "name"}, "")
 
 
 def level_from(value: object) -> Level:
@@ -200,6 +217,7 @@ READERS: dict[Any, Callable[[Any], Any]] = {
     PaperRadius: paper_radius_from,
     NoiseLaw: noise_from,
     SpreadLaw: spread_from,
+    Estimator | None: estimator_from,
     LevelLike: level_from,
     LevelLike | None: level_from,
     tuple[float, float]: pair_from,

@@ -175,14 +175,13 @@ def _changed(
     experiment: Experiment, *, replications: int | None, seed: int | None, fidelity: str | None
 ) -> Experiment:
     """Return the experiment with what the command line overrides."""
-    from fedbandits.rules.indices import SlotRule  # noqa: PLC0415 - after --help
     from fedbandits.simulation.simulator import build_rules  # noqa: PLC0415 - after --help
 
     variants = experiment.variants
     if fidelity is not None:
         plain = [replace(variant, fidelity=None) for variant in variants]
         variants = [
-            variant if isinstance(rule, SlotRule) else replace(variant, fidelity=fidelity)
+            variant if rule.decides_every_slot else replace(variant, fidelity=fidelity)
             for variant, (rule, _) in zip(
                 plain, build_rules(plain, experiment.horizon), strict=True
             )

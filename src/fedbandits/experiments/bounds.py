@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from fedbandits.experiments.experiment import Experiment
 from fedbandits.problems.problem import gaps
-from fedbandits.rules.indices import SlotRule
 from fedbandits.simulation.simulator import Variant
 from fedbandits.theory.regret import RegretBound, regret_bound
 
@@ -46,7 +45,7 @@ def bounds_of(experiment: Experiment) -> list[VariantBound]:
     built = zip(experiment.variants, experiment.built, experiment.guarantees(), strict=True)
     for variant, (rule, _), proven in built:
         bound, reason = None, None
-        if isinstance(rule, SlotRule):
+        if rule.decides_every_slot:
             reason = "no theorem of the paper is about rules that decide in every slot"
         elif not proven.regret:
             reason = f'the theorems are about the paper\'s radius, and this is "{rule.radius.rule}"'

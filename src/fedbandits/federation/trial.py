@@ -29,15 +29,14 @@ from fedbandits.federation.coordinator import Patience
 from fedbandits.plugins import load_tables, plugins_in_use, plugins_of
 from fedbandits.privacy.policy import FEWEST_PULLS, Privacy
 from fedbandits.protocol import Quorum
-from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb, FedIndex
-from fedbandits.rules.index_rules import IndexRule
+from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb, FedIndex
 from fedbandits.rules.phased import Beliefs, Goal, PhasedRule
 from fedbandits.rules.radii.bounded import check_range
 
 FILE = "fedbandits.toml"
 """What the file is called."""
 
-_ALGORITHMS: dict[str, type[Fed2Ucb] | type[Fed1Ucb] | type[FedIndex]] = {
+_ALGORITHMS: dict[str, type[Algorithm]] = {
     algorithm.name: algorithm for algorithm in (Fed2Ucb, Fed1Ucb, FedIndex)
 }
 
@@ -86,7 +85,7 @@ class Trial:
         What reports are headed with, and what the run is called.
     arms : tuple of str
         Names of the options.
-    algorithm : Fed2Ucb or Fed1Ucb
+    algorithm : Algorithm
         What decides.
     noise, spread : float, optional
         σ and σ_c, as bounds. With a range, half of it by default.
@@ -121,7 +120,7 @@ class Trial:
 
     title: str
     arms: tuple[str, ...]
-    algorithm: Fed2Ucb | Fed1Ucb | FedIndex
+    algorithm: Algorithm
     noise: float | None = None
     spread: float | None = None
     limits: tuple[float, float] | None = None
@@ -161,15 +160,14 @@ class Trial:
             If what it needs is not said.
         """
         half = None if self.limits is None else (self.limits[1] - self.limits[0]) / 2
-        radius = None if isinstance(self.algorithm, FedIndex) else self.algorithm.radius
-        needed = not getattr(radius, "needs_clients", False)
+        needed = self.algorithm.uses_variances
         noise = self.noise if self.noise is not None or not needed else half
         spread, bounded = self.spread, False
         if spread is None and needed:
             # Of clients that exist, their range is enough to know.
-            bounded = self.population is not None or isinstance(self.algorithm, Fed1Ucb)
+            bounded = self.population is not None or self.algorithm.all_clients_from_start
             spread = half if bounded else None
-            if spread is None and isinstance(self.algorithm, Fed1Ucb):
+            if spread is None and self.algorithm.all_clients_from_start:
                 spread = 0.0
         for name, value in (("noise", noise), ("spread", spread)):
             if value is None and needed:
@@ -189,9 +187,11 @@ class Trial:
                 bounded=bounded,
             )
         )
-        if isinstance(rule, IndexRule):
-            rule = rule.with_fewest_pulls(self.min_pulls)
-        return replace(rule, max_phases=self.max_phases)
+        if rule.decides_every_slot:
+            raise InputError(
+                "algorithm", f'"{self.algorithm.name}" decides in every slot; use one with phases'
+            )
+        return replace(rule.with_fewest_pulls(self.min_pulls), max_phases=self.max_phases)
 
 
 class _Assume(StrictTable):

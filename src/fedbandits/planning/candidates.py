@@ -14,6 +14,7 @@ from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.distortion import UNDISTORTED, Distortion
 from fedbandits.rules.phased import Beliefs, PhasedRule
+from fedbandits.rules.reports import Reports
 
 MOST_PHASES = 40
 """Schedules that are foreseen to take more phases are not considered."""
@@ -178,9 +179,11 @@ def _widths(
     counts = _since(np.cumsum(pulls, axis=1))
     width = 2.0 * any_rule(question).width(
         phase=phases,
-        counts=counts,
-        sizes=newcomers[:, np.newaxis, :],
-        distortion=_distortion(question, pulls, counts),
+        reports=Reports.planned(
+            counts,
+            newcomers[:, np.newaxis, :],
+            distortion=_distortion(question, pulls, counts),
+        ),
     )
     return np.asarray(2.0 * width if doubles(question.privacy) else width)
 

@@ -9,11 +9,10 @@ arm is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from types import FunctionType
-from typing import Protocol, runtime_checkable
 
 from fedbandits.rules.levels import LevelLike, as_level
 
@@ -126,8 +125,10 @@ class Setting:
         T.
     epsilon : float
         The tolerance.
-    averaging : str
-        How clients' means are averaged.
+    plain : bool
+        Whether estimates are plain averages over clients.
+    shares : bool
+        Whether clients have weights of their own.
     everyone : bool
         Whether the answer is for clients who all play from the start: no client term is left.
     draws : bool
@@ -136,7 +137,8 @@ class Setting:
 
     horizon: int | None
     epsilon: float = 0.0
-    averaging: str = "equal"
+    plain: bool = True
+    shares: bool = False
     everyone: bool = False
     draws: bool = False
 
@@ -259,15 +261,6 @@ class Guarantee:
         return self.statement() + (f"; the answer is for {self.whom}" if self.whom else "")
 
 
-@runtime_checkable
-class Proven(Protocol):
-    """A radius that states what it proves; one that does not proves nothing."""
-
-    def guarantee(self, setting: Setting) -> Guarantee:
-        """Return what is proven in a setting, but for what every statement rests on."""
-        ...
-
-
 def replaces_methods(kind: type) -> bool:
     """Return whether a class replaces a method of one of its bases, which no proof survives.
 
@@ -290,18 +283,20 @@ def replaces_methods(kind: type) -> bool:
     )
 
 
-class StatesProof:
-    """A radius of this package: a subclass that replaces a method states its own proof or none."""
+def void_unless_stated(kind: type, **empty: Callable[..., Guarantee]) -> None:
+    """Let a class that replaces a method prove nothing, but for what it states itself.
 
-    __slots__ = ()
-
-    def __init_subclass__(cls) -> None:
-        if "guarantee" not in vars(cls) and replaces_methods(cls):
-            cls.guarantee = StatesProof.guarantee  # type: ignore[method-assign]
-
-    def guarantee(self, setting: Setting) -> Guarantee:
-        """Return that nothing is proven: see `Proven`."""
-        return Guarantee.nothing(f"none: {type(self).__name__} states no proof")
+    Parameters
+    ----------
+    kind : type
+        The class, as `__init_subclass__` gets it.
+    **empty : callable
+        By the name of a method that states a guarantee, what takes the place of an inherited one.
+    """
+    if replaces_methods(kind):
+        for name, statement in empty.items():
+            if name not in vars(kind):
+                setattr(kind, name, statement)
 
 
 def keeps_best(delta: LevelLike, setting: Setting, *conditions: Condition) -> Guarantee:

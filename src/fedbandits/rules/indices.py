@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -32,6 +33,8 @@ class SlotRule:
     ----------
     Auer, Cesa-Bianchi and Fischer (2002), "Finite-time analysis of the multiarmed bandit problem".
     """
+
+    decides_every_slot: ClassVar[Literal[True]] = True
 
     n_arms: int
     horizon: int

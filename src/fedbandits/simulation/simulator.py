@@ -269,7 +269,7 @@ def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | Slo
         bounded=problem.clients_are_given and assume.spread != "estimate",
     )
     rule = variant.algorithm.rule(beliefs)
-    if isinstance(rule, PhasedRule):
+    if not rule.decides_every_slot:
         most = variant.max_phases
         if most is None and horizon is None:
             most = DEFAULT_MAX_PHASES
@@ -284,7 +284,7 @@ def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | Slo
     rule = _protected(rule, variant.privacy)
     played = problem.at_server() if rule.player is Player.SERVER else problem
     fidelity = choose_fidelity(variant.fidelity, played, rule, variant.privacy)
-    if isinstance(rule, SlotRule):
+    if rule.decides_every_slot:
         return rule, fidelity
     if rule.max_clients is None:
         most = DEFAULT_MAX_CLIENTS[fidelity]
@@ -296,7 +296,7 @@ def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | Slo
             )
         rule = replace(rule, max_clients=most)
     rule.check_clients()
-    if rule.weights == "given" and rule.admit(1, 0, False)[1]:
+    if rule.estimator.needs_shares and rule.admit(1, 0, False)[1]:
         raise InputError(
             "max_clients",
             f"{rule.max_clients:,} of {rule.population:,} clients, and they have weights: all of"
@@ -310,7 +310,7 @@ def _protected(rule: PhasedRule | SlotRule, privacy: Privacy | None) -> PhasedRu
     """Return a rule as its clients' privacy leaves it; refuse what has nothing to protect."""
     if privacy is None:
         return rule
-    if isinstance(rule, SlotRule):
+    if rule.decides_every_slot:
         raise InputError(
             "privacy", "protects what clients send, and here nobody sends anything; leave it out"
         )
@@ -406,7 +406,7 @@ class _Task:
 
     def _play_alone(self, number: int, game: Game) -> Outcome:
         try:
-            adaptive = isinstance(game.rule, PhasedRule) and game.rule.adaptive
+            adaptive = not game.rule.decides_every_slot and game.rule.adaptive
             players = _ADAPTIVE_PLAYERS if adaptive else _PLAYERS
             return players[self.fidelity](game, self.replications)
         except InputError as error:
@@ -435,14 +435,14 @@ def most_in_step(replications: int) -> int:
 
 def guarantee_of(variant: Variant, rule: PhasedRule | SlotRule) -> Guarantee:
     """Return what is proven about a variant's game, with all that the game keeps and breaks."""
-    if isinstance(rule, SlotRule):
+    if rule.decides_every_slot:
         return rule.guarantee()
     return judged(rule, variant.problem, variant.privacy)
 
 
 def all_doubts(variant: Variant, rule: PhasedRule | SlotRule) -> list[str]:
     """Return what breaks a variant's guarantee or speaks against its game, in words."""
-    return [] if isinstance(rule, SlotRule) else doubts(rule, variant.problem, variant.privacy)
+    return [] if rule.decides_every_slot else doubts(rule, variant.problem, variant.privacy)
 
 
 def _warn(variants: Sequence[Variant], rules: Built) -> None:

@@ -26,6 +26,7 @@ from fedbandits.privacy.protection import bits_in_phase
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import UNDISTORTED, DistortionSums, ReleaseError
 from fedbandits.rules.phased import Charge, PhasedRule
+from fedbandits.rules.reports import Reports
 
 _MOST_PHASES = 1_000_000
 _LONGEST_RUN = 1_000
@@ -211,7 +212,8 @@ def _widths(rule: PhasedRule, privacy: Privacy | None) -> Iterator[tuple[IntArra
                 scales=reached.scales[-1],
                 bias_sums=reached.bias_sums[-1],
             )
-        yield numbers, rule.width(phase=numbers, counts=after, sizes=sizes, distortion=distortion)
+        reports = Reports.planned(after, sizes, distortion=distortion)
+        yield numbers, rule.width(phase=numbers, reports=reports)
         counts = after[-1]
 
 

@@ -14,13 +14,13 @@ from fedbandits.rules.eliminations import drop_beaten, widest_margins
 from fedbandits.rules.guarantees import (
     Guarantee,
     Setting,
-    StatesProof,
     keeps_best,
     pairs_needed,
 )
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii.known import (
     PhaseStatistics,
+    Radius,
     need_horizon,
     shared_log,
     unbiased_width,
@@ -49,7 +49,7 @@ def widths_between(
     an arm with the best one enough.
     """
     if np.ndim(variance) == 0 or variance.shape[-1] == 1:
-        common = np.broadcast_to(width(known, variance, variance), known.estimates.shape)
+        common = np.broadcast_to(width(known, variance, variance), known.estimate.values.shape)
         return lambda _: common
 
     def widths_to(arm: int) -> FloatArray:
@@ -58,14 +58,25 @@ def widths_between(
     return widths_to
 
 
-class _Pairs(StatesProof):
+class _Pairs(Radius):
     """Rules that compare two estimates at a time: k goes when some l is ahead by their width."""
 
     __slots__ = ()
 
-    needs_clients: ClassVar[bool] = False
+    uses_noise: ClassVar[bool] = True
+    uses_spread: ClassVar[bool] = True
+    needs_each_client: ClassVar[bool] = False
+    equal_weights_only: ClassVar[bool] = False
+    known_before: ClassVar[bool] = True
 
     dependence: Dependence
+
+    def mirrored(self) -> Radius:
+        """Return the same: it knows no direction."""
+        return self
+
+    def check_protected(self) -> None:
+        """Take protected means: the widths allow for what protects them."""
 
     def log_term(self, known: PhaseStatistics) -> FloatArray:
         """Return L such that a comparison errs with probability at most exp(-L)."""
@@ -82,18 +93,18 @@ class _Pairs(StatesProof):
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return half the width between two arms with this arm's variance."""
-        return self._width(known, known.variance, known.variance) / 2
+        return self._width(known, known.estimate.variance, known.estimate.variance) / 2
 
     def stays(self, known: PhaseStatistics) -> BoolArray:
         """Return the arms that no other active arm is ahead of by their common width."""
-        return drop_beaten(known.estimates, self._widths_to(known), known.active)
+        return drop_beaten(known.estimate.values, self._widths_to(known), known.active)
 
     def margins(self, known: PhaseStatistics) -> FloatArray:
         """Return the widest of the widths between an arm and the other active ones."""
         return widest_margins(self._widths_to(known), known.active)
 
     def _widths_to(self, known: PhaseStatistics) -> WidthsTo:
-        return widths_between(known, known.variance, self._width)
+        return widths_between(known, known.estimate.variance, self._width)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +134,7 @@ class PairwiseRadius(_Pairs):
     """
 
     rule: ClassVar[str] = "pairwise"
+    options: ClassVar[tuple[str, ...]] = ("dependence",)
 
     dependence: Dependence = "independent"
 
@@ -138,7 +150,7 @@ class PairwiseRadius(_Pairs):
         return np.asarray(3.0 * known.log_horizon())
 
     def guarantee(self, setting: Setting) -> Guarantee:
-        """Return what is proven; see `fedbandits.rules.guarantees.Proven`."""
+        """Return what is proven; see `Radius`."""
         return Guarantee(
             claim="a comparison errs with a probability of at most 1/T³",
             conditions=pairs_needed(setting, independent=self.dependence == "independent"),
@@ -177,6 +189,7 @@ class CertifiedRadius(_Pairs):
     """
 
     rule: ClassVar[str] = "certified"
+    options: ClassVar[tuple[str, ...]] = ("delta", "dependence")
 
     delta: LevelLike = "1/T"
     dependence: Dependence = "independent"
@@ -194,6 +207,6 @@ class CertifiedRadius(_Pairs):
         return shared_log(known, as_level(self.delta).value(known.horizon))
 
     def guarantee(self, setting: Setting) -> Guarantee:
-        """Return what is proven; see `fedbandits.rules.guarantees.Proven`."""
+        """Return what is proven; see `Radius`."""
         needed = pairs_needed(setting, independent=self.dependence == "independent")
         return keeps_best(self.delta, setting, *needed)
