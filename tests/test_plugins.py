@@ -535,7 +535,7 @@ def melted(**members: Any) -> Any:
         (type("Loose", (), {"rule": "loose"}), "Loose: is not a frozen dataclass, whose fields"),
         (dataclass(type("Soft", (), {"rule": "soft"})), "Soft: is not a frozen dataclass"),
         (melted(rule=5), r'Melted: has no name; write rule: ClassVar\[str\] = "my-own"'),
-        (melted(), r"Melted: does not define .*half_widths.*margins.*stays; write it as Radius"),
+        (melted(), r"Melted: does not define .*half_widths.*margins.*stays.*; write it as Radius"),
     ],
 )
 def test_a_class_that_cannot_be_a_part_is_refused(part: Any, message: str) -> None:
