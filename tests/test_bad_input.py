@@ -338,7 +338,7 @@ def test_a_paired_t_game_needs_neither_noise_nor_spread(
         assert not rule.needs_squares
         assert not rule.needs_components
         live = Server(rule)
-        assert not live.release.squares
+        assert not live.terms.release.squares
         decisions.append(play(live, admitting(clients_around([0.1, 0.5, 0.9], 200))))
         answer = answer_of(live)
         assert all(np.isfinite(ends).all() for ends in answer.intervals.values())

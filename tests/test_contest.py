@@ -33,7 +33,7 @@ from fedbandits.contest.standings import (
     told_apart,
 )
 from fedbandits.contest.summary import contest_summary
-from fedbandits.contest.words import games_cells, standings_cells
+from fedbandits.contest.words import shown_games, shown_standings
 from fedbandits.experiments.tables import Table
 from fedbandits.problems.problem import gap
 from fedbandits.rules.algorithms import Algorithm
@@ -409,8 +409,8 @@ def test_the_documentation_shows_a_written_contest(played: Contest) -> None:
     assert "49 games, 200 replications of each by every entrant, seed 8" in page
     lines = [line for line in page.splitlines() if line.startswith("|")]
     rows = [line.strip("| ").split(" | ") for line in lines]
-    for cells in (standings_cells, games_cells):
-        assert cells(contest_summary(played)).headings in rows
+    for shown in (shown_standings, shown_games):
+        assert shown(contest_summary(played)).headings in rows
     named = {first.removesuffix(" (reference)") for first, *_ in rows}
     assert {entrant.label for entrant in entrants()} <= named
     assert {game.name for game in GAMES} <= named

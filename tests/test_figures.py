@@ -34,7 +34,7 @@ from fedbandits.experiments.figures import (
     shown_in_parts,
     spread_out,
 )
-from fedbandits.experiments.report import report_html
+from fedbandits.experiments.report.page import report_html
 from fedbandits.experiments.results import Results
 from fedbandits.experiments.tables import Table
 from fedbandits.problems import Approximate, CognitiveRadio, Exact, Gaussian, best_arm

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from fedbandits.errors import InputError
+from fedbandits.federation.audit_file import read_audit
 from fedbandits.federation.durable_log import is_begun, read_log
 from fedbandits.federation.flower.processes import Child, LocalFederation
 from fedbandits.federation.last_word import best_arm
@@ -30,7 +31,6 @@ from fedbandits.protocol import (
     PhaseOpened,
     ServerStarted,
     UpdateAccepted,
-    read_audit,
 )
 from flower_project import (
     CLIENTS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,11 @@ from scipy import stats
 
 import fedbandits as fb
 from fedbandits.experiments.figures import NORMAL_95, image
+from fedbandits.experiments.report.shown import Shown
 from fedbandits.experiments.tables import Table, chose_best
 from fedbandits.reproduce.evidence import share_of
-from fedbandits.reproduce.index_costs import (
-    growth_figure,
-    index_costs_replications,
-    index_costs_section,
-    index_costs_tables,
-    tails_figure,
-)
-from fedbandits.reproduce.index_costs.figures import TAILED
+from fedbandits.reproduce.index_costs import PART
+from fedbandits.reproduce.index_costs.figures import TAILED, growth_figure, tails_figure
 from fedbandits.reproduce.index_costs.fits import fit_power
 from fedbandits.reproduce.index_costs.section import (
     BRIEF,
@@ -32,7 +28,7 @@ from fedbandits.reproduce.index_costs.section import (
     MOVIELENS,
     REGRETS,
     TAILS,
-    Shown,
+    index_costs_section,
     shown_tables,
 )
 from fedbandits.reproduce.index_costs.tables import (
@@ -49,13 +45,16 @@ from fedbandits.reproduce.index_costs.tables import (
     UCB,
     UCB2,
     fits_table,
+    games_batch,
     games_table,
+    growth_batches,
     growth_table,
     index_games,
+    movielens_batch,
     movielens_table,
-    play_games,
     points,
 )
+from fedbandits.reproduce.part import play
 from fedbandits.reproduce.reproduction import reproduce_paper
 from fedbandits.reproduce.steps import Step
 from fedbandits.rules.arrays import FloatArray
@@ -75,7 +74,7 @@ LEVEL = 1e-4
 """No p-value of what holds is below, with these seeds; 4 standard errors are about as much."""
 
 
-def table_under(text: str, headings: tuple[str, ...]) -> dict[str, dict[str, str]]:
+def table_under(text: str, headings: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return the table of a page that has these headings: rows by first cell, cells by heading."""
     head = re.escape(f"| {' | '.join(headings)} |")
     (body,) = re.findall(rf"^{head}\n\|[-| ]+\|\n((?:\|.*\n)+)", text, flags=re.M)
@@ -94,12 +93,12 @@ def said(shown: Shown, text: str = PAGE) -> dict[str, dict[str, str]]:
 @pytest.fixture(scope="module")
 def costs() -> dict[str, Table]:
     """Return the tables of the report, but of `moss` and certified elimination alone."""
-    growth = growth_table(workers=1)
+    growth = growth_table(play(growth_batches(), workers=1))
     return {
-        "games": games_table(play_games(rules=(MOSS, CERTIFIED), workers=1)),
+        "games": games_table(play([games_batch(rules=(MOSS, CERTIFIED))], workers=1)),
         "growth": growth,
         "fits": fits_table(growth),
-        "movielens": movielens_table(workers=1),
+        "movielens": movielens_table(play([movielens_batch()], workers=1)),
     }
 
 
@@ -129,12 +128,12 @@ def test_readme_and_page_repeat_the_report(costs: dict[str, Table]) -> None:
 def test_the_other_rules_cost_what_the_page_says(costs: dict[str, Table]) -> None:
     """A smaller run of other draws: means by standard errors, quantiles by ranks."""
     rules = (UCB2, UCB, AUTHORS)
-    played = play_games(rules=rules, games=GAMES, seed=7, workers=1)
+    played = play([games_batch(rules=rules, seed=7)], games=GAMES, workers=1)
     found = games_table(played)
     regrets = table_under(PAGE, ("game", *index_games()[0].algorithms, f"{CERTIFIED} / moss"))
     tails = said(shown_tables(costs)[TAILS])
     for row, (game, rule) in enumerate(zip(found["game"], found["rule"], strict=True)):
-        outcome, cells = played[game][rule].outcome, tails[f"{TITLES[game]}: {rule}"]
+        outcome, cells = played[game, rule].outcome, tails[f"{TITLES[game]}: {rule}"]
         mean, margin = regrets[TITLES[game]][rule].replace(",", "").split(" ± ")
         error = math.hypot(float(margin) / NORMAL_95, found["stderr"][row])
         assert abs(found["regret"][row] - float(mean)) < 4 * error
@@ -252,7 +251,7 @@ def test_which_powers_of_log_t_fit_is_what_the_page_says(costs: dict[str, Table]
 
 def test_regret_grows_by_the_same_for_every_unit_of_log_t(costs: dict[str, Table]) -> None:
     """On other draws, too: the line is not refuted, and its slope is the one of the page."""
-    other = fits_table(growth_table(games=800, seed=99, workers=1))
+    other = fits_table(growth_table(play(growth_batches(seed=99), games=800, workers=1)))
     keys = list(zip(other["game"], other["first"], other["power"], strict=True))
     for game, first in (("fig3-5", 10**4), ("fig3-5", 10**5), ("fig4", 10**5)):
         row = keys.index((game, first, 1.0))
@@ -320,7 +319,7 @@ def test_a_worse_arm_at_the_end_is_one_that_is_played_there() -> None:
         [variant], horizon=2_000, replications=400, seed=3, grid_points=100, workers=1,
         breakpoints=True, warn=False,
     )  # fmt: skip
-    row = games_table({"fig3-5": {MOSS: run}})
+    row = games_table({("fig3-5", MOSS): run})
     wrong = (run.outcome.winner >= 0) & ~chose_best(run)
     late = [played_late(run, number, 1_980) for number in range(400)]
     assert row["worse_at_end"] == [sum(late)]
@@ -343,8 +342,8 @@ def played_late(run: Simulation, number: int, slot: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def quick() -> dict[str, Table]:
-    return index_costs_tables(games=20, workers=1)
+def quick() -> Any:
+    return PART.make(games=20, workers=1)
 
 
 def test_a_quick_look_takes_no_more_games_than_asked(quick: dict[str, Table]) -> None:
@@ -352,12 +351,12 @@ def test_a_quick_look_takes_no_more_games_than_asked(quick: dict[str, Table]) ->
         n for name in ("games", "growth", "movielens") for n in quick[name]["replications"]
     ]
     assert set(replications) == {20}
-    assert index_costs_replications(20) == sum(replications)
-    assert index_costs_replications(None) == 15 * 10_000 + 12 * 2_000 + 2 * 400
+    assert PART.replications(20) == sum(replications)
+    assert PART.replications(None) == 15 * 10_000 + 12 * 2_000 + 2 * 400
 
 
 def test_every_cell_stands_on_the_page(quick: dict[str, Table]) -> None:
-    html = index_costs_section(quick, {"tails": "<p>one</p>", "growth": "<p>two</p>"})
+    html = index_costs_section(quick, {"tails": b"one", "growth": b"two"})
     shown = shown_tables(quick)
     for name in (REGRETS, TAILS, GROWTH, FITS, MOVIELENS):
         for first, *cells in shown[name].rows:
@@ -365,7 +364,7 @@ def test_every_cell_stands_on_the_page(quick: dict[str, Table]) -> None:
             assert row in html
             for text in cells:
                 assert f"<td>{text.replace('<', '&lt;')}</td>" in html
-    assert html.index("<p>one</p>") < html.index("<p>two</p>")
+    assert html.index("base64,b25l") < html.index("base64,dHdv")
     # What fits is said of every game and first horizon.
     assert html.count("has the highest R²") == 4
 
@@ -404,7 +403,7 @@ def test_the_command_writes_tables_pictures_and_a_section(tmp_path: Path) -> Non
 
     text, last = reproduce()
     assert last.state == "done"
-    assert last.replications == last.all_replications == index_costs_replications(3)
+    assert last.replications == last.all_replications == PART.replications(3)
     assert "<h2>Index rules: less regret than elimination" in text
     assert text.count('<img src="data:image/png') == 2
     folder = tmp_path / "index-rules"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,18 +18,17 @@ from fedbandits.reproduce.privacy_costs import (
     EPSILONS,
     GROWTH,
     HORIZONS,
+    PART,
     privacy_costs_figure,
     privacy_costs_html,
-    privacy_costs_replications,
-    privacy_costs_table,
 )
 
 GAMES = 20
 
 
 @pytest.fixture(scope="module")
-def costs() -> Table:
-    return privacy_costs_table(games=GAMES, workers=1)
+def costs() -> Any:
+    return PART.make(games=GAMES, workers=1)
 
 
 def curve(costs: Table, panel: str, scheme: str, column: str) -> list[float]:
@@ -44,7 +44,7 @@ def test_every_setting_has_a_row(costs: Table) -> None:
         assert curve(costs, EPSILON, f"{kind} noise", "x") == list(EPSILONS)
     assert curve(costs, BITS_PANEL, "stochastic rounding", "x") == list(BITS)
     assert curve(costs, GROWTH, "gaussian noise", "x") == list(HORIZONS)
-    assert sum(costs["replications"]) == privacy_costs_replications(GAMES)
+    assert sum(costs["replications"]) == PART.replications(GAMES)
     assert not any(costs["wrong"])
     assert not any(costs["undecided"])
 

@@ -26,6 +26,7 @@ from fedbandits.cli import main
 from fedbandits.errors import InputError, ProtocolError
 from fedbandits.experiments.describe import describe_experiment, describe_privacy
 from fedbandits.experiments.files import read_experiment
+from fedbandits.federation.audit_file import AuditFile, read_audit
 from fedbandits.loopback import play
 from fedbandits.privacy.accounting import Spending
 from fedbandits.privacy.mechanisms import Mechanism, Noised, Rounded
@@ -36,13 +37,12 @@ from fedbandits.privacy.sampling import Law, Noise, discrete_noise, seeded_noise
 from fedbandits.problems import Problem
 from fedbandits.problems.clipping import clipping
 from fedbandits.protocol import (
+    AnswerRefused,
     Assignment,
-    AuditFile,
     Client,
     ClientState,
     Decision,
     Header,
-    PhaseRefused,
     Reason,
     Refusal,
     RefusalError,
@@ -52,7 +52,6 @@ from fedbandits.protocol import (
     Server,
     Update,
     arms_hash,
-    read_audit,
 )
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import FloatArray, IntArray
@@ -656,7 +655,7 @@ def test_at_user_level_releases_add_up_and_end(budget: dict[str, float]) -> None
     decision, _ = played(server, user)
     assert decision is not None
     assert (decision.phase, decision.reason) == (3, Reason.BUDGET)
-    assert not [record for record in server.log if isinstance(record, PhaseRefused)]
+    assert not [record for record in server.log if isinstance(record, AnswerRefused)]
 
 
 def test_a_refusal_ends_the_game_with_what_was_known() -> None:
@@ -669,7 +668,7 @@ def test_a_refusal_ends_the_game_with_what_was_known() -> None:
     assert {client.state for client in clients} == {ClientState.FINISHED}
     assert {client.best for client in clients} == {last.best}
     # With the estimates of the phase before.
-    closed = [record for record in server.log if isinstance(record, PhaseRefused)]
+    closed = [record for record in server.log if isinstance(record, AnswerRefused)]
     assert [record.refusal.why for record in closed] == [Refused.BUDGET]
     assert [record.refusal.phase for record in closed] == [3]
 
@@ -678,7 +677,7 @@ def test_a_refusal_ends_the_game_with_what_was_known() -> None:
     assert [alone.rule.spent_after(phase) for phase in (1, 2)] == [False, True]
     decision, _ = played(alone, STRICT)
     assert decision == last
-    assert not [record for record in alone.log if isinstance(record, PhaseRefused)]
+    assert not [record for record in alone.log if isinstance(record, AnswerRefused)]
     assert last.active == (True, True, True)
     assert np.isfinite(last.widths).all()
 

@@ -14,14 +14,10 @@ from scipy import stats
 
 from fedbandits.problems import Exact, Gaussian
 from fedbandits.reproduce.movielens.store import import_data, load_real_clients, load_real_ratings
-from fedbandits.reproduce.real_data import (
-    real_data_fingerprint,
-    real_data_section,
-    real_data_table,
-)
+from fedbandits.reproduce.real_data import PART
 from fedbandits.reproduce.real_data import table as tables
 from fedbandits.reproduce.real_data.facts import first_again, matrix_facts, pair_facts
-from fedbandits.reproduce.real_data.figure import wrong_order
+from fedbandits.reproduce.real_data.figure import drawable, wrong_order
 from fedbandits.reproduce.real_data.section import _reading
 from fedbandits.reproduce.reproduction import reproduce_paper
 from fedbandits.reproduce.steps import Step
@@ -47,6 +43,11 @@ def users(n: int = 60) -> FloatArray:
     return np.asarray(totals(n) / totals(n).max(axis=1, keepdims=True))
 
 
+def section(table: dict[str, Any]) -> str:
+    """Return the section, whose image is not looked at."""
+    return PART.section(table, {"order": b""} if drawable(table) else {})
+
+
 @pytest.fixture(autouse=True)
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDBANDITS_DATA", str(tmp_path / "store"))
@@ -59,7 +60,7 @@ def test_facts_are_those_of_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(tables, "MOST_VALUES", 0)  # no games
     values = users()
     import_data(matrix(tmp_path / "means.npy", values))
-    (facts,) = real_data_table()["data"]
+    (facts,) = PART.make()["data"]
     means = values.mean(axis=0)
     second, best = np.argsort(means)[-2:]
     gap = means[best] - means[second]
@@ -124,7 +125,7 @@ def test_a_matrix_of_totals_is_told_from_one_of_means() -> None:
 
 def test_fed1_with_all_clients_finds_their_best_group(tmp_path: Path) -> None:
     import_data(matrix(tmp_path / "means.npy", users(40)))
-    (game,) = real_data_table(games=20, workers=1)["games"]
+    (game,) = PART.make(games=20, workers=1)["games"]
     rows = {row["key"]: row for row in game["variants"]}
     assert list(rows) == KEYS
     assert (game["kind"], game["game"], game["replications"]) == ("matrix", "real clients", 20)
@@ -146,8 +147,8 @@ def test_fed1_with_all_clients_finds_their_best_group(tmp_path: Path) -> None:
 
 def test_the_same_seed_gives_the_same_table(tmp_path: Path) -> None:
     import_data(matrix(tmp_path / "means.npy", users(12)))
-    first = real_data_table(games=5, workers=1)
-    assert real_data_table(games=5, workers=2) == first
+    first = PART.make(games=5, workers=1)
+    assert PART.make(games=5, workers=2) == first
     assert json.loads(json.dumps(first, allow_nan=False)) == first
 
 
@@ -156,10 +157,10 @@ def test_data_that_is_too_large_is_described_and_not_played(
 ) -> None:
     monkeypatch.setattr(tables, "MOST_VALUES", 59)
     import_data(matrix(tmp_path / "means.npy", users(12)))
-    table = real_data_table()
+    table = PART.make()
     assert table["data"][0]["first_again"] is None
     assert table["games"][0]["variants"] == []
-    assert "Too many clients and groups" in real_data_section(table)[1]
+    assert "Too many clients and groups" in section(table)
 
 
 @pytest.mark.parametrize(
@@ -175,10 +176,10 @@ def test_data_that_says_little_has_a_section_all_the_same(
 ) -> None:
     monkeypatch.setattr(tables, "HORIZON", 10_000)
     import_data(matrix(tmp_path / "means.npy", values))
-    table = real_data_table(games=2, workers=1)
+    table = PART.make(games=2, workers=1)
     json.dumps(table, allow_nan=False)
     assert table["data"][0]["z"] is None
-    _, text = real_data_section(table)
+    text = section(table)
     assert "<figure>" not in text
     assert "nan" not in text
     assert len(table["games"][0]["variants"]) == len(KEYS)
@@ -218,9 +219,9 @@ def test_a_rule_that_takes_users_for_a_sample_subtracts_no_population() -> None:
 
 
 def test_without_data_the_section_says_how_to_import_it() -> None:
-    table = real_data_table()
+    table = PART.make()
     assert table == {"data": [], "games": []}
-    heading, text = real_data_section(table)
+    heading, text = PART.heading, section(table)
     assert heading == "MovieLens with its real users"
     for words in (NOT_IMPORTED, COMMAND, "HetRec 2011", "GroupLens", "non-commercial"):
         assert words in text
@@ -232,12 +233,12 @@ def test_matrix_and_archive_are_labelled_apart(
 ) -> None:
     monkeypatch.setattr(tables, "HORIZON", 20_000)
     import_data(matrix(tmp_path / "<means>.npy", users(12)))
-    _, text = real_data_section(real_data_table(games=2, workers=1))
+    text = section(PART.make(games=2, workers=1))
     assert f"Real ratings: {NOT_IMPORTED}" in text
     assert COMMAND in text
     assert "HetRec archive: real" not in text
     import_data(folder(tmp_path / "archive"), n_groups=3)
-    table = real_data_table(games=2, workers=1)
+    table = PART.make(games=2, workers=1)
     assert [facts["kind"] for facts in table["data"]] == ["matrix", "ratings"]
     assert [(game["kind"], game["game"]) for game in table["games"]] == [
         ("matrix", "real clients"),
@@ -251,7 +252,7 @@ def test_matrix_and_archive_are_labelled_apart(
     assert facts["best_mean"] == pytest.approx(clients.means.max())
     assert facts["ratings"] == len(RATINGS)
     assert [game["noise"] for game in table["games"]] == [0.2, 0.2, ratings.noise_proxy]
-    _, text = real_data_section(table)
+    text = section(table)
     for words in (
         "<h3>Matrix: real clients</h3>",
         "<h3>HetRec archive: real clients</h3>",
@@ -270,7 +271,7 @@ def test_an_archive_alone_says_that_the_matrix_is_not_there(
 ) -> None:
     monkeypatch.setattr(tables, "MOST_VALUES", 0)
     import_data(folder(tmp_path / "archive"), n_groups=3)
-    _, text = real_data_section(real_data_table())
+    text = section(PART.make())
     assert f"The authors' matrix: {NOT_IMPORTED}" in text
     assert "What the values of the matrix are" not in text
 
@@ -343,7 +344,7 @@ def test_the_figure_is_there_for_print(tmp_path: Path) -> None:
     assert (folder_ / "order.png").read_bytes().startswith(b"\x89PNG")
     assert (folder_ / "order.pdf").read_bytes().startswith(b"%PDF")
     points = pl.read_parquet(folder_ / "order.parquet")
-    (facts,) = real_data_table(games=2, workers=1)["data"]
+    (facts,) = PART.make(games=2, workers=1)["data"]
     assert set(points["population"]) == {"unlimited", "these alone"}
     for population, finite in (("unlimited", False), ("these alone", True)):
         part = points.filter(pl.col("population") == population)
@@ -358,20 +359,20 @@ def test_the_figure_is_there_for_print(tmp_path: Path) -> None:
 def test_other_data_or_settings_have_another_fingerprint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = [real_data_fingerprint(None)]
+    seen = [PART.fingerprint(None)]
     import_data(matrix(tmp_path / "means.npy", users()))
-    seen.append(real_data_fingerprint(None))
+    seen.append(PART.fingerprint(None))
     changed = users()
     changed[0, 0] = 0.123
     import_data(matrix(tmp_path / "means.npy", changed))
-    seen += [real_data_fingerprint(None), real_data_fingerprint(50)]
+    seen += [PART.fingerprint(None), PART.fingerprint(50)]
     import_data(folder(tmp_path / "archive", ratings_file(RATINGS)), n_groups=3)
-    seen.append(real_data_fingerprint(None))
+    seen.append(PART.fingerprint(None))
     import_data(folder(tmp_path / "other", ratings_file(RATINGS[:-1])), n_groups=3)
-    seen.append(real_data_fingerprint(None))
-    again = real_data_fingerprint(None)
+    seen.append(PART.fingerprint(None))
+    again = PART.fingerprint(None)
     monkeypatch.setattr(tables, "NOISE", 0.3)
-    seen.append(real_data_fingerprint(None))
+    seen.append(PART.fingerprint(None))
     assert len(set(seen)) == len(seen)
     assert again == seen[-2]
 

@@ -25,7 +25,8 @@ from fedbandits.experiments.fingerprint import sources
 from fedbandits.experiments.output import open_output
 from fedbandits.experiments.report.markup import with_subscripts
 from fedbandits.reproduce.catalogue import FIGURES, PARTS, experiment_text, paper_experiment
-from fedbandits.reproduce.claims import CLAIMS, RUNS, claims_replications
+from fedbandits.reproduce.claims import CLAIMS, RUNS
+from fedbandits.reproduce.claims_page import claims_section, counted
 from fedbandits.reproduce.evidence import (
     FEWEST_GAMES,
     Evidence,
@@ -36,13 +37,12 @@ from fedbandits.reproduce.evidence import (
     verdicts,
 )
 from fedbandits.reproduce.misranking import misranking_page_figure, misranking_table
-from fedbandits.reproduce.page import claims_section, counted
+from fedbandits.reproduce.part import at_most
 from fedbandits.reproduce.real_data.table import REPLICATIONS
-from fedbandits.reproduce.reproduction import reproduce_paper
-from fedbandits.reproduce.run import at_most, reproduce_experiment
-from fedbandits.reproduce.scaling import SCHEDULES, growth_of, scaling_replications
+from fedbandits.reproduce.reproduction import COMPUTED_PARTS, reproduce_paper
+from fedbandits.reproduce.run import reproduce_experiment
+from fedbandits.reproduce.scaling import SCHEDULES, growth_of
 from fedbandits.reproduce.steps import COSTS, Step, Steps
-from fedbandits.reproduce.theory_tables import theory_replications
 from fedbandits.simulation import simulator
 from test_cli import command
 
@@ -178,9 +178,9 @@ def test_a_part_plays_as_many_games_as_asked_for_up_to_its_own(
     asked: int | None, games: tuple[int, ...]
 ) -> None:
     many, few, scaled, tabled, real = games
-    assert claims_replications(asked) == (len(RUNS) - 1) * many + few
-    assert scaling_replications(asked) == 63 * scaled
-    assert theory_replications(asked) == 9 * tabled
+    assert COMPUTED_PARTS["claims"].replications(asked) == (len(RUNS) - 1) * many + few
+    assert COMPUTED_PARTS["scaling"].replications(asked) == 63 * scaled
+    assert COMPUTED_PARTS["theory"].replications(asked) == 9 * tabled
     assert at_most(asked, REPLICATIONS["real clients"]) == real
 
 

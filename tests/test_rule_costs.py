@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from matplotlib.patches import Rectangle
@@ -11,11 +12,10 @@ from matplotlib.patches import Rectangle
 from fedbandits.experiments.figures import image
 from fedbandits.experiments.tables import Table
 from fedbandits.reproduce.rule_costs import (
+    PART,
     REPLICATIONS,
     rule_costs_figure,
     rule_costs_html,
-    rule_costs_replications,
-    rule_costs_table,
     ruled_games,
 )
 
@@ -26,8 +26,8 @@ README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8"
 
 
 @pytest.fixture(scope="module")
-def costs() -> Table:
-    return rule_costs_table(workers=1)
+def costs() -> Any:
+    return PART.make(workers=1)
 
 
 def regret(costs: Table, game: str, rule: str) -> float:
@@ -89,6 +89,6 @@ def test_the_figure_has_a_bar_for_every_rule(costs: Table) -> None:
 
 
 def test_a_quick_look_takes_no_more_games_than_asked() -> None:
-    quick = rule_costs_table(games=3, workers=1)
+    quick = PART.make(games=3, workers=1)
     assert set(quick["replications"]) == {3}
-    assert rule_costs_replications(3) == 3 * len(quick["rule"])
+    assert PART.replications(3) == 3 * len(quick["rule"])

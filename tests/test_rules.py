@@ -28,7 +28,6 @@ from fedbandits.rules.algorithms import (
     ImprovedUcb,
     LocalUcb,
     Ucb1,
-    algorithm_named,
 )
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.eliminations import best_active, eliminate
@@ -734,7 +733,7 @@ def made(name: str) -> Algorithm:
 @every_algorithm
 def test_an_algorithm_goes_by_the_name_it_is_registered_under(name: str) -> None:
     assert made(name).name == name
-    assert algorithm_named(name) is ALGORITHMS[name]
+    assert ALGORITHMS.named(name, "algorithm") is ALGORITHMS[name]
 
 
 @every_algorithm
@@ -827,7 +826,7 @@ def test_who_plays_and_who_pays_for_communication() -> None:
 
 def test_an_unknown_algorithm_is_answered_with_the_nearest() -> None:
     with pytest.raises(InputError, match='did you mean "fed2-ucb"'):
-        algorithm_named("fed2ucb")
+        ALGORITHMS.named("fed2ucb", "algorithm")
 
 
 # Who plays ---------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,13 +16,13 @@ from fedbandits.reproduce import scaling
 from fedbandits.reproduce.scaling import (
     CAPTION,
     HORIZONS,
+    PART,
     SCHEDULES,
     fit_growth,
     growth_of,
     growth_table,
     scaling_figure,
     scaling_page_figure,
-    scaling_table,
 )
 from fedbandits.rules.arrays import FloatArray
 
@@ -73,8 +74,8 @@ def test_few_horizons_are_not_fitted() -> None:
 
 
 @pytest.fixture(scope="module")
-def table() -> Table:
-    return scaling_table(games=40, workers=1)
+def table() -> Any:
+    return PART.make(games=40, workers=1)
 
 
 def test_the_table_holds_what_is_fitted_over_decided_horizons(
@@ -108,7 +109,7 @@ def test_replications_of_a_horizon_stay_together(monkeypatch: pytest.MonkeyPatch
         given.append(totals)
 
     monkeypatch.setattr(scaling, "fit_growth", watched)
-    made = scaling_table(games=5, workers=1)
+    made = PART.make(games=5, workers=1)
     assert set(made["exponent"]) == {None}
     assert len(given) == len(SCHEDULES)
     assert {total.shape for totals in given for total in totals.values()} == {(5,)}

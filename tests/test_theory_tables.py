@@ -13,17 +13,18 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.reproduce.catalogue import paper_experiment
+from fedbandits.reproduce.part import play
 from fedbandits.reproduce.reproduction import reproduce_paper
 from fedbandits.reproduce.run import Reproduced
 from fedbandits.reproduce.steps import Step
-from fedbandits.reproduce.theory_page import bounds_html, theory_section
+from fedbandits.reproduce.theory_page import PART, bounds_html, theory_section
 from fedbandits.reproduce.theory_tables import (
     Rows,
     bounds_table,
     clients_table,
     orders_table,
     schedules_table,
-    theory_fingerprint,
+    theory_batches,
 )
 from fedbandits.theory.sampling import clients_for_error, misranking_probability
 from games import MEANS
@@ -113,7 +114,7 @@ def test_without_a_bound_there_is_a_reason_and_nothing_to_exceed() -> None:
 
 @pytest.fixture(scope="module")
 def schedules() -> Rows:
-    return schedules_table(games=2, workers=1)
+    return schedules_table(play(theory_batches(), games=2, workers=1))
 
 
 def test_every_row_of_both_tables_is_there(schedules: Rows) -> None:
@@ -252,11 +253,11 @@ def test_the_page_has_the_section_and_it_is_kept(tmp_path: Path) -> None:
 
 
 def test_what_the_tables_depend_on_is_in_their_hash() -> None:
-    first = theory_fingerprint(None)
-    assert first == theory_fingerprint(200) == theory_fingerprint(10_000)
-    assert first != theory_fingerprint(100)
+    first = PART.fingerprint(None)
+    assert first == PART.fingerprint(200) == PART.fingerprint(10_000)
+    assert first != PART.fingerprint(100)
     # Tables 2 and 3 are never simulated with fewer than 20.
-    assert theory_fingerprint(2) == theory_fingerprint(20)
+    assert PART.fingerprint(2) == PART.fingerprint(20)
 
 
 def bounds_on_disk(folder: Path) -> list[str]:

@@ -11,10 +11,14 @@ from dataclasses import MISSING, fields
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, create_model
+from pydantic.errors import PydanticUserError
 
 from fedbandits.errors import InputError, UnstatedError, nearest
 from fedbandits.privacy.policy import Bits, Quantize
+from fedbandits.problems.laws import LAWS, NoiseLaw, SpreadLaw
+from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.estimators import ESTIMATORS, Estimator
 from fedbandits.rules.levels import Level, LevelLike, as_level
 from fedbandits.rules.radii import RADII, PaperRadius, Radius
@@ -61,10 +65,8 @@ def radius_from(table: object) -> Radius:
     """
     if not isinstance(table, Mapping):
         raise InputError("", f'{table!r} is not a table such as {{ rule = "paper", arm = 6.0 }}')
-    rule = table.get("rule", PaperRadius.rule)
-    if not isinstance(rule, str) or rule not in RADII:
-        raise InputError("rule", f"{rule!r} is not a radius; {nearest(str(rule), RADII)}")
-    return construct(RADII[rule], {k: v for k, v in table.items() if k != "rule"}, "")
+    radius = RADII.named(table.get("rule", PaperRadius.rule), "rule")
+    return construct(radius, {k: v for k, v in table.items() if k != "rule"}, "")
 
 
 def paper_radius_from(table: object) -> Radius:
@@ -75,6 +77,42 @@ def paper_radius_from(table: object) -> Radius:
             "rule", f'"{radius.rule}" goes with fed2-ucb and fed1-ucb; this one takes "paper"'
         )
     return radius
+
+
+def noise_from(table: object) -> NoiseLaw:
+    """Return the law of noise that a table describes.
+
+    Examples
+    --------
+    >>> noise_from({"law": "gaussian", "sigma": 0.5})
+    Gaussian(sigma=0.5)
+    """
+    law: NoiseLaw = _law_from(table, NoiseLaw, "a law of noise")
+    return law
+
+
+def spread_from(table: object) -> SpreadLaw:
+    """Return the law of spread that a table describes.
+
+    Examples
+    --------
+    >>> spread_from({"law": "bernoulli"})
+    Traceback (most recent call last):
+        ...
+    fedbandits.errors.InputError: law: "bernoulli" is not a law of spread; known: beta, gaussian,
+    uniform
+    """
+    law: SpreadLaw = _law_from(table, SpreadLaw, "a law of spread")
+    return law
+
+
+def _law_from(table: object, role: type, what: str) -> Any:
+    if not isinstance(table, Mapping):
+        raise InputError(
+            "", f'{table!r} is not a table such as {{ law = "gaussian", sigma = 0.5 }}'
+        )
+    law = LAWS.named(table.get("law"), "law", role=role, what=what)
+    return construct(law, {key: value for key, value in table.items() if key != "law"}, "")
 
 
 def estimator_from(table: object) -> Estimator:
@@ -89,10 +127,8 @@ def estimator_from(table: object) -> Estimator:
         table = {"name": table}
     if not isinstance(table, Mapping):
         raise InputError("", f'{table!r} is not a word or a table such as {{ name = "plain" }}')
-    name = table.get("name")
-    if not isinstance(name, str) or name not in ESTIMATORS:
-        raise InputError("name", f"{name!r} is not an estimator; {nearest(str(name), ESTIMATORS)}")
-    return construct(ESTIMATORS[name], {k: v for k, v in table.items() if k != "name"}, "")
+    estimator = ESTIMATORS.named(table.get("name"), "name")
+    return construct(estimator, {k: v for k, v in table.items() if k != "name"}, "")
 
 
 def level_from(value: object) -> Level:
@@ -124,6 +160,26 @@ def pair_from(value: object) -> tuple[float, float]:
         if all(isinstance(n, int | float) and not isinstance(n, bool) for n in value):
             return float(first), float(second)
     raise InputError("", f"{value!r} is not a list of two numbers such as [0, 1]")
+
+
+def array_from(value: object) -> FloatArray:
+    """Return an array of numbers, which is a list in a file, or lists in lists.
+
+    Examples
+    --------
+    >>> array_from([[0, 1], [0.5, 0.5]])
+    array([[0. , 1. ],
+           [0.5, 0.5]])
+    """
+    try:
+        found = np.array(value)
+    except ValueError:  # of different lengths
+        found = np.array(None)
+    if found.dtype.kind not in "iuf" or not found.ndim:
+        raise InputError("", f"{value!r} is not a list of numbers such as [0.5, 0.6]")
+    found = found.astype(np.float64)
+    found.setflags(write=False)
+    return found
 
 
 def quantize_from(table: object) -> Quantize:
@@ -158,10 +214,13 @@ READERS: dict[Any, Callable[[Any], Any]] = {
     ScheduleLike: as_schedule,
     Radius: radius_from,
     PaperRadius: paper_radius_from,
+    NoiseLaw: noise_from,
+    SpreadLaw: spread_from,
     Estimator | None: estimator_from,
     LevelLike: level_from,
     LevelLike | None: level_from,
     tuple[float, float]: pair_from,
+    FloatArray: array_from,
     Quantize | None: quantize_from,
     Bits: bits_from,
 }
@@ -173,6 +232,16 @@ Whoever has more such types adds them here, before the first table with one of t
 
 @cache  # making a model takes far longer than using it
 def _model_of(cls: type) -> type[BaseModel]:
+    try:
+        return _new_model_of(cls)
+    except (PydanticUserError, NameError, TypeError) as error:
+        first = str(error).partition("\n")[0]
+        raise InputError(
+            cls.__qualname__, f"has a field whose type is none that a file can give: {first}"
+        ) from None
+
+
+def _new_model_of(cls: type) -> type[BaseModel]:
     hints = get_type_hints(cls)
     keys: dict[str, Any] = {}
     for field in fields(cls):

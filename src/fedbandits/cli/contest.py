@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from fedbandits.cli.interrupt import interruptible
+from fedbandits.cli.options import Workers, print_table
 
 
 def contest(
@@ -28,9 +29,7 @@ def contest(
         int, typer.Option("--replications", "-n", min=2, help="Of each game, by every algorithm.")
     ] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Of all draws.")] = 8,
-    workers: Annotated[
-        int | None, typer.Option("--workers", "-w", min=1, help="Processes; all cores by default.")
-    ] = None,
+    workers: Workers = None,
 ) -> None:
     """Rank all algorithms on the games of the package, none of them tuned to any."""
     from rich.console import Console  # noqa: PLC0415 - after --help
@@ -64,25 +63,21 @@ def contest(
 
 
 def _print_standings(summary: Mapping[str, Any]) -> None:
-    from rich.console import Console  # noqa: PLC0415 - after --help
-    from rich.table import Table  # noqa: PLC0415 - likewise
+    from rich.table import Table  # noqa: PLC0415 - after --help
 
     from fedbandits.contest.words import (  # noqa: PLC0415 - likewise
         HOW_TO_READ,
         played_with,
-        standings_cells,
+        shown_standings,
     )
 
-    cells = standings_cells(summary)
+    shown = shown_standings(summary)
     table = Table(title=played_with(summary), caption=HOW_TO_READ)
     table.title_justify = table.caption_justify = "left"
-    named, *numbers = cells.headings
+    named, *numbers = shown.headings
     table.add_column(named, no_wrap=True)
     for heading in numbers:
         table.add_column(heading, justify="right")
-    for row in cells.rows:
+    for row in shown.rows:
         table.add_row(*row)
-    console = Console()
-    if not console.is_terminal:
-        console.width = 160  # a pipe has no width of its own, and words would be cut in 80 columns
-    console.print(table, markup=False, highlight=False)
+    print_table(table, width=160, markup=False, highlight=False)

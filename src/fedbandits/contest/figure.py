@@ -6,13 +6,11 @@ from itertools import cycle
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from fedbandits.contest.standings import FIELDS, Field, Place, profile, standings
-from fedbandits.experiments.figures import PALETTE
+from fedbandits.experiments.figures import PALETTE, style
 from fedbandits.experiments.figures.palette import FAINT
-from fedbandits.experiments.figures.style import house_style
 from fedbandits.experiments.tables import Table
 
 LARGEST_FACTOR = 64.0
@@ -25,9 +23,7 @@ def profile_figure(table: Table) -> Figure:
     A panel a field: those who have to ask clients, and all. References are dashed.
     """
     places = standings(table)
-    with house_style():
-        figure = Figure(figsize=(9.6, 5.2), layout="constrained")
-        FigureCanvasAgg(figure)
+    with style.new_figure(9.6, 5.2) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
         _draw(left, table, "asking", [place for place in places if not place.reference])
         _draw(right, table, "all", places)
@@ -62,4 +58,4 @@ def _draw(axes: Axes, table: Table, field: Field, places: list[Place]) -> None:
     axes.set_xlabel("total regret, in times the least")
     axes.set_xlim(1.0, LARGEST_FACTOR)
     axes.set_ylim(0.0, 102.0)
-    axes.spines[["top", "right"]].set_visible(False)
+    style.open_frame(axes)

@@ -17,14 +17,13 @@ from fedbandits.contest.standings import FIELDS
 from fedbandits.contest.summary import contest_summary
 from fedbandits.contest.words import (
     HOW_TO_READ,
-    Cells,
     losses,
     played_with,
     shown_ratio,
-    standings_cells,
+    shown_standings,
 )
 from fedbandits.experiments.figures import image
-from fedbandits.experiments.report.markup import data_uri, scrolling
+from fedbandits.experiments.report.markup import figure, items, row, table
 from fedbandits.experiments.report.shell import html_page
 
 _CAPTION = """How far up a curve is at a factor: the share of the games in which an entrant's mean
@@ -53,10 +52,10 @@ def write_contest(contest: Contest, folder: Path) -> None:
     (folder / "contest.md").write_text(as_markdown(summary), encoding="utf-8")
     frame = pl.DataFrame(contest.table, infer_schema_length=None)
     frame.write_parquet(folder / "contest.parquet")
-    figure = profile_figure(contest.table)
-    png = image(figure, "png")
+    profile = profile_figure(contest.table)
+    png = image(profile, "png")
     (folder / "profile.png").write_bytes(png)
-    (folder / "profile.pdf").write_bytes(image(figure, "pdf"))
+    (folder / "profile.pdf").write_bytes(image(profile, "pdf"))
     (folder / "report.html").write_text(contest_html(summary, png), encoding="utf-8")
 
 
@@ -71,17 +70,14 @@ def contest_html(summary: Mapping[str, Any], png: bytes) -> str:
         The profile.
     """
     alt = "Performance profiles of all entrants; the higher a curve, the more games it wins."
-    shown = (
-        f'<figure><img src="{data_uri(png)}" alt="{escape(alt)}">'
-        f"<figcaption>{_CAPTION}</figcaption></figure>"
-    )
+    standings = shown_standings(summary).html(kind="")
     return html_page(
         title=f"A contest on {len(summary['games'])} games",
         byline=escape(played_with(summary)),
         sections=[
             ("The rules", f"<p>{_RULES}</p>"),
-            ("Standings", _standings_html(summary)),
-            ("Performance profiles", shown),
+            ("Standings", f"{standings}\n<p>{escape(HOW_TO_READ)}</p>"),
+            ("Performance profiles", figure(png, alt=alt, caption=_CAPTION)),
             (f"Where {escape(summary['champion'])} loses", _lost_html(summary)),
             ("Every game", _games_html(summary)),
         ],
@@ -89,33 +85,13 @@ def contest_html(summary: Mapping[str, Any], png: bytes) -> str:
     )
 
 
-def _standings_html(summary: Mapping[str, Any]) -> str:
-    table = scrolling("Standings", _table_html(standings_cells(summary)))
-    return f"{table}\n<p>{escape(HOW_TO_READ)}</p>"
-
-
-def _table_html(cells: Cells) -> str:
-    body = "\n".join(_row_html(row) for row in cells.rows)
-    return f"<table>{_head_html(cells.headings)}<tbody>\n{body}\n</tbody></table>"
-
-
-def _head_html(headings: list[str]) -> str:
-    cells = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
-    return f"<thead><tr>{cells}</tr></thead>"
-
-
-def _row_html(cells: list[str]) -> str:
-    first, *others = (escape(cell) for cell in cells)
-    return f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in others)}</tr>'
-
-
 def _lost_html(summary: Mapping[str, Any]) -> str:
     parts = []
     for field, named in FIELDS.items():
-        said = "".join(f"<li>{escape(loss)}</li>" for loss in losses(summary, field))
+        said = losses(summary, field)
         near = f"{100 * (summary['near'] - 1):.0f}&nbsp;%"
         head = f"<h3>Not within {near} of the first of {escape(named)}</h3>"
-        parts.append(f"{head}<ul>{said}</ul>" if said else f"{head}<p>Nowhere.</p>")
+        parts += [head, items(map(escape, said)) if said else "<p>Nowhere.</p>"]
     return "\n".join(parts)
 
 
@@ -126,33 +102,34 @@ _HEADINGS = [
 
 
 def _games_html(summary: Mapping[str, Any]) -> str:
-    bodies = []
-    for game in summary["games"]:
-        rows = sorted(game["entrants"], key=lambda row: float(row["regret"]))
-        lines = "\n".join(_row_html(_entrant_cells(row)) for row in rows)
-        said = f"{game['game']} (fidelity {game['fidelity']}, {game['replications']} replications)"
-        heading = f'<tr><th colspan="{len(_HEADINGS)}" scope="rowgroup">{escape(said)}</th></tr>'
-        bodies.append(f"<tbody>\n{heading}\n{lines}\n</tbody>")
-    table = f"<table>{_head_html(_HEADINGS)}{''.join(bodies)}</table>"
-    return f"<p>{_HOW_GAMES_READ}</p>{scrolling('Every game', table)}"
+    groups = {
+        escape(
+            f"{game['game']} (fidelity {game['fidelity']}, {game['replications']} replications)"
+        ): [
+            row(*map(escape, _entrant_cells(entrant)))
+            for entrant in sorted(game["entrants"], key=lambda one: float(one["regret"]))
+        ]
+        for game in summary["games"]
+    }
+    return f"<p>{_HOW_GAMES_READ}</p>{table('Every game', _HEADINGS, groups, kind='')}"
 
 
-def _entrant_cells(row: Mapping[str, Any]) -> list[str]:
-    asking, every = row["asking"], row["all"]
+def _entrant_cells(entrant: Mapping[str, Any]) -> list[str]:
+    asking, every = entrant["asking"], entrant["all"]
     counts = ("undecided", "wrong_commits", "wrong_at_end")
     return [
-        row["entrant"] + (" (reference)" if row["reference"] else ""),
-        f"{row['regret']:,.0f} ± {row['margin']:,.0f}",
+        entrant["entrant"] + (" (reference)" if entrant["reference"] else ""),
+        f"{entrant['regret']:,.0f} ± {entrant['margin']:,.0f}",
         *(
             ["–", "–"]
             if asking is None
             else [shown_ratio(asking["ratio"], asking["ratio_margin"]), _above(asking)]
         ),
         shown_ratio(every["ratio"], every["ratio_margin"]),
-        f"{row['communication']:,.0f}",
-        f"{row['clients']:,.0f}",
-        f"{row['phases']:,.1f}",
-        *(str(row[name]) for name in counts),
+        f"{entrant['communication']:,.0f}",
+        f"{entrant['clients']:,.0f}",
+        f"{entrant['phases']:,.1f}",
+        *(str(entrant[name]) for name in counts),
     ]
 
 

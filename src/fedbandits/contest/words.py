@@ -6,25 +6,10 @@ All of it is made from what contest.json says (`fedbandits.contest.summary`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from fedbandits.contest.standings import FIELDS, Field
-
-
-class Cells(NamedTuple):
-    """A table of text.
-
-    Parameters
-    ----------
-    headings : list of str
-        Of the columns.
-    rows : list of list of str
-        Each with a cell a column.
-    """
-
-    headings: list[str]
-    rows: list[list[str]]
-
+from fedbandits.experiments.report.shown import Shown
 
 HOW_TO_READ = (
     f"Ranked twice: among {FIELDS['asking']}, from “first” to “worst ratio”, and among"
@@ -37,7 +22,7 @@ HOW_TO_READ = (
 """For those who see the standings for the first time."""
 
 
-def standings_cells(summary: Mapping[str, Any]) -> Cells:
+def shown_standings(summary: Mapping[str, Any]) -> Shown:
     """Return the standings.
 
     Parameters
@@ -51,7 +36,8 @@ def standings_cells(summary: Mapping[str, Any]) -> Cells:
         *("first of all", f"{near} of all"),
         *("undecided", "wrong commits", "wrong at the end"),
     ]
-    return Cells(headings, [_place_cells(place) for place in summary["standings"]])
+    rows = [_place_cells(place) for place in summary["standings"]]
+    return Shown(name="Standings", headings=headings, rows=rows)
 
 
 def _place_cells(place: Mapping[str, Any]) -> list[str]:
@@ -89,7 +75,7 @@ def shown_ratio(ratio: float, margin: float = 0.0) -> str:
     return f"{said} ± {margin:,.{digits}f}" if margin else said
 
 
-def games_cells(summary: Mapping[str, Any]) -> Cells:
+def shown_games(summary: Mapping[str, Any]) -> Shown:
     """Return who is first in every game, and where the champion stands.
 
     Parameters
@@ -102,7 +88,8 @@ def games_cells(summary: Mapping[str, Any]) -> Cells:
         *("game", "fidelity", "first", f"ratio of {champion}"),
         *("first of all", f"ratio of {champion} to it"),
     ]
-    return Cells(headings, [_game_cells(game, champion) for game in summary["games"]])
+    rows = [_game_cells(game, champion) for game in summary["games"]]
+    return Shown(name="Games", headings=headings, rows=rows)
 
 
 def _game_cells(game: Mapping[str, Any], champion: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import asdict
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ def describe_experiment(experiment: Experiment) -> dict[str, Any]:
         "seed": experiment.seed,
         "grid_points": experiment.grid_points,
     }
+    if experiment.plugins:
+        described["plugins"] = [asdict(plugin) for plugin in experiment.plugins]
     single = len(problems) == 1 and "problem" in problems
     if single:
         described["problem"] = problems["problem"].described()

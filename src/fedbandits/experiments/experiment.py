@@ -7,6 +7,7 @@ from functools import cached_property
 
 from fedbandits.errors import InputError
 from fedbandits.experiments.results import Results
+from fedbandits.plugins import Plugin
 from fedbandits.problems.problem import Problem
 from fedbandits.rules.guarantees import Guarantee
 from fedbandits.simulation.simulator import (
@@ -39,6 +40,8 @@ class Experiment:
         The same seed gives the same numbers.
     grid_points : int
         On how many slots regret curves are kept.
+    plugins : tuple of Plugin
+        Where parts of one's own come from, for whoever reads the experiment back.
 
     Examples
     --------
@@ -63,6 +66,7 @@ class Experiment:
     replications: int = 100
     seed: int = 0
     grid_points: int = 400
+    plugins: tuple[Plugin, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variants", tuple(self.variants))

@@ -138,10 +138,10 @@ def _remove_empty(folders: list[Path]) -> None:
 
 def write_results(results: Results, folder: Path) -> None:
     """Write summary, tables, figures and the page."""
-    from fedbandits.experiments import report  # noqa: PLC0415 - heavy, and only needed to write
+    from fedbandits.experiments.report.page import report_html  # noqa: PLC0415 - heavy
 
     images = write_tables_and_figures(results, folder)
-    page = report.report_html(results, images=images)
+    page = report_html(results, images=images)
     (folder / "report.html").write_text(page, encoding="utf-8")
 
 

@@ -15,12 +15,12 @@ from fedbandits.protocol import (
     PhaseAbandoned,
     PhaseClosed,
     PhaseOpened,
-    PhaseRefused,
     Reason,
     Record,
     Refusal,
+    Refused,
     Rejection,
-    RunStopped,
+    RunEnded,
     ServerStarted,
     Update,
     UpdateAccepted,
@@ -251,9 +251,6 @@ class _Reader:
                 self._end(Outcome.DECIDED, at, dropped=self._dropped_by(decision))
             case PhaseAbandoned():
                 self._end(Outcome.ABANDONED, at)
-            case PhaseRefused(refusal=refusal):
-                self._end(Outcome.REFUSED, at)
-                self._ending = f"{refusal.client} cannot go on: {refusal.why.value}"
             case ArmWithdrawn(arm=arm, reason=reason):
                 self._withdrawals.append(
                     Withdrawn(
@@ -266,9 +263,8 @@ class _Reader:
                 )
             case ServerStarted(epoch=epoch):
                 self._restarts.append(Restart(epoch=epoch, when=self._when, at=at))
-            case RunStopped(reason=reason):
-                self._end(Outcome.STOPPED, at)
-                self._ending = _GIVEN_UP.get(reason, reason.value)
+            case RunEnded(decision=decision):
+                self._give_up(decision.reason, at)
 
     def course(self) -> Course:
         total: Counter[Rejection] = Counter()
@@ -305,6 +301,16 @@ class _Reader:
         """End the open phase, if one is."""
         if self._phases and self._phases[-1].outcome is Outcome.OPEN:
             self._phases[-1] = replace(self._phases[-1], outcome=outcome, ended=at, dropped=dropped)
+
+    def _give_up(self, reason: Reason, at: str) -> None:
+        """Say why a run was given up, if it was; a phase that is open ends with it."""
+        refused = [one for one in self._refusals if one.why is Refused.BUDGET]
+        if reason is Reason.BUDGET and refused:
+            self._end(Outcome.REFUSED, at)
+            self._ending = f"{refused[-1].client} cannot go on: {refused[-1].why.value}"
+        elif reason in _GIVEN_UP:
+            self._end(Outcome.STOPPED, at)
+            self._ending = _GIVEN_UP[reason]
 
     def _dropped_by(self, decision: Decision) -> tuple[str, ...]:
         out = {*self._dropped_in, *(one.arm for one in self._withdrawals)}

@@ -19,11 +19,12 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self, TypeAlias
 
 from fedbandits.errors import FedbanditsError, InputError
+from fedbandits.federation.state_files import lock_file
 from fedbandits.protocol.codec import decode, encode
 from fedbandits.protocol.log import Record
-from fedbandits.protocol.outbox import lock_file
 
-FORMAT = 1
+FORMAT = 2
+"""Version 0.1.0 wrote format 1, in which the end of a run was not a record."""
 
 _MAGIC = b"SQLite format 3\0"
 
@@ -285,7 +286,10 @@ def _content(database: sqlite3.Connection, path: Path) -> LogContent:
     except _UNREADABLE as error:
         raise _unreadable(path, error) from None
     if header.get("format") != str(FORMAT) or "run" not in header:
-        raise DamagedLogError(f"{path}: is not a log of a run of this version")
+        raise DamagedLogError(
+            f"{path}: is a log of format {header.get('format')}, and this version of fedbandits"
+            f" reads format {FORMAT}; use the version that began the run"
+        )
     if header.get("checksum") != _digest("", header["run"]):
         raise DamagedLogError(f"{path}: what the run is was changed; restore it from a copy")
     records: list[Record] = []

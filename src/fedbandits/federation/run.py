@@ -20,6 +20,7 @@ from fedbandits.federation.durable_log import (
 )
 from fedbandits.federation.local import server_of
 from fedbandits.federation.trial import Trial, read_trial
+from fedbandits.plugins import check_unchanged
 from fedbandits.protocol import MemoryLog, Server
 from fedbandits.protocol.messages import PROTOCOL_VERSION
 
@@ -112,6 +113,7 @@ def _said_by(header: dict[str, Any], path: Path) -> tuple[str, Trial]:
             f"{path}: was written with protocol {protocol}, and this is {PROTOCOL_VERSION}; use the"
             f" version of fedbandits that began it ({header.get('versions')})"
         )
+    check_unchanged(header.get("trial") or {}, str(path))
     try:
         return str(header["run"]), read_trial(header["trial"])
     except (KeyError, TypeError, InputError) as error:

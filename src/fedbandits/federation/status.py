@@ -136,7 +136,7 @@ class RunStatus:
     @property
     def finished(self) -> bool:
         """Whether nothing more is decided."""
-        return self.state is ServerState.FINISHED
+        return self.state in (ServerState.ENDING, ServerState.FINISHED)
 
     @property
     def bits(self) -> int:
@@ -306,8 +306,7 @@ def known_of(server: Server) -> Answer | None:
 
     Withdrawals alone may end a run with one arm of which nothing is known.
     """
-    decided = any(isinstance(record, PhaseClosed) for record in server.log)
-    return answer_of(server) if decided else None
+    return None if server.run_state.behind is None else answer_of(server)
 
 
 def answers_over_phases(run: Run, content: LogContent) -> list[Answer]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,6 +27,7 @@ from fedbandits.errors import (
     nearest,
 )
 from fedbandits.federation.coordinator import Patience
+from fedbandits.plugins import plugins_in_use, plugins_of, with_sources
 from fedbandits.privacy.policy import FEWEST_PULLS, Privacy
 from fedbandits.protocol import Quorum
 from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb, FedIndex
@@ -221,10 +222,18 @@ class _File(StrictTable):
     interleave: bool = True
     seed: Annotated[int, Field(ge=0)] = 0
     live: dict[str, Any] | None = None
+    plugins: list[Any] = Field(default_factory=list)
 
 
-def load_trial(path: str | Path) -> Trial:
+def load_trial(path: str | Path, *, plugins: Iterable[Path] = ()) -> Trial:
     """Return the trial of a file, or of the fedbandits.toml in a folder.
+
+    Parameters
+    ----------
+    path : path
+        Of the file or the folder.
+    plugins : iterable of Path
+        Plugin files besides those that the file lists.
 
     Raises
     ------
@@ -244,7 +253,7 @@ def load_trial(path: str | Path) -> Trial:
         raise InputError(str(path), f"cannot be read: {error.strerror}") from None
     except ValueError as error:  # neither UTF-8 nor TOML
         raise InputError(str(path), f"is not TOML: {error}") from None
-    return read_trial(tables)
+    return read_trial(with_sources(tables, path.parent, plugins))
 
 
 def read_trial(tables: Mapping[str, Any]) -> Trial:
@@ -264,6 +273,11 @@ def read_trial(tables: Mapping[str, Any]) -> Trial:
     >>> trial.arms, trial.rule().population
     (('red', 'blue'), 40)
     """
+    with plugins_in_use(plugins_of(tables)):
+        return _trial(tables)
+
+
+def _trial(tables: Mapping[str, Any]) -> Trial:
     try:
         file = _File.model_validate(dict(tables))
     except ValidationError as error:

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from fedbandits.experiments.figures import (
     HORIZONTAL,
@@ -20,9 +19,9 @@ from fedbandits.experiments.figures import (
     VERTICAL,
     house_layout,
     reader_config,
+    style,
 )
 from fedbandits.experiments.figures.palette import FAINT, INK
-from fedbandits.experiments.figures.style import house_style
 from fedbandits.experiments.tables import Table
 from fedbandits.planning.candidates import Shape
 from fedbandits.planning.detection import Detector, gap_table
@@ -106,9 +105,7 @@ def map_figure(found: RegretMap) -> Figure:
     """
     least = float(found.regret[found.best])
     most = min(float(np.nanmax(found.regret)), _MOST_TIMES * least)
-    with house_style():
-        figure = Figure(figsize=(8.0, 5.2), layout="constrained")
-        FigureCanvasAgg(figure)
+    with style.new_figure(8.0, 5.2) as figure:
         axes: Axes = figure.subplots()
         axes.set_facecolor("#e8eaed")
         picture = axes.imshow(
@@ -147,7 +144,7 @@ def map_figure(found: RegretMap) -> Figure:
         bar.ax.yaxis.set_major_formatter(
             FuncFormatter(lambda value, _: f"{value:,.4g}" if value < 1000 else f"{value:,.0f}")
         )
-        bar.ax.yaxis.set_minor_locator(NullLocator())
+        style.no_minor_ticks(bar.ax.yaxis)
     return figure
 
 
@@ -214,9 +211,7 @@ def gap_figure(plan: Plan) -> Figure:
     """Draw the smallest detectable gap against the number of clients, and the wanted one."""
     question = plan.question
     curves = gap_curves(plan)
-    with house_style():
-        figure = Figure(figsize=(8.0, 4.8), layout="constrained")
-        FigureCanvasAgg(figure)
+    with style.new_figure(8.0, 4.8) as figure:
         axes: Axes = figure.subplots()
         low, high = _gap_limits(plan, curves)
         for curve in curves:
@@ -262,14 +257,11 @@ def gap_figure(plan: Plan) -> Figure:
             )
         axes.set_xlabel("clients")
         axes.set_ylabel("smallest detectable gap")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        style.whole_numbers(axes.xaxis)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
         axes.yaxis.set_major_locator(FixedLocator(_ticks(low, high)))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_minor_locator(NullLocator())
-        axes.grid(axis="y")
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
+        style.no_minor_ticks(axes.xaxis, axes.yaxis)
+        style.finish(axes)
         figure.legend(
             *axes.get_legend_handles_labels(), loc="outside lower left", ncols=2, frameon=False
         )

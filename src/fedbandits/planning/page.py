@@ -9,7 +9,7 @@ from typing import Any
 
 from fedbandits.experiments.figures import image
 from fedbandits.experiments.report.glossary import WORDS
-from fedbandits.experiments.report.markup import definitions
+from fedbandits.experiments.report.markup import definitions, items, row, table
 from fedbandits.experiments.report.shell import html_page, live_figure
 from fedbandits.planning.detection import POWER
 from fedbandits.planning.figures import (
@@ -56,13 +56,14 @@ def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
     """
     question = plan.question
     live: dict[str, Any] = {"gap": gap_page_figure(plan)}
-    first, *rest = plan.answer()
-    said = "\n".join(f"<p>{escape(line)}</p>" for line in (first, *rest))
-    sections = [("In short", said)]
+    answer = "\n".join(f"<p>{escape(line)}</p>" for line in plan.answer())
+    sections = [("In short", answer)]
     if plan.suggested is not None:
-        sections.append(("To run it", _to_run(plan)))
+        said = "<p>In an experiment file this is the variant that the numbers below are of.</p>"
+        code = f"<pre><code>{escape(plan.toml())}</code></pre>"
+        sections.append(("To run it", f"{said}\n{code}"))
     if columns(plan):
-        sections.append(("What to expect", _table(plan)))
+        sections.append(("What to expect", _expected(plan)))
     found = regret_map(plan)
     if found is not None and "regret-map.png" in images:
         live["map"] = map_page_figure(found)
@@ -82,9 +83,9 @@ def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
         ),
         (
             "What this rests on",
-            f"<p>The error probability δ = {question.delta:.3g} holds if</p>\n<ul>"
-            + "".join(f"<li>{escape(said)}</li>" for said in assumptions(question))
-            + "</ul>\n<p>The numbers of this page come from simulated games with normal noise and "
+            f"<p>The error probability δ = {question.delta:.3g} holds if</p>\n"
+            f"{items(map(escape, assumptions(question)))}\n"
+            "<p>The numbers of this page come from simulated games with normal noise and "
             f"spread; the suggested schedule was simulated anew after it was chosen among "
             f"{len(plan.searched.tried):,}. Seed {plan.seed}.</p>",
         ),
@@ -99,31 +100,17 @@ def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
     )
 
 
-def _to_run(plan: Plan) -> str:
-    return f"""<p>In an experiment file this is the variant that the numbers below are of.</p>
-<pre><code>{escape(plan.toml())}</code></pre>"""
-
-
-def _table(plan: Plan) -> str:
+def _expected(plan: Plan) -> str:
     shown = columns(plan)
-    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name, _ in shown)
     # So many columns fit beside each other only if what is in brackets stands below.
     gap = "<br>(" if len(shown) > 3 else " ("
-    rows = "\n".join(
-        f'<tr><th scope="row">{escape(name.strip())}</th>'
-        + "".join(f"<td>{escape(cell).replace(' (', gap)}</td>" for cell in others)
-        + "</tr>"
+    rows = [
+        row(escape(name.strip()), *(escape(cell).replace(" (", gap) for cell in others))
         for name, *others in cells(plan)
-    )
-    return f"""<p>Means, and in brackets where nine of ten games end.</p>
-<div class="scroll" role="region" aria-label="What to expect" tabindex="0">
-<table class="plain">
-<thead><tr><th scope="col"></th>{heads}</tr></thead>
-<tbody>
-{rows}
-</tbody>
-</table>
-</div>"""
+    ]
+    headings = ("", *(escape(name) for name, _ in shown))
+    said = "<p>Means, and in brackets where nine of ten games end.</p>"
+    return f"{said}\n{table('What to expect', headings, rows)}"
 
 
 def _gap_caption(plan: Plan) -> str:

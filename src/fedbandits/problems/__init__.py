@@ -4,6 +4,7 @@ from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.cognitive_radio import Channel, CognitiveRadio, Transmitter
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.laws import (
+    LAWS,
     Bernoulli,
     Beta,
     Empirical,
@@ -13,8 +14,21 @@ from fedbandits.problems.laws import (
     Uniform,
 )
 from fedbandits.problems.problem import LocalModels, PlainProblem, Problem, best_arm, gap
+from fedbandits.registry import Registry
+
+PROBLEMS: Registry[Problem] = Registry(
+    "a model",
+    group="fedbandits.problems",
+    key="model",
+    roles=(Problem,),
+    parent="PlainProblem of fedbandits.problems",
+    built_in=(Approximate, Exact, CognitiveRadio),
+)
+"""The problems by their models' names in experiment files."""
 
 __all__ = [
+    "LAWS",
+    "PROBLEMS",
     "Approximate",
     "Bernoulli",
     "Beta",

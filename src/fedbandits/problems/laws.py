@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from fedbandits.errors import LARGEST, InputError, UnstatedError, check_not_negative, is_number
+from fedbandits.registry import Registry
 from fedbandits.rules.arrays import FloatArray, IntArray
 
 Rng: TypeAlias = np.random.Generator
@@ -604,3 +605,14 @@ class Beta(SpreadLaw):
         if self.sigma == 0:
             return np.full(n_clients, mean)
         return rng.beta(*self.parameters(mean), size=n_clients)
+
+
+LAWS: Registry[Law] = Registry(
+    "a law",
+    group="fedbandits.laws",
+    key="law",
+    roles=(NoiseLaw, SpreadLaw),
+    parent="NoiseLaw or SpreadLaw of fedbandits.problems",
+    built_in=(Gaussian, Uniform, Bernoulli, Beta),
+)
+"""The laws by their names in experiment files; `Empirical` comes with the observations instead."""

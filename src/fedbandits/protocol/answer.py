@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from fedbandits.errors import ProtocolError, check_number
-from fedbandits.protocol.log import PhaseRefused, RunStopped
-from fedbandits.protocol.messages import Conclusion, Decision, Reason
+from fedbandits.protocol.messages import Conclusion, Reason
 from fedbandits.protocol.server import Server
 from fedbandits.rules.guarantees import Assumption, Condition, Guarantee, listed
 from fedbandits.rules.levels import as_level
@@ -192,16 +191,13 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
     decision = server.decision
     if decision is None:
         raise ProtocolError("nothing is known before the first phase is closed")
-    reason = decision.reason
-    if server.finished and reason is Reason.OPEN:
-        reason = Reason.HORIZON  # the phase that followed did not fit
     widths = server.interval_widths(level)
     proven, covered = server.rule.guarantee(), coverage_of(server, level)
     arms, estimates = server.arms, np.array(decision.estimates)
     return Answer(
         winner=None if decision.winner is None else arms[decision.winner],
         survivors=tuple(arm for arm, active in zip(arms, decision.active, strict=True) if active),
-        reason=reason,
+        reason=decision.reason,
         tolerance=server.rule.epsilon,
         whom=proven.whom,
         phase=decision.phase,
@@ -228,15 +224,15 @@ def conclusion_of(server: Server, *, level: float = 0.05) -> Conclusion:
     level : float
         Error probability of the intervals.
     """
-    if not server.finished:
-        raise ProtocolError("there is no last word before the run is over")
-    decision = server.decision
+    decision = server.run_state.last_word
     if decision is None:
+        raise ProtocolError("there is no last word before the run is over")
+    if server.decision is None:
         unknown = (math.inf,) * len(server.arms)
         return Conclusion(
             header=server.header,
             arms=server.arms,
-            decision=_undecided(server),
+            decision=decision,
             low=tuple(-width for width in unknown),
             high=unknown,
             level=1.0,
@@ -248,28 +244,11 @@ def conclusion_of(server: Server, *, level: float = 0.05) -> Conclusion:
     return Conclusion(
         header=server.header,
         arms=server.arms,
-        decision=replace(decision, reason=answer.reason),
+        decision=decision,
         low=tuple(low for low, _ in answer.intervals.values()),
         high=tuple(high for _, high in answer.intervals.values()),
         level=answer.level,
         error=answer.error,
         assumptions=answer.assumptions,
         words=answer.words(),
-    )
-
-
-def _undecided(server: Server) -> Decision:
-    """Return what is known where no phase was decided: which arms are left, and nothing else."""
-    active = server.snapshot().active
-    stops = [record.reason for record in server.log if isinstance(record, RunStopped)]
-    refused = any(isinstance(record, PhaseRefused) for record in server.log)
-    return Decision(
-        header=server.header,
-        phase=server.phase,
-        active=active,
-        estimates=(0.0,) * len(active),
-        widths=(math.inf,) * len(active),
-        best=active.index(True),
-        winner=None,
-        reason=(stops or [Reason.BUDGET if refused else Reason.HORIZON])[-1],
     )

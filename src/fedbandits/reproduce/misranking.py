@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-from scipy import stats
+from matplotlib.ticker import LogLocator
 
 from fedbandits.experiments.figures import (
     HORIZONTAL,
@@ -18,14 +17,17 @@ from fedbandits.experiments.figures import (
     VERTICAL,
     house_layout,
     reader_config,
+    style,
 )
 from fedbandits.experiments.figures.labels import GAP, label_at_end, put_at_ends
 from fedbandits.experiments.figures.lettering import size_in_inches
 from fedbandits.experiments.figures.palette import FAINT
-from fedbandits.experiments.figures.style import house_style
-from fedbandits.experiments.fingerprint import hashed
+from fedbandits.experiments.report.markup import with_subscripts
+from fedbandits.experiments.report.shell import live_figure
 from fedbandits.experiments.tables import Table
-from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
+from fedbandits.reproduce.catalogue import MISRANKING, paper_experiment
+from fedbandits.reproduce.evidence import share_of
+from fedbandits.reproduce.part import Drawing, Part
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.theory.sampling import (
     misranking_as_printed,
@@ -61,11 +63,6 @@ def misranking_gaps(gap: float) -> FloatArray:
     return np.asarray(others.max() + gap - others)
 
 
-def misranking_fingerprint() -> str:
-    """Return what the table depends on, as a hash."""
-    return hashed([experiment_text("fig4"), SPREAD, GAPS, _CLIENTS.tolist(), _DRAWS])
-
-
 def misranking_table(seed: int = 2021) -> Table:
     """Return the probability for every gap and number of clients: exact, counted and bounded.
 
@@ -88,11 +85,10 @@ def misranking_table(seed: int = 2021) -> Table:
         table["printed"] += misranking_as_printed(gaps, SPREAD, _CLIENTS).tolist()
         for clients in _CLIENTS.tolist():
             drawn = averages + rng.normal(0.0, SPREAD / math.sqrt(clients), (_DRAWS, 10))
-            missed = int((drawn.argmax(axis=1) != 9).sum())
-            interval = stats.binomtest(missed, _DRAWS).proportion_ci(0.95, method="exact")
-            table["counted"].append(missed / _DRAWS)
-            table["counted_low"].append(float(interval.low))
-            table["counted_high"].append(float(interval.high))
+            missed = share_of(drawn.argmax(axis=1) != 9, "missed")
+            table["counted"].append(missed["share"])
+            table["counted_low"].append(missed["low"])
+            table["counted_high"].append(missed["high"])
     return table
 
 
@@ -116,9 +112,7 @@ _HEADING = (
 
 def misranking_figure(table: Table) -> Figure:
     """Draw the probability, on a logarithmic scale, against the number of clients."""
-    with house_style():
-        figure = Figure(figsize=(8.6, 4.9))
-        FigureCanvasAgg(figure)
+    with style.new_figure(8.6, 4.9, layout=None) as figure:
         axes = figure.add_axes((0.09, 0.11, 0.62, 0.75))
         axes.set_yscale("log")
         axes.set(xlim=(0, 1000), ylim=(_LOWEST, 1.0))
@@ -188,13 +182,11 @@ def _label_ends(figure: Figure, axes: Axes, ends: list[tuple[str, float, str]]) 
 
 
 def _dress(figure: Figure, axes: Axes) -> None:
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    style.whole_numbers(axes.xaxis)
     axes.yaxis.set_major_locator(LogLocator())
-    axes.yaxis.set_minor_locator(NullLocator())
+    style.no_minor_ticks(axes.yaxis)
     axes.set(xlabel="clients M", ylabel="probability of misranking $P_e$ (logarithmic)")
-    axes.grid(axis="y")
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    style.finish(axes)
     title, key = _HEADING
     figure.text(0.015, 0.975, title, size=11.0, fontweight="bold", va="top")
     figure.text(0.015, 0.92, key, size=8.0, color=FAINT, va="top")
@@ -296,3 +288,19 @@ def misranking_page_figure(table: Table) -> dict[str, Any]:
         "narrow": narrow,
         "wide": wide,
     }
+
+
+def _section(_: Table, images: Mapping[str, bytes]) -> str:
+    alt = "Probability of misranking against the number of clients, for two gaps."
+    caption = with_subscripts(CAPTION)
+    return live_figure(MISRANKING, images["misranking"], alt=alt, caption=caption)
+
+
+PART = Part(
+    key=MISRANKING,
+    heading="Figure 7: how many clients rank the arms rightly",
+    table=lambda _: misranking_table(),
+    drawings={"misranking": Drawing(draw=misranking_figure)},
+    live=misranking_page_figure,
+    section=_section,
+)

@@ -6,30 +6,28 @@ figure 4's own Gaussian outcomes would change what is estimated. Claimed for thi
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Mapping
 from html import escape
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.ticker import FixedLocator
 
-from fedbandits.experiments.figures import NORMAL_95, PALETTE
-from fedbandits.experiments.figures.style import house_style
-from fedbandits.experiments.fingerprint import hashed
+from fedbandits.experiments.figures import NORMAL_95, PALETTE, style
+from fedbandits.experiments.report import markup
 from fedbandits.experiments.tables import Table
+from fedbandits.privacy.mechanisms import Rounding
 from fedbandits.privacy.policy import Privacy, Quantize
 from fedbandits.privacy.sampling import Law
 from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.laws import Bernoulli, Beta, Gaussian
-from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
-from fedbandits.reproduce.run import at_most
+from fedbandits.reproduce.catalogue import PRIVACY, paper_experiment
+from fedbandits.reproduce.evidence import ratio_of
+from fedbandits.reproduce.part import Batch, Drawing, Part, Runs, as_columns, costs_of, rows_of
 from fedbandits.rules.algorithms import Fed2Ucb
-from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.radii import CertifiedRadius
-from fedbandits.simulation.simulator import Progress, Simulation, Variant, simulate_all
+from fedbandits.simulation.simulator import Variant
 
 REPLICATIONS = 60
 # Cohorts are simulated as a whole.
@@ -41,6 +39,8 @@ EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 DELTA = 1e-6
 BITS = (3, 4, 5, 6, 8, 10)
 NEAREST_BITS = (7, 8, 10)
+_NOISES: dict[Law, float | None] = {"gaussian": DELTA, "laplace": None}
+_ROUNDINGS: dict[Rounding, tuple[int, ...]] = {"stochastic": BITS, "nearest": NEAREST_BITS}
 
 EPSILON, BITS_PANEL, GROWTH = "epsilon", "bits", "horizon"
 _NONE = "not protected"
@@ -60,297 +60,176 @@ Right: regret over log T, on figure 4's own Gaussian game; so that nothing is cl
 [-3, 4.5], and the noise 7.5 times as large as on the left. A flat curve grows as log T."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Point:
-    """A setting: its panel and curve, where it stands, and how means are protected."""
-
-    panel: str
-    scheme: str
-    x: float
-    privacy: Privacy | None
-
-
-def _points() -> list[_Point]:
-    """Return the settings of the first two panels; what is not protected first."""
+def _protections() -> dict[tuple[str, str, float], Privacy | None]:
+    """Return how means are protected in the first two panels, by panel, curve and place."""
     unit = (0.0, 1.0)
-    noises: tuple[Law, ...] = ("gaussian", "laplace")
-    return [
-        _Point(panel="", scheme=_NONE, x=0.0, privacy=None),
-        *(
-            _Point(
-                panel=EPSILON,
-                scheme=f"{kind} noise",
-                x=epsilon,
-                privacy=Privacy(
-                    range=unit,
-                    noise=kind,
-                    epsilon=epsilon,
-                    delta=DELTA if kind == "gaussian" else None,
-                ),
+    found: dict[tuple[str, str, float], Privacy | None] = {("", _NONE, 0.0): None}
+    for kind, delta in _NOISES.items():
+        for epsilon in EPSILONS:
+            found[EPSILON, f"{kind} noise", epsilon] = Privacy(
+                range=unit, noise=kind, epsilon=epsilon, delta=delta
             )
-            for kind in noises
-            for epsilon in EPSILONS
-        ),
-        *(
-            _Point(
-                panel=BITS_PANEL,
-                scheme="stochastic rounding",
-                x=float(bits),
-                privacy=Privacy(range=unit, quantize=Quantize(bits=bits)),
+    for rounding, numbers in _ROUNDINGS.items():
+        for bits in numbers:
+            found[BITS_PANEL, f"{rounding} rounding", float(bits)] = Privacy(
+                range=unit, quantize=Quantize(bits=bits, rounding=rounding)
             )
-            for bits in BITS
-        ),
-        *(
-            _Point(
-                panel=BITS_PANEL,
-                scheme="nearest rounding",
-                x=float(bits),
-                privacy=Privacy(range=unit, quantize=Quantize(bits=bits, rounding="nearest")),
-            )
-            for bits in NEAREST_BITS
-        ),
-    ]
+    return found
 
 
-def _algorithm() -> Fed2Ucb:
-    return Fed2Ucb(pulls=100, admissions="2^p", radius=CertifiedRadius())
-
-
-def privacy_costs_table(
-    *, games: int | None = None, workers: int | None = None, progress: Progress | None = None
-) -> Table:
-    """Simulate every setting.
-
-    Parameters
-    ----------
-    games : int, optional
-        At most so many of each, for a quick look.
-    workers, progress
-        As in `simulate_all`.
-
-    Returns
-    -------
-    Table
-        A row a setting: regret with its standard error, what it is of the unprotected regret (the
-        games share their draws), clients, bits that a client sends, and how many games ended
-        undecided or on a wrong arm.
-    """
+def privacy_costs_batches() -> list[Batch]:
+    """Return every setting; the unprotected one first."""
     means = paper_experiment("fig4").variants[0].problem.means
     game = Approximate(means=means, noise=Bernoulli(), spread=Beta(0.02), name="private")
-    points = _points()
-    n = at_most(games, REPLICATIONS)
-    runs = simulate_all(
-        [
-            Variant(
-                label=f"{point.panel} {point.scheme} {point.x:g}",
-                problem=game,
-                algorithm=_algorithm(),
-                privacy=point.privacy,
-            )
-            for point in points
-        ],
-        horizon=HORIZON,
-        replications=n,
-        seed=SEED,
-        grid_points=1,
-        workers=workers,
-        progress=progress,
-        warn=False,
-    )
-    plain = runs[0].outcome.total
-    best = int(means.argmax())
-    rows = [
-        _row((point.panel, point.scheme, point.x), run, plain, best)
-        for point, run in zip(points, runs, strict=True)
-    ]
-    rows += _growth_rows(at_most(games, HORIZON_REPLICATIONS), workers, progress)
-    return {name: [row[name] for row in rows] for name in rows[0]}
-
-
-def _growth_rows(
-    n: int, workers: int | None, progress: Progress | None
-) -> list[dict[str, float | str]]:
-    """Return regret against the horizon, with and without noise, cohort by cohort."""
-    problem = paper_experiment("fig4").variants[0].problem
-    wide = Approximate(means=problem.means, noise=Gaussian(0.5), spread=Gaussian(0.02), name="wide")
+    wide = Approximate(means=means, noise=Gaussian(0.5), spread=Gaussian(0.02), name="wide")
     policy = Privacy(range=(-3.0, 4.5), noise="gaussian", epsilon=8.0, delta=DELTA)
-    best = int(problem.means.argmax())
-    rows = []
-    for horizon in HORIZONS:
-        plain, noised = simulate_all(
-            [
-                Variant(label=label, problem=wide, algorithm=_algorithm(), privacy=privacy)
-                for label, privacy in ((_NONE, None), ("gaussian noise", policy))
-            ],
+    algorithm = Fed2Ucb(pulls=100, admissions="2^p", radius=CertifiedRadius())
+
+    def batch(
+        problem: Approximate,
+        horizon: int,
+        replications: int,
+        settings: Mapping[tuple[str, str, float], Privacy | None],
+    ) -> Batch:
+        return Batch(
+            variants={
+                key: Variant(
+                    label=f"{key[0]} {key[1]} {key[2]:g}",
+                    problem=problem,
+                    algorithm=algorithm,
+                    privacy=privacy,
+                )
+                for key, privacy in settings.items()
+            },
             horizon=horizon,
-            replications=n,
+            replications=replications,
             seed=SEED,
-            grid_points=1,
-            workers=workers,
-            progress=progress,
-            warn=False,
         )
-        rows += [
-            _row((GROWTH, run.variant.label, float(horizon)), run, plain.outcome.total, best)
-            for run in (plain, noised)
-        ]
-    return rows
+
+    return [
+        batch(game, HORIZON, REPLICATIONS, _protections()),
+        *(
+            batch(
+                wide,
+                horizon,
+                HORIZON_REPLICATIONS,
+                {(GROWTH, _NONE, horizon): None, (GROWTH, "gaussian noise", horizon): policy},
+            )
+            for horizon in HORIZONS
+        ),
+    ]
 
 
-def _row(
-    place: tuple[str, str, float], run: Simulation, plain: FloatArray, best: int
-) -> dict[str, float | str]:
-    panel, scheme, x = place
-    outcome = run.outcome
-    total, n = outcome.total, outcome.total.size
-    ratio = float(total.mean() / plain.mean())
-    return {
-        "panel": panel,
-        "scheme": scheme,
-        "x": x,
-        "regret": float(total.mean()),
-        "stderr": float(total.std(ddof=1) / math.sqrt(n)),
-        "ratio": ratio,
-        # Of a ratio of means over the same games.
-        "ratio_stderr": float((total - ratio * plain).std(ddof=1) / math.sqrt(n) / plain.mean()),
-        "clients": float(outcome.clients.mean()),
-        "bits_a_client": float((outcome.uplink_bits / outcome.clients).mean()),
-        "undecided": int((outcome.winner < 0).sum()),
-        "wrong": int(((outcome.winner >= 0) & (outcome.winner != best)).sum()),
-        "replications": n,
-    }
+def privacy_costs_table(runs: Runs) -> Table:
+    """Return a row a setting: what it cost, and the bits that a client sends.
 
-
-def privacy_costs_replications(games: int | None) -> int:
-    """Return how many replications `privacy_costs_table` simulates, given how many were asked."""
-    growth = 2 * len(HORIZONS) * at_most(games, HORIZON_REPLICATIONS)
-    return len(_points()) * at_most(games, REPLICATIONS) + growth
-
-
-def privacy_costs_fingerprint(games: int | None) -> str:
-    """Return what the table depends on, as a hash."""
-    return hashed([experiment_text("fig4"), repr(_points()), HORIZONS, HORIZON, SEED, games])
+    ``ratio`` is to the unprotected regret of the same horizon; the games share their draws.
+    """
+    rows = []
+    for (panel, scheme, x), run in runs.items():
+        plain = runs[(GROWTH, _NONE, x) if panel == GROWTH else ("", _NONE, 0.0)].outcome.total
+        ratio = ratio_of(run.outcome.total, plain)
+        rows.append(
+            {
+                "panel": panel,
+                "scheme": scheme,
+                "x": float(x),
+                **costs_of(run),
+                "ratio": ratio.value,
+                "ratio_stderr": ratio.error,
+                "bits_a_client": float((run.outcome.uplink_bits / run.outcome.clients).mean()),
+            }
+        )
+    return as_columns(rows)
 
 
 def privacy_costs_figure(table: Table) -> Figure:
     """Draw regret against ε, against bits, and over log T against T."""
-    with house_style():
-        figure = Figure(figsize=(10.4, 3.9), layout="constrained")
-        FigureCanvasAgg(figure)
+    with style.new_figure(10.4, 3.9) as figure:
         left, middle, right = figure.subplots(1, 3)
-        _draw_panel(left, table, EPSILON)
+        for axes, panel, title, along, up in (
+            (left, EPSILON, "Noise", "ε, event level (smaller: more private)", "mean total regret"),
+            (middle, BITS_PANEL, "Rounding", "bits of a mean (64 when not rounded)", ""),
+            (right, GROWTH, "Order of the regret", "horizon T", "mean total regret / log T"),
+        ):
+            _draw_panel(axes, table, panel)
+            axes.set(xlabel=along, ylabel=up, ylim=(0.0, None))
+            style.head(axes, title)
+            style.whole_numbers(axes.yaxis)
+            axes.legend(fontsize=8.5, frameon=False)
         left.set_xscale("log")
         left.xaxis.set_major_locator(FixedLocator(EPSILONS))
-        left.xaxis.set_minor_locator(NullLocator())
+        style.no_minor_ticks(left.xaxis)
         left.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        left.set_xlabel("ε, event level (smaller: more private)")
-        left.set_ylabel("mean total regret")
-        _draw_panel(middle, table, BITS_PANEL)
         middle.set_xticks(sorted({*BITS, *NEAREST_BITS}))
-        middle.set_xlabel("bits of a mean (64 when not rounded)")
-        for axes, title in ((left, "Noise"), (middle, "Rounding")):
-            axes.set_title(title, loc="left", fontweight="bold", size=10.0)
-            axes.set_ylim(0.0, None)
-            axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-            _draw_unprotected(axes, table)
-            axes.legend(fontsize=8.5, frameon=False)
-        _draw_growth(right, table)
+        right.set_xscale("log")
     return figure
 
 
-def _rows(table: Table, panel: str, scheme: str) -> list[int]:
-    return [
-        i
-        for i, (at, curve) in enumerate(zip(table["panel"], table["scheme"], strict=True))
-        if (at, curve) == (panel, scheme)
-    ]
-
-
 def _draw_panel(axes: Axes, table: Table, panel: str) -> None:
-    of_panel = [i for i, at in enumerate(table["panel"]) if at == panel]
-    for scheme in dict.fromkeys(table["scheme"][i] for i in of_panel):
-        rows = _rows(table, panel, scheme)
-        axes.errorbar(
-            [table["x"][i] for i in rows],
-            [table["regret"][i] for i in rows],
-            yerr=[NORMAL_95 * table["stderr"][i] for i in rows],
-            color=_COLOURS[scheme],
-            label=scheme,
-            marker="o",
-            markersize=4,
-            linewidth=1.6,
-            capsize=2,
+    for scheme in dict.fromkeys(table["scheme"][i] for i in rows_of(table, panel=panel)):
+        rows = rows_of(table, panel=panel, scheme=scheme)
+        x, regret, stderr = (
+            np.array([table[name][i] for i in rows]) for name in ("x", "regret", "stderr")
         )
-
-
-def _draw_unprotected(axes: Axes, table: Table) -> None:
-    (row,) = _rows(table, "", _NONE)
-    axes.axhline(
-        table["regret"][row], color=_COLOURS[_NONE], linestyle="--", linewidth=1.3, label=_NONE
-    )
-
-
-def _draw_growth(axes: Axes, table: Table) -> None:
-    for scheme in (_NONE, "gaussian noise"):
-        rows = _rows(table, GROWTH, scheme)
-        horizons = np.array([table["x"][i] for i in rows])
-        logs = np.log(horizons)
+        part = np.log(x) if panel == GROWTH else 1.0
+        noised = panel == GROWTH and scheme != _NONE
         axes.errorbar(
-            horizons,
-            np.array([table["regret"][i] for i in rows]) / logs,
-            yerr=NORMAL_95 * np.array([table["stderr"][i] for i in rows]) / logs,
-            color=_COLOURS[scheme],
-            label=scheme if scheme == _NONE else f"{scheme}, ε = 8, range 7.5",
-            marker="o",
-            markersize=4,
-            linewidth=1.6,
-            capsize=2,
-            linestyle="--" if scheme == _NONE else "-",
+            x, regret / part, yerr=NORMAL_95 * stderr / part, color=_COLOURS[scheme], marker="o",
+            markersize=4, linewidth=1.6, capsize=2, linestyle="--" if scheme == _NONE else "-",
+            label=f"{scheme}, ε = 8, range 7.5" if noised else scheme,
+        )  # fmt: skip
+    if panel != GROWTH:
+        (row,) = rows_of(table, panel="", scheme=_NONE)
+        axes.axhline(
+            table["regret"][row], color=_COLOURS[_NONE], linestyle="--", linewidth=1.3, label=_NONE
         )
-    axes.set_xscale("log")
-    axes.set_ylim(0.0, None)
-    axes.set_xlabel("horizon T")
-    axes.set_ylabel("mean total regret / log T")
-    axes.set_title("Order of the regret", loc="left", fontweight="bold", size=10.0)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.legend(fontsize=8.5, frameon=False)
 
 
 def privacy_costs_html(table: Table) -> str:
     """Return the table of what each protection costs, as HTML."""
-    (plain,) = _rows(table, "", _NONE)
-    rows = [_html_row(table, plain, "none")]
-    for panel, schemes in (
-        (EPSILON, ("gaussian noise", "laplace noise")),
-        (BITS_PANEL, ("stochastic rounding", "nearest rounding")),
+    rows = []
+    for i, (panel, scheme, x) in enumerate(
+        zip(table["panel"], table["scheme"], table["x"], strict=True)
     ):
-        for scheme in schemes:
-            for i in _rows(table, panel, scheme):
-                said = f"ε = {table['x'][i]:g}" if panel == EPSILON else f"{table['x'][i]:g} bits"
-                rows.append(_html_row(table, i, f"{scheme}, {said}"))
+        if panel == GROWTH:
+            continue
+        said = {"": "none", EPSILON: f"{scheme}, ε = {x:g}", BITS_PANEL: f"{scheme}, {x:g} bits"}
+        n = table["replications"][i]
+        rows.append(
+            markup.row(
+                escape(said[panel]),
+                f"{table['regret'][i]:,.0f} ± {NORMAL_95 * table['stderr'][i]:,.0f}",
+                f"{table['ratio'][i]:.3f} ± {NORMAL_95 * table['ratio_stderr'][i]:.3f}",
+                f"{table['clients'][i]:,.0f}",
+                f"{table['bits_a_client'][i]:,.0f}",
+                f"{table['wrong'][i]:,} of {n:,}",
+                f"{table['undecided'][i]:,} of {n:,}",
+            )
+        )
+    headings = (
+        *("protection", "total regret", "of the unprotected", "clients", "bits a client"),
+        *("wrong arm", "undecided"),
+    )
     return f"""<p>Clients send means. Noise makes them differentially private at event level: what
 is sent hardly depends on any one observation (on a whole person it may: see the documentation).
 Rounding sends fewer bits and is no differential privacy. Widths are widened by exactly what the
 scheme costs, so that the certified rule keeps its guarantee. ± is a 95&nbsp;% interval; of the
 ratio it is narrow because all settings are played on the same games.</p>
-<div class="scroll" role="region" aria-label="Privacy" tabindex="0">
-<table>
-<thead><tr><th scope="col">protection</th><th scope="col">total regret</th>
-<th scope="col">of the unprotected</th><th scope="col">clients</th>
-<th scope="col">bits a client</th><th scope="col">wrong arm</th>
-<th scope="col">undecided</th></tr></thead>
-<tbody>
-{"".join(rows)}</tbody>
-</table>
-</div>"""
+{markup.table("Privacy", headings, rows, kind="")}"""
 
 
-def _html_row(table: Table, i: int, name: str) -> str:
-    n = table["replications"][i]
-    return (
-        f'<tr><th scope="row">{escape(name)}</th>'
-        f"<td>{table['regret'][i]:,.0f} ± {NORMAL_95 * table['stderr'][i]:,.0f}</td>"
-        f"<td>{table['ratio'][i]:.3f} ± {NORMAL_95 * table['ratio_stderr'][i]:.3f}</td>"
-        f"<td>{table['clients'][i]:,.0f}</td><td>{table['bits_a_client'][i]:,.0f}</td>"
-        f"<td>{table['wrong'][i]:,} of {n:,}</td><td>{table['undecided'][i]:,} of {n:,}</td></tr>\n"
-    )
+def _section(table: Table, images: Mapping[str, bytes]) -> str:
+    alt = "Total regret against epsilon, against bits of a mean, and over log T against T."
+    shown = markup.figure(images["privacy"], alt=alt, caption=markup.with_subscripts(CAPTION))
+    return f"{shown}\n{privacy_costs_html(table)}"
+
+
+PART = Part(
+    key=PRIVACY,
+    heading="Better privacy protection: what it costs",
+    batches=privacy_costs_batches,
+    table=privacy_costs_table,
+    drawings={"privacy": Drawing(draw=privacy_costs_figure)},
+    section=_section,
+)

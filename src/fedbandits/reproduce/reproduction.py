@@ -3,89 +3,44 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
-
 from fedbandits.errors import InputError, nearest
 from fedbandits.experiments.output import open_output
-from fedbandits.experiments.tables import Table
-from fedbandits.reproduce.catalogue import (
-    CLAIMS,
-    FIGURES,
-    INDEX_RULES,
-    MISRANKING,
-    MOVIELENS,
-    PARTS,
-    PRIVACY,
-    RULES,
-    SCALING,
-    THEORY,
-    paper_experiment,
+from fedbandits.reproduce import (
+    claims_page,
+    index_costs,
+    misranking,
+    privacy_costs,
+    real_data,
+    rule_costs,
+    scaling,
+    theory_page,
 )
-from fedbandits.reproduce.claims import (
-    claims_fingerprint,
-    claims_replications,
-    judge,
-    measure,
-)
-from fedbandits.reproduce.drawn import Drawn, kept_drawing
-from fedbandits.reproduce.index_costs import (
-    growth_figure,
-    index_costs_fingerprint,
-    index_costs_markdown,
-    index_costs_replications,
-    index_costs_tables,
-    tails_figure,
-)
-from fedbandits.reproduce.misranking import (
-    misranking_figure,
-    misranking_fingerprint,
-    misranking_table,
-)
+from fedbandits.reproduce.catalogue import FIGURES, PARTS, THEORY, paper_experiment
+from fedbandits.reproduce.drawn import kept_image
 from fedbandits.reproduce.page import reproduction_page
-from fedbandits.reproduce.privacy_costs import (
-    privacy_costs_figure,
-    privacy_costs_fingerprint,
-    privacy_costs_replications,
-    privacy_costs_table,
-)
-from fedbandits.reproduce.real_data import (
-    can_be_drawn,
-    order_figure,
-    order_table,
-    real_data_fingerprint,
-    real_data_replications,
-    real_data_table,
-)
-from fedbandits.reproduce.rule_costs import (
-    rule_costs_figure,
-    rule_costs_fingerprint,
-    rule_costs_replications,
-    rule_costs_table,
-)
+from fedbandits.reproduce.part import Part
 from fedbandits.reproduce.run import (
     Reproduced,
     read_experiment_on_disk,
     reproduce_experiment,
 )
-from fedbandits.reproduce.scaling import (
-    scaling_figure,
-    scaling_fingerprint,
-    scaling_replications,
-    scaling_table,
-)
 from fedbandits.reproduce.steps import Steps, Watch, cost_of
-from fedbandits.reproduce.theory_tables import (
-    bounds_table,
-    theory_fingerprint,
-    theory_replications,
-    theory_tables,
-)
+from fedbandits.reproduce.theory_tables import bounds_table
 from fedbandits.simulation.simulator import Progress
+
+COMPUTED_PARTS: dict[str, Part] = {
+    module.PART.key: module.PART
+    for module in (
+        *(real_data, misranking, theory_page, scaling, rule_costs, index_costs, privacy_costs),
+        claims_page,
+    )
+}
+"""The parts that are no figure of regret curves, by their keys."""
 
 
 def reproduce_paper(
@@ -126,17 +81,14 @@ def reproduce_paper(
             raise InputError("", f'"{key}" is not a part of the paper; {nearest(key, PARTS)}')
     _check_output(directory)
     wanted = [part for part in PARTS if part in keys or not keys]
-    ways = _ways(workers)
-    steps = Steps(_costs(wanted, ways, replications), watch)
+    steps = Steps(_costs(wanted, replications), watch)
     # What earlier runs have left goes on the page as well; what is asked for takes its place.
     made = _experiments_on_disk(directory, [part for part in FIGURES if part not in wanted])
-    tables = _tables_on_disk(
-        directory, {part: way for part, way in ways.items() if part not in wanted}
-    )
-    drawn: dict[str, Drawn] = {}
-    for part in wanted:
-        if part in FIGURES:
-            for name in FIGURES[part].experiments:
+    tables = _tables_on_disk(directory, [key for key in COMPUTED_PARTS if key not in wanted])
+    images: dict[str, dict[str, bytes]] = {}
+    for key in wanted:
+        if key in FIGURES:
+            for name in FIGURES[key].experiments:
                 with steps.part(name, replications=_games(name, replications)) as step:
                     made[name] = reproduce_experiment(
                         name,
@@ -148,36 +100,27 @@ def reproduce_paper(
                     )
                     step.reused = made[name].reused
         else:
-            way = ways[part]
-            with steps.part(part, replications=way.replications(replications)) as step:
-                tables[part] = _kept(
-                    directory / f"{part}.json", way, replications, step.progress, fresh=fresh
+            part = COMPUTED_PARTS[key]
+            with steps.part(key, replications=part.replications(replications)) as step:
+                tables[key] = _kept(
+                    directory, part, replications, workers, step.progress, fresh=fresh
                 )
-                step.reused = tables[part].reused
-                if part == THEORY:
-                    tables[part] = _with_bounds(directory, tables[part], made)
-                if part in _DRAWN:
-                    drawn[part] = _draw(directory, part, tables[part])
-    if THEORY in tables and THEORY not in wanted:
+                step.reused = tables[key].reused
+                images[key] = _draw(directory, part, tables[key])
+    if THEORY in tables:
         tables[THEORY] = _with_bounds(directory, tables[THEORY], made)
-    for part in _DRAWN:
-        if part in tables and part not in drawn:
-            drawn[part] = _draw(directory, part, tables[part])
-    _draw_order(directory, tables.get(MOVIELENS))
-    index_figures = _draw_index_rules(directory, tables.get(INDEX_RULES))
-    found = {part: kept.table for part, kept in tables.items()}
+    sections, live = {}, {}
+    for key, kept in tables.items():
+        part = COMPUTED_PARTS[key]
+        shown = images[key] if key in images else _draw(directory, part, kept)
+        sections[key] = (part.heading, part.section(kept.table, shown))
+        if part.live is not None:
+            live[key] = part.live(kept.table)
     page = reproduction_page(
         [figure for figure in FIGURES.values() if all(name in made for name in figure.experiments)],
         made,
-        misranking=drawn.get(MISRANKING),
-        movielens=found.get(MOVIELENS),
-        theory=found.get(THEORY),
-        scaling=drawn.get(SCALING),
-        rules=drawn.get(RULES),
-        index_rules=found.get(INDEX_RULES),
-        index_figures=index_figures,
-        privacy=drawn.get(PRIVACY),
-        claims=found.get(CLAIMS),
+        sections,
+        live,
     )
     with open_output(directory) as staging:
         (staging / _PAGE).write_text(page, encoding="utf-8")
@@ -197,9 +140,7 @@ def _check_output(directory: Path) -> None:
         )
 
 
-def _costs(
-    parts: list[str], ways: Mapping[str, _Way], replications: int | None
-) -> dict[str, float]:
+def _costs(parts: list[str], replications: int | None) -> dict[str, float]:
     """Return about how many seconds everything takes that is made for these parts, in order."""
     costs = {}
     for part in parts:
@@ -208,7 +149,7 @@ def _costs(
                 usual = paper_experiment(name).replications
                 costs[name] = cost_of(name, (replications or usual) / usual)
         else:
-            count = ways[part].replications
+            count = COMPUTED_PARTS[part].replications
             costs[part] = cost_of(part, count(replications) / max(1, count(None)))
     return costs
 
@@ -217,75 +158,6 @@ def _games(name: str, replications: int | None) -> int:
     """Return how many replications an experiment has, over all of its variants."""
     experiment = paper_experiment(name)
     return (replications or experiment.replications) * len(experiment.variants)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Way:
-    """How a table is made: what from, by what, and with how many replications in all."""
-
-    made_from: Callable[[int | None], str]
-    make: Callable[[int | None, Progress], Any]
-    replications: Callable[[int | None], int]
-
-
-def _ways(workers: int | None) -> dict[str, _Way]:
-    """Return how tables are made, given how many replications were asked for."""
-    return {
-        MOVIELENS: _Way(
-            made_from=real_data_fingerprint,
-            make=lambda games, progress: real_data_table(
-                games=games, workers=workers, progress=progress
-            ),
-            replications=real_data_replications,
-        ),
-        MISRANKING: _Way(
-            made_from=lambda _: misranking_fingerprint(),
-            make=lambda _, __: misranking_table(),
-            replications=lambda _: 0,
-        ),
-        THEORY: _Way(
-            made_from=theory_fingerprint,
-            make=lambda games, progress: theory_tables(
-                games=games, workers=workers, progress=progress
-            ),
-            replications=theory_replications,
-        ),
-        SCALING: _Way(
-            made_from=scaling_fingerprint,
-            make=lambda games, progress: scaling_table(
-                games=games, workers=workers, progress=progress
-            ),
-            replications=scaling_replications,
-        ),
-        RULES: _Way(
-            made_from=rule_costs_fingerprint,
-            make=lambda games, progress: rule_costs_table(
-                games=games, workers=workers, progress=progress
-            ),
-            replications=rule_costs_replications,
-        ),
-        INDEX_RULES: _Way(
-            made_from=index_costs_fingerprint,
-            make=lambda games, progress: index_costs_tables(
-                games=games, workers=workers, progress=progress
-            ),
-            replications=index_costs_replications,
-        ),
-        PRIVACY: _Way(
-            made_from=privacy_costs_fingerprint,
-            make=lambda games, progress: privacy_costs_table(
-                games=games, workers=workers, progress=progress
-            ),
-            replications=privacy_costs_replications,
-        ),
-        CLAIMS: _Way(
-            made_from=claims_fingerprint,
-            make=lambda games, progress: judge(
-                measure(games=games, workers=workers, progress=progress)
-            ),
-            replications=claims_replications,
-        ),
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,47 +185,52 @@ class _Kept:
 
 
 def _kept(
-    file: Path, way: _Way, replications: int | None, progress: Progress, *, fresh: bool
+    directory: Path,
+    part: Part,
+    replications: int | None,
+    workers: int | None,
+    progress: Progress,
+    *,
+    fresh: bool,
 ) -> _Kept:
     """Return what a JSON file holds if it was made from the same, else make and write it."""
-    made_from = way.made_from(replications)
+    made_from = part.fingerprint(replications)
     if not fresh:
-        found = _on_disk(file, way)
+        found = _on_disk(directory, part)
         if found is not None and found.made_from == made_from:
             return found
     # Said before the work is done, not after.
-    with open_output(file.parent):
+    with open_output(directory):
         pass
     made = _Kept(
         made_from=made_from,
         replications=replications,
-        table=way.make(replications, progress),
+        table=part.make(games=replications, workers=workers, progress=progress),
         reused=False,
     )
-    made.write(file)
+    made.write(_file(directory, part.key))
     return made
 
 
-def _on_disk(file: Path, way: _Way) -> _Kept | None:
+def _file(directory: Path, key: str) -> Path:
+    return directory / f"{key}.json"
+
+
+def _on_disk(directory: Path, part: Part) -> _Kept | None:
     """Return what a JSON file holds, if today's sources and data would give the same."""
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        if found["made_from"] != way.made_from(found["replications"]):
+        found = json.loads(_file(directory, part.key).read_text(encoding="utf-8"))
+        if found["made_from"] != part.fingerprint(found["replications"]):
             return None
-        return _Kept(
-            made_from=found["made_from"],
-            replications=found["replications"],
-            table=found["table"],
-            reused=True,
-        )
+        return _Kept(**found, reused=True)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _tables_on_disk(directory: Path, ways: Mapping[str, _Way]) -> dict[str, _Kept]:
+def _tables_on_disk(directory: Path, keys: list[str]) -> dict[str, _Kept]:
     """Return the tables that earlier runs have left."""
-    found = {part: _on_disk(directory / f"{part}.json", way) for part, way in ways.items()}
-    return {part: kept for part, kept in found.items() if kept is not None}
+    found = {key: _on_disk(directory, COMPUTED_PARTS[key]) for key in keys}
+    return {key: kept for key, kept in found.items() if kept is not None}
 
 
 def _experiments_on_disk(directory: Path, parts: list[str]) -> dict[str, Reproduced]:
@@ -376,63 +253,30 @@ def _with_bounds(directory: Path, kept: _Kept, made: Mapping[str, Reproduced]) -
     if kept.table.get("bounds") == bounds:
         return kept
     whole = replace(kept, table={**kept.table, "bounds": bounds})
-    whole.write(directory / f"{THEORY}.json")
+    whole.write(_file(directory, THEORY))
     return whole
 
 
-_DRAWN: dict[str, tuple[Callable[[Table], Figure], str]] = {
-    MISRANKING: (misranking_figure, "misranking"),
-    SCALING: (scaling_figure, "scaling"),
-    RULES: (rule_costs_figure, "rules"),
-    PRIVACY: (privacy_costs_figure, "privacy"),
-}
-"""How the tables are drawn that are figures, and what the files are called."""
+def _draw(directory: Path, part: Part, kept: _Kept) -> dict[str, bytes]:
+    """Return the images of a part; draw and write what is not there yet.
 
-
-def _draw(directory: Path, part: str, kept: _Kept) -> Drawn:
-    draw, name = _DRAWN[part]
-    return kept_drawing(
-        kept.table,
-        draw,
-        directory / part,
-        name,
-        made_from=kept.made_from,
-        fresh=not kept.reused,
-    )
-
-
-def _draw_order(directory: Path, kept: _Kept | None) -> None:
-    """Draw how many users put the two best groups in order, if there is data of any."""
-    data = [] if kept is None else [facts for facts in kept.table["data"] if can_be_drawn(facts)]
-    if kept is not None and data:
-        kept_drawing(
-            order_table(data),
-            lambda _: order_figure(data),
-            directory / MOVIELENS,
-            "order",
-            made_from=kept.made_from,
-            fresh=not kept.reused,
-        )
-
-
-def _draw_index_rules(directory: Path, kept: _Kept | None) -> dict[str, Drawn]:
-    """Draw tails and growth of index rules, a folder each, and write all their tables to read."""
-    if kept is None:
-        return {}
-    folder = directory / INDEX_RULES
-    draws: dict[str, Callable[[Table], Figure]] = {"tails": tails_figure, "growth": growth_figure}
-    drawn = {
-        name: kept_drawing(
-            kept.table[name],
-            draw,
-            folder / name,
+    Several drawings have a folder each.
+    """
+    folder = directory / part.key
+    images = {
+        name: kept_image(
+            drawing,
+            kept.table,
+            folder / name if len(part.drawings) > 1 else folder,
             name,
             made_from=kept.made_from,
             fresh=not kept.reused,
         )
-        for name, draw in draws.items()
+        for name, drawing in part.drawings.items()
     }
-    with open_output(folder) as staging:
-        text = index_costs_markdown(kept.table)
-        (staging / "tables.md").write_text(text + "\n", encoding="utf-8")
-    return drawn
+    texts = part.texts(kept.table)
+    if texts:
+        with open_output(folder) as staging:
+            for name, text in texts.items():
+                (staging / name).write_text(text, encoding="utf-8")
+    return {name: png for name, png in images.items() if png is not None}

@@ -6,23 +6,22 @@ Claimed for these games only.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from fedbandits.experiments.figures import NORMAL_95, PALETTE
-from fedbandits.experiments.figures.style import house_style
-from fedbandits.experiments.fingerprint import hashed
+from fedbandits.experiments.figures import NORMAL_95, PALETTE, style
+from fedbandits.experiments.report import markup
 from fedbandits.experiments.tables import Table, chose_best
 from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.laws import Bernoulli, Beta
 from fedbandits.problems.problem import Problem
-from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
+from fedbandits.reproduce.catalogue import RULES, paper_experiment
+from fedbandits.reproduce.part import Batch, Drawing, Part, Runs, as_columns, costs_of, rows_of
 from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb
 from fedbandits.rules.radii import (
     BernsteinRadius,
@@ -34,13 +33,7 @@ from fedbandits.rules.radii import (
     PaperRadius,
     Radius,
 )
-from fedbandits.simulation.simulator import (
-    Progress,
-    Variant,
-    build_rules,
-    guarantee_of,
-    simulate_all,
-)
+from fedbandits.simulation.simulator import Variant, guarantee_of
 
 REPLICATIONS = 10_000
 # Clients are drawn one by one where outcomes are rates, or a rule looks at each of them.
@@ -151,151 +144,116 @@ def ruled_games() -> list[RuledGame]:
     ]
 
 
-def rule_costs_table(
-    *,
-    games: int | None = None,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> Table:
-    """Simulate every game with every rule.
-
-    Parameters
-    ----------
-    games : int, optional
-        At most so many of each, for a quick look.
-    workers, progress
-        As in `simulate_all`.
-
-    Returns
-    -------
-    Table
-        A row a game and rule: regret with its standard error, clients, phases, in how many games
-        the best arm was lost, and what the rule guarantees.
-    """
-    table: Table = {
-        name: []
-        for name in (
-            *("game", "rule", "regret", "stderr", "clients", "phases"),
-            *("lost", "replications", "guarantee", "proven"),
-        )
-    }
-    for game in ruled_games():
-        variants = [
-            Variant(label=rule, problem=game.problem, algorithm=algorithm)
-            for rule, algorithm in game.algorithms.items()
-        ]
-        n = _games(game, games)
-        runs = simulate_all(
-            variants,
+def rule_costs_batches() -> list[Batch]:
+    """Return every game with every rule."""
+    return [
+        Batch(
+            variants={
+                (game.key, rule): Variant(label=rule, problem=game.problem, algorithm=algorithm)
+                for rule, algorithm in game.algorithms.items()
+            },
             horizon=HORIZON,
-            replications=n,
+            replications=game.replications,
             seed=SEED,
-            grid_points=1,
-            workers=workers,
-            progress=progress,
-            warn=False,
         )
-        rules = build_rules(variants, HORIZON)
-        for run, (rule, _) in zip(runs, rules, strict=True):
-            total, proven = run.outcome.total, guarantee_of(run.variant, rule)
-            row = {
-                "game": game.key,
-                "rule": run.variant.label,
-                "regret": float(total.mean()),
-                "stderr": float(total.std(ddof=1) / math.sqrt(n)),
-                "clients": float(run.outcome.clients.mean()),
-                "phases": float(run.outcome.phases.mean()),
-                "lost": int((~chose_best(run)).sum()),
-                "replications": n,
-                "guarantee": proven.words(),
-                "proven": proven.holds,
-            }
-            for name, value in row.items():
-                table[name].append(value)
-    return table
-
-
-def _games(game: RuledGame, games: int | None) -> int:
-    # A standard error takes two.
-    return max(2, min(game.replications, games or game.replications))
-
-
-def rule_costs_replications(games: int | None) -> int:
-    """Return how many replications `rule_costs_table` simulates, given how many were asked for."""
-    return sum(len(game.algorithms) * _games(game, games) for game in ruled_games())
-
-
-def rule_costs_fingerprint(games: int | None) -> str:
-    """Return what the table depends on, as a hash."""
-    texts = [experiment_text(name) for name in ("fig4-theory", "fig3-theory")]
-    played = [
-        (game.key, [repr(algorithm) for algorithm in game.algorithms.values()], game.replications)
         for game in ruled_games()
     ]
-    return hashed([texts, played, HORIZON, SEED, games])
 
 
-def rule_costs_figure(table: Table) -> Figure:
+def rule_costs_table(runs: Runs) -> Table:
+    """Return a row a game and rule: what it cost, and what the rule guarantees.
+
+    ``lost`` counts the games in which the best arm was not found.
+    """
+    proven = {key: guarantee_of(run.variant, run.rule) for key, run in runs.items()}
+    return as_columns(
+        [
+            {
+                "game": game,
+                "rule": rule,
+                **costs_of(run),
+                "lost": int((~chose_best(run)).sum()),
+                "guarantee": proven[game, rule].words(),
+                "proven": proven[game, rule].holds,
+            }
+            for (game, rule), run in runs.items()
+        ]
+    )
+
+
+def rule_costs_figure(costs: Table) -> Figure:
     """Draw a bar for every rule, a panel a game; rules without a guarantee are pale."""
     games = ruled_games()
-    with house_style():
-        heights = [len(game.algorithms) + 0.9 for game in games]
-        figure = Figure(figsize=(8.4, 0.36 * sum(heights)), layout="constrained")
-        FigureCanvasAgg(figure)
+    heights = [len(game.algorithms) + 0.9 for game in games]
+    with style.new_figure(8.4, 0.36 * sum(heights)) as figure:
         panels = figure.subplots(len(games), 1, height_ratios=heights)
         for axes, game in zip(panels, games, strict=True):
-            rows = [i for i, key in enumerate(table["game"]) if key == game.key]
-            widths = [table["regret"][i] for i in rows]
+            rows = rows_of(costs, game=game.key)
+            widths = [costs["regret"][i] for i in rows]
             axes.barh(
                 range(len(rows)),
                 widths,
-                xerr=[NORMAL_95 * table["stderr"][i] for i in rows],
-                color=[PALETTE[0] if table["proven"][i] else _PALE for i in rows],
+                xerr=[NORMAL_95 * costs["stderr"][i] for i in rows],
+                color=[PALETTE[0] if costs["proven"][i] else _PALE for i in rows],
                 height=0.62,
                 error_kw={"elinewidth": 1.0, "capsize": 2.0},
             )
             for place, i in enumerate(rows):
                 axes.text(
-                    table["regret"][i] + 0.015 * max(widths),
+                    costs["regret"][i] + 0.015 * max(widths),
                     place,
-                    f"  {table['regret'][i]:,.0f}",
+                    f"  {costs['regret'][i]:,.0f}",
                     va="center",
                     size=8.5,
                 )
-            axes.set_yticks(range(len(rows)), [table["rule"][i] for i in rows])
+            axes.set_yticks(range(len(rows)), [costs["rule"][i] for i in rows])
             axes.invert_yaxis()
             axes.set_xlim(0, 1.14 * max(widths))
-            axes.set_title(game.title, loc="left", fontweight="bold", size=10.0)
-            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-            axes.spines[["top", "right"]].set_visible(False)
+            style.head(axes, game.title)
+            style.whole_numbers(axes.xaxis)
+            style.open_frame(axes)
             axes.tick_params(axis="y", length=0)
         panels[-1].set_xlabel("mean total regret (pale: no guarantee)")
     return figure
 
 
-def rule_costs_html(table: Table) -> str:
+def rule_costs_html(costs: Table) -> str:
     """Return the table of what each rule costs and guarantees, as HTML."""
-    bodies = []
-    for game in ruled_games():
-        rows = "\n".join(
-            f'<tr><th scope="row">{escape(table["rule"][i])}</th>'
-            f"<td>{table['regret'][i]:,.0f} ± {NORMAL_95 * table['stderr'][i]:,.0f}</td>"
-            f"<td>{table['clients'][i]:,.0f}</td><td>{table['phases'][i]:,.1f}</td>"
-            f"<td>{table['lost'][i]:,} of {table['replications'][i]:,}</td>"
-            f'<td class="words">{escape(table["guarantee"][i])}</td></tr>'
-            for i, key in enumerate(table["game"])
-            if key == game.key
-        )
-        heading = f'<tr><th colspan="6" scope="rowgroup">{escape(game.title)}</th></tr>'
-        bodies.append(f"<tbody>\n{heading}\n{rows}\n</tbody>")
+    groups = {
+        escape(game.title): [
+            markup.row(
+                escape(costs["rule"][i]),
+                f"{costs['regret'][i]:,.0f} ± {NORMAL_95 * costs['stderr'][i]:,.0f}",
+                f"{costs['clients'][i]:,.0f}",
+                f"{costs['phases'][i]:,.1f}",
+                f"{costs['lost'][i]:,} of {costs['replications'][i]:,}",
+                markup.Words(escape(costs["guarantee"][i])),
+            )
+            for i in rows_of(costs, game=game.key)
+        ]
+        for game in ruled_games()
+    }
+    headings = (
+        *("rule", "total regret", "clients", "phases", "best arm not found"),
+        markup.Words("what it guarantees"),
+    )
     return f"""<p>The radius decides how long every arm is tried. The paper's is safe and wide; the
 constants that its authors tuned by hand are faster and prove nothing. Sharper rules are faster than
 those <em>and</em> keep a proof. ± is a 95&nbsp;% interval; claimed for these games only.</p>
-<div class="scroll" role="region" aria-label="Rules" tabindex="0">
-<table>
-<thead><tr><th scope="col">rule</th><th scope="col">total regret</th><th scope="col">clients</th>
-<th scope="col">phases</th><th scope="col">best arm not found</th>
-<th scope="col" class="words">what it guarantees</th></tr></thead>
-{"".join(bodies)}
-</table>
-</div>"""
+{markup.table("Rules", headings, groups, kind="")}"""
+
+
+def _section(costs: Table, images: Mapping[str, bytes]) -> str:
+    alt = "Bars of total regret for every rule, on four games."
+    shown = markup.figure(images["rules"], alt=alt, caption=markup.with_subscripts(CAPTION))
+    return f"{rule_costs_html(costs)}\n{shown}"
+
+
+PART = Part(
+    key=RULES,
+    heading="Sharper than the paper: what each rule costs",
+    batches=rule_costs_batches,
+    table=rule_costs_table,
+    drawings={"rules": Drawing(draw=rule_costs_figure)},
+    section=_section,
+)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -53,15 +55,23 @@ def fingerprint(name: str, replications: int | None) -> str:
     return hashed([experiment_text(name), replications or paper_experiment(name).replications])
 
 
-def at_most(asked: int | None, usual: int, *, fewest: int = 2) -> int:
-    """Return how many games a part plays when so many were asked for: no more than usual.
+@contextmanager
+def marked(folder: Path, made_from: str) -> Iterator[Path]:
+    """Yield a staging folder whose files go to a folder that says what they were made from."""
+    with open_output(folder) as staging:
+        yield staging
+        # Until all files are in place, none of another run is to be taken for one of this run.
+        (folder / MARK).unlink(missing_ok=True)
+    with open_output(folder) as staging:
+        (staging / MARK).write_text(made_from + "\n", encoding="ascii")
 
-    Examples
-    --------
-    >>> at_most(None, 200), at_most(100, 200), at_most(500, 200), at_most(1, 200)
-    (200, 100, 200, 2)
-    """
-    return usual if asked is None else max(fewest, min(asked, usual))
+
+def is_made_from(folder: Path, made_from: str) -> bool:
+    """Return whether the files of a folder were made from this."""
+    try:
+        return (folder / MARK).read_text(encoding="ascii").strip() == made_from
+    except (OSError, ValueError):
+        return False
 
 
 def reproduce_experiment(
@@ -99,13 +109,9 @@ def reproduce_experiment(
     experiment = paper_experiment(name)
     if replications is not None:
         experiment = replace(experiment, replications=replications)
-    with open_output(folder) as staging:
+    with marked(folder, made_from) as staging:
         results = experiment.run(workers=workers, progress=progress)
         images = write_tables_and_figures(results, staging)
-        # Until all files are in place, none of another run is to be taken for one of this run.
-        (folder / MARK).unlink(missing_ok=True)
-    with open_output(folder) as staging:
-        (staging / MARK).write_text(made_from + "\n", encoding="ascii")
     return Reproduced(
         name=name,
         summary=results.summary(),
@@ -140,9 +146,9 @@ def _read(name: str, folder: Path, made_from: str) -> Reproduced | None:
     """Return what an earlier run left, if it was made from the same and is all there."""
     import polars as pl  # noqa: PLC0415 - heavy, and only needed here
 
+    if not is_made_from(folder, made_from):
+        return None
     try:
-        if (folder / MARK).read_text(encoding="ascii").strip() != made_from:
-            return None
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
         curves = pl.read_parquet(folder / "curves.parquet").to_dict(as_series=False)
         png = (folder / "regret.png").read_bytes()

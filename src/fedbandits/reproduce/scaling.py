@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from html import escape
 from itertools import cycle
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import FuncFormatter, NullLocator
 
+from fedbandits.experiments.estimates import estimate_of
 from fedbandits.experiments.figures import (
     HORIZONTAL,
     NORMAL_95,
@@ -23,20 +22,20 @@ from fedbandits.experiments.figures import (
     colours,
     house_layout,
     reader_config,
+    style,
 )
 from fedbandits.experiments.figures.palette import FAINT
-from fedbandits.experiments.figures.style import house_style
-from fedbandits.experiments.fingerprint import hashed
-from fedbandits.experiments.report.markup import scrolling
+from fedbandits.experiments.report import markup
+from fedbandits.experiments.report.shell import live_figure
 from fedbandits.experiments.tables import Table
 from fedbandits.problems.problem import Problem
-from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
-from fedbandits.reproduce.run import at_most
+from fedbandits.reproduce.catalogue import SCALING, paper_experiment
+from fedbandits.reproduce.part import Batch, Drawing, Part, Runs, as_columns, rows_of
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.radii import PaperRadius
 from fedbandits.rules.schedules import as_schedule
-from fedbandits.simulation.simulator import Progress, Variant, simulate_all
+from fedbandits.simulation.simulator import Variant
 
 HORIZONS = tuple(10**exponent for exponent in range(3, 10))
 REPLICATIONS = 200
@@ -141,85 +140,53 @@ def game_of(table: int) -> Problem:
     return paper_experiment(GAMES[table]).variants[0].problem
 
 
-def scaling_table(
-    *, games: int | None = None, workers: int | None = None, progress: Progress | None = None
-) -> Table:
-    """Return regret for every schedule and horizon, and how it grows.
-
-    Parameters
-    ----------
-    games : int, optional
-        At most so many replications of each schedule and horizon, for a quick look.
-    workers : int, optional
-        Processes; all cores by default.
-    progress : callable, optional
-        Called as replications are done.
-    """
+def scaling_batches() -> list[Batch]:
+    """Return every schedule at every horizon that its first phase fits into."""
     problems = {table: game_of(table) for table in GAMES}
-    played: dict[tuple[int, str], dict[int, FloatArray]] = {}
-    columns = ("table", "schedule", "horizon", "replications", "mean", "stderr", "undecided")
-    table: Table = {key: [] for key in columns}
-    for horizon in HORIZONS:
-        playable = _playable(horizon)
-        variants = [
-            Variant(
-                label=f"{schedule.table}: {schedule.label}",
-                problem=problems[schedule.table],
-                algorithm=schedule.algorithm,
-            )
-            for schedule in playable
-        ]
-        runs = simulate_all(
-            variants,
+    return [
+        Batch(
+            variants={
+                (schedule.table, schedule.label, horizon): Variant(
+                    label=f"{schedule.table}: {schedule.label}",
+                    problem=problems[schedule.table],
+                    algorithm=schedule.algorithm,
+                )
+                for schedule in SCHEDULES
+                if _fits(schedule.algorithm, horizon)
+            },
             horizon=horizon,
-            replications=at_most(games, REPLICATIONS),
+            replications=REPLICATIONS,
             seed=_SEED,
-            grid_points=1,
-            workers=workers,
-            progress=progress,
-            warn=False,
         )
-        for schedule, run in zip(playable, runs, strict=True):
-            total, undecided = run.outcome.total, float((run.outcome.winner < 0).mean())
-            table["table"].append(schedule.table)
-            table["schedule"].append(schedule.label)
-            table["horizon"].append(horizon)
-            table["replications"].append(total.size)
-            table["mean"].append(float(total.mean()))
-            table["stderr"].append(float(total.std(ddof=1) / math.sqrt(total.size)))
-            table["undecided"].append(undecided)
-            decided = played.setdefault((schedule.table, schedule.label), {})
-            if undecided <= _MOST_UNDECIDED:
-                decided[horizon] = total
-    found = {key: fit_growth(totals, seed=_SEED) for key, totals in played.items()}
-    for column in _FITTED:
-        table[column] = [
-            None if (growth := found[key]) is None else getattr(growth, column)
-            for key in zip(table["table"], table["schedule"], strict=True)
-        ]
-    return table
+        for horizon in HORIZONS
+    ]
 
 
-def _playable(horizon: int) -> list[ScaledSchedule]:
-    return [schedule for schedule in SCHEDULES if _fits(schedule.algorithm, horizon)]
-
-
-def scaling_replications(games: int | None) -> int:
-    """Return how many replications `scaling_table` simulates.
-
-    Examples
-    --------
-    >>> scaling_replications(None), scaling_replications(2)
-    (12600, 126)
-    """
-    return at_most(games, REPLICATIONS) * sum(len(_playable(horizon)) for horizon in HORIZONS)
-
-
-def scaling_fingerprint(games: int | None) -> str:
-    """Return what the table depends on, as a hash."""
-    texts = [experiment_text(name) for name in GAMES.values()]
-    schedules = [(schedule.table, repr(schedule.algorithm)) for schedule in SCHEDULES]
-    return hashed([texts, schedules, HORIZONS, at_most(games, REPLICATIONS), RESAMPLED])
+def scaling_table(runs: Runs) -> Table:
+    """Return regret for every schedule and horizon, and how it grows."""
+    rows: list[dict[str, Any]] = []
+    decided: dict[tuple[int, str], dict[int, FloatArray]] = {}
+    for (number, schedule, horizon), run in runs.items():
+        mean, undecided = estimate_of(run.outcome.total), float((run.outcome.winner < 0).mean())
+        rows.append(
+            {
+                "table": number,
+                "schedule": schedule,
+                "horizon": horizon,
+                "replications": mean.n,
+                "mean": mean.value,
+                "stderr": mean.error,
+                "undecided": undecided,
+            }
+        )
+        totals = decided.setdefault((number, schedule), {})
+        if undecided <= _MOST_UNDECIDED:
+            totals[horizon] = run.outcome.total
+    found = {key: fit_growth(totals, seed=_SEED) for key, totals in decided.items()}
+    for row in rows:
+        growth = found[row["table"], row["schedule"]]
+        row.update(dict.fromkeys(_FITTED) if growth is None else asdict(growth))
+    return as_columns(rows)
 
 
 def _fits(algorithm: Fed1Ucb | Fed2Ucb, horizon: int) -> bool:
@@ -318,16 +285,10 @@ def growth_of(table: Table, number: int, schedule: str) -> Growth | None:
     number, schedule
         Which of its schedules.
     """
-    row = _rows(table, number, schedule)[0]
+    row = rows_of(table, table=number, schedule=schedule)[0]
     if table["exponent"][row] is None:
         return None
     return Growth(**{column: table[column][row] for column in _FITTED})
-
-
-def _rows(table: Table, number: int, schedule: str) -> list[int]:
-    """Return where the horizons of a schedule stand."""
-    keys = zip(table["table"], table["schedule"], strict=True)
-    return [row for row, key in enumerate(keys) if key == (number, schedule)]
 
 
 def growth_table(table: Table) -> str:
@@ -338,42 +299,41 @@ def growth_table(table: Table) -> str:
     table : Table
         From `scaling_table`.
     """
-    bodies = []
-    for number, title in _TITLES.items():
-        lines = []
-        for schedule in _schedules(table, number):
-            rows = _rows(table, number, schedule)
-            fitted = sum(table["undecided"][row] <= _MOST_UNDECIDED for row in rows)
-            growth = growth_of(table, number, schedule)
-            cells = '<td colspan="2">too few horizons decide</td>'
-            if growth is not None:
-                cells = (
-                    f"<td>{growth.exponent:.2f} <small>{growth.exponent_low:.2f} to "
-                    f"{growth.exponent_high:.2f}</small></td><td>{growth.slope:,.0f} <small>"
-                    f"{growth.slope_low:,.0f} to {growth.slope_high:,.0f}</small></td>"
-                )
-            lines.append(
-                f'<tr><th scope="row">{escape(schedule)}</th>{cells}'
-                f"<td>{fitted} of {len(rows)}</td></tr>"
-            )
-        head = f'<tr><th colspan="4" scope="rowgroup">{escape(title)}</th></tr>'
-        bodies.append("\n".join(("<tbody>", head, *lines, "</tbody>")))
+    groups = {
+        escape(title): [
+            _growth_row(table, number, schedule) for schedule in _schedules(table, number)
+        ]
+        for number, title in _TITLES.items()
+    }
     headings = (
         "schedule",
         "exponent <small>95 % interval</small>",
         "slope: regret per unit of log T <small>95 % interval</small>",
         "horizons fitted",
     )
-    heads = "".join(f'<th scope="col">{heading}</th>' for heading in headings)
-    body = "\n".join(bodies)
-    table_html = f"""<table class="plain">
-<thead><tr>{heads}</tr></thead>
-{body}
-</table>"""
     return f"""<figure>
-{scrolling("Growth of regret", table_html)}
+{markup.table("Growth of regret", headings, groups)}
 <figcaption>{_GROWTH_CAPTION.format(times=RESAMPLED)}</figcaption>
 </figure>"""
+
+
+def _growth_row(table: Table, number: int, schedule: str) -> str:
+    rows = rows_of(table, table=number, schedule=schedule)
+    growth = growth_of(table, number, schedule)
+    fitted = sum(table["undecided"][row] <= _MOST_UNDECIDED for row in rows)
+    cells = '<td colspan="2">too few horizons decide</td>'
+    if growth is not None:
+        cells = markup.cells(
+            (
+                f"{growth.exponent:.2f} <small>{growth.exponent_low:.2f} to "
+                f"{growth.exponent_high:.2f}</small>",
+                f"{growth.slope:,.0f} <small>{growth.slope_low:,.0f} to "
+                f"{growth.slope_high:,.0f}</small>",
+            )
+        )
+    return (
+        f'<tr><th scope="row">{escape(schedule)}</th>{cells}<td>{fitted} of {len(rows)}</td></tr>'
+    )
 
 
 _TITLES = {2: "Fed2-UCB (Table 2)", 3: "Fed1-UCB (Table 3)"}
@@ -387,10 +347,8 @@ _HEADING = (
 
 def scaling_figure(table: Table) -> Figure:
     """Draw regret over log T against the horizon, a panel a table."""
-    with house_style():
-        room = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08)
-        figure = Figure(figsize=(9.0, 5.0), layout=room)
-        FigureCanvasAgg(figure)
+    room = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08)
+    with style.new_figure(9.0, 5.0, room) as figure:
         figure.suptitle(_HEADING, x=0.012, ha="left", size=8.0, color=FAINT)
         for axes, number in zip(figure.subplots(1, 2), _TITLES, strict=True):
             for curve in _curves(table, number):
@@ -399,12 +357,10 @@ def scaling_figure(table: Table) -> Figure:
                 xscale="log", xlabel="horizon T (slots)", ylabel="total regret / log T",
                 ylim=(0, None),
             )  # fmt: skip
-            axes.set_title(_TITLES[number], loc="left", fontweight="bold", size=11.0)
-            axes.xaxis.set_minor_locator(NullLocator())
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-            axes.grid(axis="y")
-            axes.set_axisbelow(True)
-            axes.spines[["top", "right"]].set_visible(False)
+            style.head(axes, _TITLES[number], 11.0)
+            style.no_minor_ticks(axes.xaxis)
+            style.whole_numbers(axes.yaxis)
+            style.finish(axes)
             # Below the axes, where it hides nothing.
             axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(-0.02, -0.14))
     return figure
@@ -459,7 +415,7 @@ def _curves(table: Table, number: int) -> list[_Curve]:
     colour_of = colours(schedules, [_ALGORITHMS[number]] * len(schedules))
     curves = []
     for schedule, marker in zip(schedules, cycle(_MARKERS), strict=False):
-        rows = _rows(table, number, schedule)
+        rows = rows_of(table, table=number, schedule=schedule)
         growth = growth_of(table, number, schedule)
         label = schedule
         if growth is not None:
@@ -660,3 +616,22 @@ def _change(layout: dict[str, Any], changes: Mapping[str, Any]) -> None:
         for key in parents:
             place = place[int(key)] if key.isdecimal() else place.setdefault(key, {})
         place[last] = value
+
+
+def _section(table: Table, images: Mapping[str, bytes]) -> str:
+    alt = "Regret divided by log T against the horizon, for nine schedules."
+    caption = markup.with_subscripts(CAPTION)
+    shown = live_figure(SCALING, images["scaling"], alt=alt, caption=caption)
+    games = f"<p>{max(table['replications']):,} games of each schedule and horizon.</p>"
+    return f"{games}\n{shown}{growth_table(table)}"
+
+
+PART = Part(
+    key=SCALING,
+    heading="Tables 2 and 3: how regret grows with the horizon",
+    batches=scaling_batches,
+    table=scaling_table,
+    drawings={"scaling": Drawing(draw=scaling_figure)},
+    live=scaling_page_figure,
+    section=_section,
+)

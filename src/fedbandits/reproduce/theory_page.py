@@ -8,10 +8,10 @@ from html import escape
 from itertools import groupby
 from typing import Any
 
-from fedbandits.experiments.report.markup import definitions
-from fedbandits.reproduce.theory_tables import HORIZON, Rows
-
-HEADING = "Theory: what the theorems promise for these games"
+from fedbandits.experiments.report import markup
+from fedbandits.reproduce.catalogue import THEORY
+from fedbandits.reproduce.part import Part
+from fedbandits.reproduce.theory_tables import HORIZON, Rows, theory_batches, theory_tables
 
 _SYMBOLS = (
     (
@@ -41,9 +41,13 @@ _SYMBOLS = (
     ),
     ("log", "The natural logarithm; log T is 13.8 for a million slots."),
 )
-_WORDS = ' class="words"'
-_TERMS = ("exploration", "communication", "failure", "bound")
-_NAMES = {"bound": "total"}
+_TERMS = {
+    "exploration": "exploration",
+    "communication": "communication",
+    "failure": "failure",
+    "bound": "total",
+}
+"""The terms of a bound, and what their columns are called."""
 
 
 def theory_section(tables: Mapping[str, Rows]) -> str:
@@ -58,7 +62,7 @@ def theory_section(tables: Mapping[str, Rows]) -> str:
         "<p>The theorems hold for the constants 6 and for their own model, and a bound is about the"
         " expected regret. What is computed here has the slips of the text corrected; what stands"
         " beside it was simulated.</p>",
-        definitions(_SYMBOLS),
+        markup.definitions(_SYMBOLS),
         "<h3>Theorems 2 and 3: bounds on regret</h3>",
         bounds_html(tables["bounds"]),
         "<h3>Table 2, computed: Fed2-UCB on figure 4's game</h3>",
@@ -89,22 +93,22 @@ def bounds_html(rows: Rows) -> str:
             f" interval: the nearest is at {_percent(nearest)} of it. A mean above would have"
             " stopped the reproduction as a mistake of ours"
         )
-    bodies = "\n".join(
-        _group(made[0]["title"], made[0]["replications"], [_bounds_row(row) for row in made])
+    groups = {
+        f"{escape(made[0]['title'])} <small>{made[0]['replications']:,} replications</small>": [
+            _bounds_row(row) for row in made
+        ]
         for made in (list(group) for _, group in groupby(rows, key=lambda row: row["experiment"]))
-    )
+    }
     return _table(
-        name="Bounds and simulated regret",
-        intro=f"<p>{said}. The others have no bound, for the reason given.</p>",
-        groups=(("", 1), ("bound on expected regret", 5), ("simulated regret", 2)),
-        headings=(
-            "variant",
-            "by",
-            *(_NAMES.get(term, term) for term in _TERMS),
+        "Bounds and simulated regret",
+        (
+            *("variant", "by", *_TERMS.values()),
             "mean <small>95 % interval</small>",
             "of the bound",
         ),
-        bodies=bodies,
+        groups,
+        intro=f"<p>{said}. The others have no bound, for the reason given.</p>",
+        groups=(("", 1), ("bound on expected regret", 5), ("simulated regret", 2)),
         caption=(
             "Regret at the horizon, in units of reward, added up over all clients. Exploration: the"
             " gaps of the arms, paid until phase p<sub>k</sub>. Communication: C for every client"
@@ -117,56 +121,46 @@ def bounds_html(rows: Rows) -> str:
     )
 
 
-def _group(title: str, replications: int, rows: Iterable[str]) -> str:
-    head = f"{escape(title)} <small>{replications:,} replications</small>"
-    lines = "\n".join(rows)
-    return f'<tbody>\n<tr><th colspan="8" scope="rowgroup">{head}</th></tr>\n{lines}\n</tbody>'
-
-
 def _bounds_row(row: Mapping[str, Any]) -> str:
     if row["bound"] is None:
         cells = f'<td colspan="5" class="words">none: {escape(row["reason"])}</td>'
         part = "–"
     else:
-        cells = f"<td>Theorem {row['theorem']}</td>"
-        cells += "".join(f"<td>{_number(row[term])}</td>" for term in _TERMS)
+        cells = markup.cells(
+            (f"Theorem {row['theorem']}", *(_number(row[term]) for term in _TERMS))
+        )
         part = _percent(row["mean"] / row["bound"])
-    simulated = f"<td>{_interval(row)}</td><td>{part}</td>"
+    simulated = markup.cells((_interval(row), part))
     return f'<tr><th scope="row">{escape(row["variant"])}</th>{cells}{simulated}</tr>'
 
 
 def schedules_html(rows: Rows, number: int) -> str:
     """Return Table 2 or 3: phases, orders, the bound and the simulated regret of its schedules."""
     chosen = [row for row in rows if row["table"] == number]
-    lines = "\n".join(
-        f'<tr><th scope="row">{escape(row["schedule"])}</th>'
-        f"<td>{_phases(row['phases'])}</td><td>{_phases(row['phases_table'])}</td>"
-        f"<td>{_number(row['order_exploration'])}</td><td>{_number(row['order_communication'])}</td>"
-        + "".join(f"<td>{_number(row[term])}</td>" for term in _TERMS)
-        + f"<td>{_interval(row)}</td><td>{row['phases_played']:,.0f}</td></tr>"
-        for row in chosen
-    )
     return _table(
-        name=f"Table {number}",
+        f"Table {number}",
+        (
+            "schedule",
+            *(f"{by} <small>easiest arm</small>" for by in ("theorem", "table")),
+            *("exploration", "communication", *_TERMS.values()),
+            *("regret <small>95 % interval</small>", "phases"),
+        ),
+        [
+            markup.row(
+                escape(row["schedule"]),
+                *(_phases(row[key]) for key in ("phases", "phases_table")),
+                *(_number(row[key]) for key in ("order_exploration", "order_communication")),
+                *(_number(row[term]) for term in _TERMS),
+                _interval(row),
+                f"{row['phases_played']:,.0f}",
+            )
+            for row in chosen
+        ],
         intro=f"<p>{_SCHEDULES_INTRO[number]}</p>",
         groups=(
-            ("", 1),
-            ("phases p<sub>k</sub> needed", 2),
-            ("inside the O(·)", 2),
-            (f"bound of Theorem {number}", 4),
-            ("simulated", 2),
+            *(("", 1), ("phases p<sub>k</sub> needed", 2), ("inside the O(·)", 2)),
+            *((f"bound of Theorem {number}", 4), ("simulated", 2)),
         ),
-        headings=(
-            "schedule",
-            "theorem <small>easiest arm</small>",
-            "table <small>easiest arm</small>",
-            "exploration",
-            "communication",
-            *(_NAMES.get(term, term) for term in _TERMS),
-            "regret <small>95 % interval</small>",
-            "phases",
-        ),
-        bodies=f"<tbody>\n{lines}\n</tbody>",
         caption=(
             f"T = {HORIZON:,} slots, C = 1, constants 6,"
             f" {chosen[0]['replications']:,} replications. p<sub>k</sub> is that of the hardest"
@@ -200,18 +194,23 @@ _SCHEDULES_INTRO = {
 
 def clients_html(rows: Rows) -> str:
     """Return the client numbers of Theorem 1, corrected, exact and as printed."""
-    lines = "\n".join(
-        f'<tr><th scope="row">{escape(row["game"])}, Δ = {row["gap"]:g}, '
-        f"σ<sub>c</sub> = {row['spread']:g}</th><td>{_probability(row['error'])}</td>"
-        + "".join(
-            f"<td>{row[way]:,}</td><td>{_probability(row[f'{way}_error'])}</td>"
-            for way in ("corrected", "exact", "printed")
+    shown = [
+        markup.row(
+            f"{escape(row['game'])}, Δ = {row['gap']:g}, σ<sub>c</sub> = {row['spread']:g}",
+            _probability(row["error"]),
+            *(
+                cell
+                for way in ("corrected", "exact", "printed")
+                for cell in (f"{row[way]:,}", _probability(row[f"{way}_error"]))
+            ),
+            f"{row['printed_error'] / row['error']:,.0f} ε",
         )
-        + f"<td>{row['printed_error'] / row['error']:,.0f} ε</td></tr>"
         for row in rows
-    )
+    ]
     return _table(
-        name="Theorem 1",
+        "Theorem 1",
+        ("game", "error ε allowed", *("clients", "true error") * 3, "that is"),
+        shown,
         intro=(
             "<p>M clients misrank the arms when the best arm is not the best on average over them,"
             " however often they pull. Theorem 1 bounds that probability by a sum of"
@@ -222,19 +221,9 @@ def clients_html(rows: Rows) -> str:
             " Eqn. (5), taken without a constant, is a quarter of that, and too few.</p>"
         ),
         groups=(
-            ("", 1),
-            ("", 1),
-            ("by the corrected bound", 2),
-            ("by the exact integral", 2),
-            ("as printed", 3),
+            *(("", 1), ("", 1), ("by the corrected bound", 2)),
+            *(("by the exact integral", 2), ("as printed", 3)),
         ),
-        headings=(
-            "game",
-            "error ε allowed",
-            *("clients", "true error") * 3,
-            "that is",
-        ),
-        bodies=f"<tbody>\n{lines}\n</tbody>",
         caption=(
             "Figure 7's game has figure 4's arms, with the best one Δ above the second, and its"
             " σ<sub>c</sub> = 0.1; 0.000001 is 1/T. The true error is the exact integral for"
@@ -245,15 +234,22 @@ def clients_html(rows: Rows) -> str:
 
 def orders_html(rows: Rows) -> str:
     """Return the corollaries and the Lai-Robbins slope, labelled as what they are."""
-    lines = "\n".join(
-        f'<tr><th scope="row">{_STATEMENTS[row["statement"]][0]}</th>'
-        f'<td class="words">{_STATEMENTS[row["statement"]][1]}</td>'
-        f"<td>{_number(row['value'])}</td><td>{_interval(row)}</td>"
-        f"<td>{row['mean'] / row['value']:,.1f}</td></tr>"
-        for row in rows
-    )
     return _table(
-        name="Orders",
+        "Orders",
+        (
+            *("statement", markup.Words("formula"), "value"),
+            *("simulated regret <small>95 % interval</small>", "simulated ÷ value"),
+        ),
+        [
+            markup.row(
+                _STATEMENTS[row["statement"]][0],
+                markup.Words(_STATEMENTS[row["statement"]][1]),
+                _number(row["value"]),
+                _interval(row),
+                f"{row['mean'] / row['value']:,.1f}",
+            )
+            for row in rows
+        ],
         intro=(
             "<p><b>Asymptotic: no bound at a finite horizon.</b> A corollary says how regret grows,"
             " up to a constant that it does not give. The Lai-Robbins slope is a lower bound in the"
@@ -261,15 +257,6 @@ def orders_html(rows: Rows) -> str:
             " it as T grows, and most such players stay above it for good. A regret below it at"
             " some T would contradict nothing.</p>"
         ),
-        groups=(),
-        headings=(
-            "statement",
-            "formula",
-            "value",
-            "simulated regret <small>95 % interval</small>",
-            "simulated ÷ value",
-        ),
-        bodies=f"<tbody>\n{lines}\n</tbody>",
         caption=(
             f"T = {HORIZON:,} slots, C = 1; simulated with the constants 6. The Lai-Robbins slope"
             " is that of the arms of figures 3 and 4 (they are the same), for Gaussian rewards,"
@@ -296,38 +283,17 @@ _STATEMENTS = {
 
 
 def _table(
-    *,
     name: str,
-    intro: str,
-    groups: Sequence[tuple[str, int]],
     headings: Sequence[str],
-    bodies: str,
+    rows: Iterable[str] | Mapping[str, Iterable[str]],
+    *,
+    intro: str,
     caption: str,
+    groups: Sequence[tuple[str, int]] = (),
 ) -> str:
-    """Return a table that scrolls where it is wide, with what is said before and below it."""
-    grouped = "".join(
-        f'<th colspan="{span}" scope="colgroup">{text}</th>'
-        if text
-        else f'<td colspan="{span}"></td>'
-        for text, span in groups
-    )
-    first = f"<tr>{grouped}</tr>\n" if groups else ""
-    columns = "".join(
-        f'<th scope="col"{_WORDS if heading == "formula" else ""}>{heading}</th>'
-        for heading in headings
-    )
-    return f"""{intro}
-<figure>
-<div class="scroll" role="region" aria-label="{escape(name)}" tabindex="0">
-<table class="plain">
-<thead>
-{first}<tr>{columns}</tr>
-</thead>
-{bodies}
-</table>
-</div>
-<figcaption>{caption}</figcaption>
-</figure>"""
+    """Return a table with what is said before and below it."""
+    shown = markup.table(name, headings, rows, groups=groups)
+    return f"{intro}\n<figure>\n{shown}\n<figcaption>{caption}</figcaption>\n</figure>"
 
 
 def _number(value: float) -> str:
@@ -374,3 +340,12 @@ def _phases(least_and_most: Sequence[int]) -> str:
 
 def _interval(row: Mapping[str, Any]) -> str:
     return f"{row['mean']:,.0f} <small>{row['low']:,.0f} to {row['high']:,.0f}</small>"
+
+
+PART = Part(
+    key=THEORY,
+    heading="Theory: what the theorems promise for these games",
+    batches=theory_batches,
+    table=theory_tables,
+    section=lambda tables, _: theory_section(tables),
+)

@@ -16,23 +16,17 @@ import numpy as np
 from fedbandits.experiments.bounds import VariantBound, bounds_of
 from fedbandits.experiments.experiment import Experiment
 from fedbandits.experiments.figures import NORMAL_95
-from fedbandits.experiments.fingerprint import hashed
 from fedbandits.experiments.tables import quantity
 from fedbandits.problems.problem import Problem, gaps
-from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
+from fedbandits.reproduce.catalogue import paper_experiment
 from fedbandits.reproduce.misranking import GAPS, SPREAD, misranking_gaps
-from fedbandits.reproduce.run import Reproduced, at_most
-from fedbandits.reproduce.scaling import (
-    GAMES,
-    REPLICATIONS,
-    SCHEDULES,
-    ScaledSchedule,
-    game_of,
-)
+from fedbandits.reproduce.part import Batch, Runs
+from fedbandits.reproduce.run import Reproduced
+from fedbandits.reproduce.scaling import REPLICATIONS, SCHEDULES, ScaledSchedule, game_of
 from fedbandits.rules.algorithms import Fed2Ucb
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.radii import PaperRadius
-from fedbandits.simulation.simulator import Progress, Variant, simulate_all
+from fedbandits.simulation.simulator import Variant
 from fedbandits.theory.orders import ScheduleOrder, fed1_orders, fed2_orders, lai_robbins_slope
 from fedbandits.theory.sampling import (
     clients_as_printed,
@@ -74,37 +68,36 @@ _FEWEST = 20
 _ONE_IN = (100, HORIZON)
 
 
-def theory_tables(
-    *,
-    games: int | None = None,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> dict[str, Rows]:
-    """Return every table of the section on theory but `bounds_table`, which is about figures.
+def theory_batches() -> list[Batch]:
+    """Return the schedules of Tables 2 and 3, with the constants 6."""
+    variants = {
+        (schedule.table, schedule.label): Variant(
+            label=f"{schedule.table}: {schedule.label}",
+            problem=game_of(schedule.table),
+            algorithm=replace(schedule.algorithm, radius=PaperRadius()),
+            communication_cost=_COST,
+        )
+        for schedule in TABLED
+    }
+    return [
+        Batch(
+            variants=variants,
+            horizon=HORIZON,
+            replications=REPLICATIONS,
+            seed=_SEED,
+            fewest=_FEWEST,
+        )
+    ]
 
-    Parameters
-    ----------
-    games : int, optional
-        At most so many replications of a row of Tables 2 and 3, for a quick look; 20 at least.
-    workers : int, optional
-        Processes; all cores by default.
-    progress : callable, optional
-        Called as replications are done.
-    """
-    schedules = schedules_table(games=games, workers=workers, progress=progress)
+
+def theory_tables(runs: Runs) -> dict[str, Rows]:
+    """Return every table of the section on theory but `bounds_table`, which is about figures."""
+    schedules = schedules_table(runs)
     return {
         "schedules": schedules,
         "clients": clients_table(),
         "orders": orders_table(schedules),
     }
-
-
-def theory_fingerprint(games: int | None) -> str:
-    """Return what `theory_tables` depends on, as a hash."""
-    texts = {name: experiment_text(name) for name in GAMES.values()}
-    schedules = [(s.table, s.label, repr(s.algorithm), s.row, s.kappa, s.lam) for s in TABLED]
-    game = [GAPS, SPREAD, _ONE_IN]
-    return hashed([texts, schedules, game, HORIZON, _games(games)])
 
 
 def _variants(made: Reproduced) -> Rows:
@@ -148,17 +141,9 @@ def bounds_table(experiments: Mapping[str, Reproduced]) -> Rows:
 def _bound_columns(found: VariantBound) -> dict[str, Any]:
     """Return the terms of a bound, or the reason why there is none."""
     bound = found.bound
-    if bound is None:
-        columns = ("theorem", "exploration", "communication", "failure", "bound")
-        return {**dict.fromkeys(columns), "reason": found.reason}
-    return {
-        "theorem": bound.theorem,
-        "exploration": bound.exploration,
-        "communication": bound.communication,
-        "failure": bound.failure,
-        "bound": bound.total,
-        "reason": None,
-    }
+    columns = ("theorem", "exploration", "communication", "failure")
+    terms = {name: None if bound is None else getattr(bound, name) for name in columns}
+    return {**terms, "bound": None if bound is None else bound.total, "reason": found.reason}
 
 
 def _simulated_columns(regret: Mapping[str, float | None]) -> dict[str, Any]:
@@ -207,52 +192,22 @@ def check_below(row: Mapping[str, Any], name: str) -> None:
 # Tables 2 and 3 -----------------------------------------------------------------------------------
 
 
-def schedules_table(
-    *, games: int | None = None, workers: int | None = None, progress: Progress | None = None
-) -> Rows:
+def schedules_table(runs: Runs) -> Rows:
     r"""Return Tables 2 and 3, computed and simulated with the constants 6.
 
     A row has :math:`p_k` as Theorems 2 and 3 define it and as the table bounds it (of the arm with
     the smallest gap, and the least over all arms), what stands inside the table's O(·), the bound
     of the theorem, and the simulated regret.
 
-    Parameters
-    ----------
-    games : int, optional
-        At most so many replications of a row, for a quick look; 20 at least.
-    workers : int, optional
-        Processes; all cores by default.
-    progress : callable, optional
-        Called as replications are done.
-
     Raises
     ------
     RuntimeError
         As in `bounds_table`.
     """
-    problems = {table: game_of(table) for table in GAMES}
-    variants = [
-        Variant(
-            label=f"{schedule.table}: {schedule.label}",
-            problem=problems[schedule.table],
-            algorithm=replace(schedule.algorithm, radius=PaperRadius()),
-            communication_cost=_COST,
-        )
-        for schedule in TABLED
-    ]
-    experiment = Experiment(title="Tables 2 and 3", variants=variants, horizon=HORIZON)
-    runs = simulate_all(
-        variants,
-        horizon=HORIZON,
-        replications=_games(games),
-        seed=_SEED,
-        grid_points=1,
-        workers=workers,
-        progress=progress,
-        warn=False,
-    )
+    variants = [run.variant for run in runs.values()]
+    bounds = bounds_of(Experiment(title="Tables 2 and 3", variants=variants, horizon=HORIZON))
     rows = []
-    for schedule, found, run in zip(TABLED, bounds_of(experiment), runs, strict=True):
+    for schedule, found, run in zip(TABLED, bounds, runs.values(), strict=True):
         if found.bound is None:
             raise RuntimeError(f"Table {schedule.table}, {schedule.label}: {found.reason}")
         order = schedule_order(schedule)
@@ -271,21 +226,6 @@ def schedules_table(
         check_below(row, f"Table {schedule.table}, {schedule.label}")
         rows.append(row)
     return rows
-
-
-def _games(asked: int | None) -> int:
-    return at_most(asked, REPLICATIONS, fewest=_FEWEST)
-
-
-def theory_replications(games: int | None) -> int:
-    """Return how many replications `theory_tables` simulates.
-
-    Examples
-    --------
-    >>> theory_replications(None), theory_replications(2)
-    (1800, 180)
-    """
-    return _games(games) * len(TABLED)
 
 
 def _least_and_most(phases: IntArray) -> list[int]:
@@ -351,27 +291,19 @@ def clients_table() -> Rows:
     figure_4 = game_of(2)
     own = _gaps(figure_4)
     games.append(("figure 4", float(own.min()), figure_4.spread_proxy, own))
-    rows = []
+    rows: Rows = []
     for game, gap, spread, worse in games:
         for one_in in _ONE_IN:
-            arms = worse.size + 1
-            corrected = clients_needed(gap=gap, spread=spread, n_arms=arms, horizon=one_in)
-            exact = clients_for_error(worse, spread, error=1 / one_in)
-            printed = clients_as_printed(gap=gap, spread=spread, n_arms=arms, horizon=one_in)
-            rows.append(
-                {
-                    "game": game,
-                    "gap": gap,
-                    "spread": spread,
-                    "error": 1 / one_in,
-                    "corrected": corrected,
-                    "corrected_error": float(misranking_probability(worse, spread, corrected)),
-                    "exact": exact,
-                    "exact_error": float(misranking_probability(worse, spread, exact)),
-                    "printed": printed,
-                    "printed_error": float(misranking_probability(worse, spread, printed)),
-                }
-            )
+            asked: Any = {"gap": gap, "spread": spread, "n_arms": worse.size + 1, "horizon": one_in}
+            row: dict[str, Any] = {"game": game, "gap": gap, "spread": spread, "error": 1 / one_in}
+            for way, clients in (
+                ("corrected", clients_needed(**asked)),
+                ("exact", clients_for_error(worse, spread, error=1 / one_in)),
+                ("printed", clients_as_printed(**asked)),
+            ):
+                row[way] = clients
+                row[f"{way}_error"] = float(misranking_probability(worse, spread, clients))
+            rows.append(row)
     return rows
 
 

@@ -21,6 +21,7 @@ from fedbandits.errors import (
     check_stated,
 )
 from fedbandits.loopback import RejectionError
+from fedbandits.plugins import RunPlugins
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import protected
 from fedbandits.problems.problem import Problem
@@ -692,4 +693,8 @@ def _on_processes(
 
     _processes["started"] = True
     parallel = Parallel(n_jobs=workers, return_as="generator")
-    yield from parallel(delayed(_Task.run)(task) for task in tasks)
+    yield from parallel(delayed(_run_task)(RunPlugins(), task) for task in tasks)
+
+
+def _run_task(_: RunPlugins, task: _Task) -> list[tuple[int, Outcome, float]] | None:
+    return task.run()

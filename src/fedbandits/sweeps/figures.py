@@ -6,16 +6,14 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from fedbandits.experiments.figures import LOG_RATIO, NORMAL_95, colours, image
+from fedbandits.experiments.figures import LOG_RATIO, NORMAL_95, colours, image, style
 from fedbandits.experiments.figures.lettering import wrapped
 from fedbandits.experiments.figures.palette import INK
-from fedbandits.experiments.figures.style import house_style
 from fedbandits.sweeps.pictures import Lines, Maps, Panel, Scale, picture_of
 from fedbandits.sweeps.results import SweepResults
 
@@ -47,9 +45,7 @@ def sweep_figure(results: SweepResults) -> Figure | None:
 def lines_figure(picture: Lines, algorithms: list[str]) -> Figure:
     """Draw mean total regret over a key, a line a variant, with 95 % bands."""
     colour_of = colours([line.variant for line in picture.lines], algorithms)
-    with house_style():
-        figure = Figure(figsize=(7.2, 4.4), layout="constrained")
-        FigureCanvasAgg(figure)
+    with style.new_figure(7.2, 4.4) as figure:
         axes: Axes = figure.subplots()
         numbers = picture.across.numbers
         places = np.arange(len(picture.across.texts)) if numbers is None else numbers
@@ -77,7 +73,7 @@ def lines_figure(picture: Lines, algorithms: list[str]) -> Figure:
         axes.set_xlabel(picture.across.name)
         axes.set_ylabel("mean total regret, with 95 % bands")
         axes.grid(visible=True, axis="y")
-        axes.spines[["top", "right"]].set_visible(False)
+        style.open_frame(axes)
         if len(picture.lines) > 1:
             legend = axes.legend(frameon=False, fontsize=8.5)
             for text in legend.get_texts():
@@ -96,9 +92,7 @@ def maps_figure(picture: Maps) -> Figure:
     norm = LogNorm(least, most)
     width = 6.4 if columns == 1 else 1.6 + 2.6 * columns
     height = 4.8 if rows == columns == 1 else 1.2 + 2.5 * rows
-    with house_style():
-        figure = Figure(figsize=(width, height), layout="constrained")
-        FigureCanvasAgg(figure)
+    with style.new_figure(width, height) as figure:
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
         for axes_row, row in zip(grid, picture.rows, strict=True):
             for axes, panel in zip(axes_row, row, strict=True):
@@ -122,7 +116,7 @@ def maps_figure(picture: Maps) -> Figure:
         # The least is where colours begin: as good as the best, where they are multiples of it.
         bar.ax.yaxis.set_major_locator(FixedLocator([least, *marks]))
         bar.ax.yaxis.set_major_formatter(FuncFormatter(_plain))
-        bar.ax.yaxis.set_minor_locator(NullLocator())
+        style.no_minor_ticks(bar.ax.yaxis)
         _head(figure, picture.title)
     return figure
 

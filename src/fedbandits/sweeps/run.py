@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from fedbandits.errors import FedbanditsError, InputError
+from fedbandits.plugins import plugins_of
+from fedbandits.registry import registered_parts
 from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.simulation.simulator import DEFAULT_MEMORY_LIMIT, most_in_step
 from fedbandits.sweeps.backends import DEFAULT_TIMEOUT, Where, open_backend
@@ -137,6 +139,7 @@ def _checked(sweep: Sweep, tell: _Teller) -> Iterator[Cell]:
 
 def _tasks(sweep: Sweep, cells: list[Cell], workers: int, memory_limit: int) -> Iterator[Task]:
     """Yield cells in tasks of some that can be played together."""
+    plugins, registered = plugins_of(sweep.tables), registered_parts()
     groups: dict[object, list[Cell]] = {}
     for cell in cells:
         groups.setdefault((cell.group, cell.fidelity, cell.problem), []).append(cell)
@@ -148,7 +151,9 @@ def _tasks(sweep: Sweep, cells: list[Cell], workers: int, memory_limit: int) -> 
         size = max(1, min(shared, most_in_step(replications) if in_step else 1))
         for start in range(0, len(members), size):
             specs = {cell.address: _spec(sweep, cell) for cell in members[start : start + size]}
-            yield Task(specs=specs, memory_limit=memory_limit)
+            yield Task(
+                specs=specs, memory_limit=memory_limit, plugins=plugins, registered=registered
+            )
 
 
 def _spec(sweep: Sweep, cell: Cell) -> Mapping[str, object]:

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from fedbandits.experiments.figures import style
 from fedbandits.experiments.figures.palette import FAINT, PALETTE, RULE
 from fedbandits.experiments.figures.regret_page import HORIZONTAL, house_layout, reader_config
-from fedbandits.experiments.figures.style import house_style
 from fedbandits.federation.status import ArmState, ArmStatus, printable, short_name
 from fedbandits.rules.phased import Goal
 
@@ -109,9 +108,7 @@ def arm_intervals_figure(arms: Sequence[ArmRow]) -> Figure:
         From `arm_rows`; of more than `MOST_ROWS` the first.
     """
     arms = arms[:MOST_ROWS]
-    with house_style():
-        figure = Figure(figsize=(8.0, 1.0 + _ROW_INCHES * len(arms)), layout="constrained")
-        FigureCanvasAgg(figure)
+    with style.new_figure(8.0, 1.0 + _ROW_INCHES * len(arms)) as figure:
         axes: Axes = figure.subplots()
         for row, arm in enumerate(arms):
             colour = _colour(arm)

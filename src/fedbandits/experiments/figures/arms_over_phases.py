@@ -10,10 +10,10 @@ from itertools import cycle
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 
+from fedbandits.experiments.figures import style
 from fedbandits.experiments.figures.arm_intervals import LABEL, ArmRow
 from fedbandits.experiments.figures.palette import PALETTE, RULE
 from fedbandits.experiments.figures.regret_page import (
@@ -22,7 +22,6 @@ from fedbandits.experiments.figures.regret_page import (
     house_layout,
     reader_config,
 )
-from fedbandits.experiments.figures.style import house_style
 from fedbandits.federation.status import MOST_PHASES, ArmState, short_name
 from fedbandits.protocol import Answer
 
@@ -106,9 +105,7 @@ def arm_paths(arms: Sequence[ArmRow], answers: Sequence[Answer]) -> list[ArmPath
 
 def arms_over_phases_figure(paths: Sequence[ArmPath]) -> Figure:
     """Draw estimates and intervals against phase; a cross is where an arm was decided against."""
-    with house_style():
-        figure = Figure(figsize=(8.0, 4.2), layout="constrained")
-        FigureCanvasAgg(figure)
+    with style.new_figure(8.0, 4.2) as figure:
         axes: Axes = figure.subplots()
         for path in (path for path in paths if path.colour is None):
             axes.plot(path.phases, path.estimates, color=RULE, linewidth=1.0, zorder=1)
@@ -138,7 +135,7 @@ def arms_over_phases_figure(paths: Sequence[ArmPath]) -> Figure:
         if logarithmic:
             axes.set_xscale("log")
             axes.set_xlim(0.9, 1.1 * last_phase(paths))
-            axes.xaxis.set_minor_locator(NullLocator())
+            style.no_minor_ticks(axes.xaxis)
         else:
             axes.set_xlim(0.5, last_phase(paths) + 0.5)
         ticks = _ticks(last_phase(paths), 12)
@@ -146,9 +143,7 @@ def arms_over_phases_figure(paths: Sequence[ArmPath]) -> Figure:
         axes.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]))
         axes.set_xlabel("phase")
         axes.set_ylabel(LABEL)
-        axes.grid(axis="y")
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
+        style.finish(axes)
         legend = axes.legend(
             loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=8.5
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from fedbandits.experiments.figures import style
 from fedbandits.experiments.figures.curves import Curve
 from fedbandits.experiments.figures.labels import height_in_axes
 from fedbandits.experiments.figures.palette import FAINT
@@ -58,4 +59,4 @@ def enlarge_parts(
     for axis in (box.xaxis, box.yaxis):
         axis.set_major_formatter(FuncFormatter(tick))
         axis.set_tick_params(labelsize=7.0, length=2.5)
-    box.spines[["top", "right"]].set_visible(False)
+    style.open_frame(box)

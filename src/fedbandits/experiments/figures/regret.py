@@ -6,10 +6,10 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from fedbandits.experiments.figures import style
 from fedbandits.experiments.figures.curves import (
     Curve,
     axis_label,
@@ -21,7 +21,6 @@ from fedbandits.experiments.figures.curves import (
 from fedbandits.experiments.figures.enlarged import enlarge_parts
 from fedbandits.experiments.figures.layout import Ending, lay_out
 from fedbandits.experiments.figures.palette import ColourOf, given_or_in_order
-from fedbandits.experiments.figures.style import house_style
 from fedbandits.experiments.tables import Table
 
 
@@ -64,9 +63,7 @@ def regret_figure(
     """
     variants = curves_by_variant(curves)
     colour_of = given_or_in_order(colour_of, variants)
-    with house_style():
-        figure = Figure(figsize=(8.0, 4.5))
-        FigureCanvasAgg(figure)
+    with style.new_figure(8.0, 4.5, layout=None) as figure:
         axes = figure.add_subplot()
         totals = {label: regrets["total"] for label, regrets in variants.items()}
         parts = exploration_parts(variants, in_parts)
@@ -144,9 +141,7 @@ def _scale_axes(axes: Axes, totals: Sequence[Curve]) -> None:
         axis.set_major_formatter(FuncFormatter(_with_separators))
     axes.set_xlabel("slot t")
     axes.set_ylabel(axis_label("total", logarithmic=logarithmic))
-    axes.grid(axis="y")
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    style.finish(axes)
 
 
 def _with_separators(value: float, _: int | None = None) -> str:

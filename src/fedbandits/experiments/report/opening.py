@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from fedbandits.experiments.report.games import Game
-from fedbandits.experiments.report.markup import bold_label
+from fedbandits.experiments.report.markup import bold_label, items
 from fedbandits.experiments.tables import chose_best, quantity
 from fedbandits.experiments.wording import ROUNDING, in_words, listed
 from fedbandits.simulation.fidelities import Fidelity
@@ -97,8 +97,7 @@ def _endings(simulations: Sequence[Simulation]) -> str:
     sentences = [f"{listed(map(bold_label, who))} {ending}." for ending, who in groups.items()]
     if len(sentences) == 1:
         return f"<p>{sentences[0]}</p>"
-    items = "\n".join(f"<li>{sentence}</li>" for sentence in sentences)
-    return f"<ul>\n{items}\n</ul>"
+    return items(sentences)
 
 
 def _ending(simulation: Simulation) -> str:

@@ -22,7 +22,7 @@ from fedbandits.experiments.figures.arms_over_phases import (
 )
 from fedbandits.experiments.figures.encode import image
 from fedbandits.experiments.protection import protection_words
-from fedbandits.experiments.report.markup import definitions
+from fedbandits.experiments.report.markup import definitions, items
 from fedbandits.experiments.report.run_tables import (
     FEW_CLIENTS,
     MOST_CLIENTS,
@@ -144,10 +144,11 @@ def _verdict(status: RunStatus) -> str:
     else:
         *said, _ = answer.words().split("\n")
         parts += [f"<p>{_with_bold(line, answer.winner)}</p>" for line in said]
-        parts.append(_assumptions(answer))
-    warnings = "".join(f"<li>{text(_sentence(event))}</li>" for event in status.events())
+        parts.append(f"<p>All intervals {text(answer.coverage)}, if</p>")
+        parts.append(items(map(text, answer.assumptions)))
+    warnings = [text(_sentence(event)) for event in status.events()]
     if warnings:
-        parts.append(f"<p>On the way:</p>\n<ul>{warnings}</ul>")
+        parts.append(f"<p>On the way:</p>\n{items(warnings)}")
     return "\n".join(parts)
 
 
@@ -157,11 +158,6 @@ def _with_bold(line: str, winner: str | None) -> str:
     if winner is not None and line.startswith(begins):
         return f"The answer is <b>{text(winner)}</b>:{text(line[len(begins) :])}"
     return text(line)
-
-
-def _assumptions(answer: Answer) -> str:
-    items = "".join(f"<li>{text(said)}</li>" for said in answer.assumptions)
-    return f"<p>All intervals {text(answer.coverage)}, if</p>\n<ul>{items}</ul>"
 
 
 def _estimates(status: RunStatus, rows: Sequence[ArmRow], figures: dict[str, Any]) -> str:
@@ -251,9 +247,9 @@ def _course(status: RunStatus) -> str:
             for one in course.restarts
         ),
     ]
-    items = [(clock_time(at), text(said)) for at, said in sorted(events)]
+    happened = [(clock_time(at), text(said)) for at, said in sorted(events)]
     if course.ending is not None and status.wrote is not None:
-        items.append(("at the end", text(_sentence(course.ending))))
+        happened.append(("at the end", text(_sentence(course.ending))))
     parts = ["<p>No phase was opened.</p>"]
     if course.phases:
         parts = [
@@ -261,8 +257,8 @@ def _course(status: RunStatus) -> str:
             " options in the phase, all of them together.</p>",
             phases_table(course.phases),
         ]
-    if items:
-        parts.append(f"<h3>What else happened</h3>\n{definitions(items)}")
+    if happened:
+        parts.append(f"<h3>What else happened</h3>\n{definitions(happened)}")
     return "\n".join(parts)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from html import escape
 
-from fedbandits.experiments.report.markup import scrolling
+from fedbandits.experiments.report.markup import row, table
 from fedbandits.federation.course import ClientCourse, Outcome, PhaseCourse
 from fedbandits.federation.status import ArmStatus, RunStatus, clock_time, counted, printable
 
@@ -23,7 +23,7 @@ def arms_table(arms: Sequence[ArmStatus], winner: str | None) -> str:
             cells = (f"{arm.estimate:.4g}", f"{arm.low:.4g} to {arm.high:.4g}")
         won = winner is not None and arm.name == winner
         rows.append(_row(text(arm.name), "the answer" if won else text(arm.words), cells))
-    return _table("Options", "option", ("estimate", "interval"), rows)
+    return table("Options", ("option", "estimate", "interval"), rows)
 
 
 def phases_table(phases: Sequence[PhaseCourse]) -> str:
@@ -46,16 +46,10 @@ def phases_table(phases: Sequence[PhaseCourse]) -> str:
         for each in phases
     ]
     headings = (
-        "new clients",
-        "clients in",
-        "reported",
-        "options",
-        "pulls each",
-        "opened",
-        "ended",
-        "took",
+        *("phase", "new clients", "clients in", "reported", "options", "pulls each"),
+        *("opened", "ended", "took"),
     )
-    return _table("Phases", "phase", headings, rows)
+    return table("Phases", headings, rows)
 
 
 def clients_table(status: RunStatus, *, clipped: bool) -> str:
@@ -74,19 +68,22 @@ def clients_table(status: RunStatus, *, clipped: bool) -> str:
     rest = [client for client in clients if client.name not in names]
     quarantined = set(status.quarantined)
 
-    def row(head: str, some: Sequence[ClientCourse], below: str = "") -> str:
+    def sent(head: str, some: Sequence[ClientCourse], below: str = "") -> str:
         return _row(head, below, _sums(some)[: None if clipped else -1])
 
     rows = [
-        row(text(client.name), [client], _complaints(client, client.name in quarantined))
+        sent(text(client.name), [client], _complaints(client, client.name in quarantined))
         for client in shown
     ]
     if rest:
-        rows.append(row(f"{counted(len(rest), 'client')} more", rest))
+        rows.append(sent(f"{counted(len(rest), 'client')} more", rest))
     if len(clients) > 1:
-        rows.append(row(f"all {len(clients):,}", clients))
-    headings = ["joined in phase", "phases reported", "pulls", "means sent", "bits", "not counted"]
-    return _table("Clients", "client", [*headings, *(["clipped"] if clipped else [])], rows)
+        rows.append(sent(f"all {len(clients):,}", clients))
+    headings = (
+        *("client", "joined in phase", "phases reported", "pulls", "means sent", "bits"),
+        *("not counted", "clipped"),
+    )
+    return table("Clients", headings[: None if clipped else -1], rows)
 
 
 def strangers(status: RunStatus) -> int:
@@ -115,25 +112,8 @@ def text(words: str) -> str:
     return escape(printable(words))
 
 
-def _table(name: str, first: str, headings: Iterable[str], rows: Sequence[str]) -> str:
-    heads = "".join(f'<th scope="col">{heading}</th>' for heading in headings)
-    lines = "\n".join(rows)
-    return scrolling(
-        name,
-        f"""<table class="plain">
-<thead><tr><th scope="col">{first}</th>{heads}</tr></thead>
-<tbody>
-{lines}
-</tbody>
-</table>""",
-    )
-
-
 def _row(head: str, below: str, cells: Iterable[str]) -> str:
-    said = f" <small>{below}</small>" if below else ""
-    return (
-        f'<tr><th scope="row">{head}{said}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
-    )
+    return row(f"{head} <small>{below}</small>" if below else head, *cells)
 
 
 def _sums(clients: Sequence[ClientCourse]) -> tuple[str, ...]:

@@ -18,9 +18,8 @@ from fedbandits.federation.local import load_pull
 from fedbandits.federation.now_file import Now, read_now
 from fedbandits.federation.project import flower_app
 from fedbandits.federation.run import LOG_FILE, read_run
-from fedbandits.federation.state_files import written_whole
+from fedbandits.federation.state_files import lock_file, written_whole
 from fedbandits.federation.trial import load_trial
-from fedbandits.protocol.outbox import lock_file
 
 MOST_NODES = 4
 """So many nodes are started at most, unless it is said: each is two processes of its own."""

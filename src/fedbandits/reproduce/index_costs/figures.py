@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter
 
-from fedbandits.experiments.figures import NORMAL_95, colours
+from fedbandits.experiments.figures import NORMAL_95, colours, style
 from fedbandits.experiments.figures.palette import FAINT
-from fedbandits.experiments.figures.style import house_style
 from fedbandits.experiments.tables import Table
 from fedbandits.reproduce.index_costs.tables import (
     AUTHORS,
@@ -22,6 +20,7 @@ from fedbandits.reproduce.index_costs.tables import (
     index_games,
     points,
 )
+from fedbandits.reproduce.part import rows_of
 from fedbandits.rules.algorithms import FedIndex
 
 TAILS_CAPTION = """Which share of the games has so much total regret or more, for rules on the same
@@ -39,23 +38,20 @@ TAILED = (MOSS, CERTIFIED, AUTHORS)
 
 def tails_figure(tails: Table) -> Figure:
     """Draw the share of games with as much regret or more, a panel a game."""
-    with house_style():
-        figure = Figure(figsize=(10.4, 3.8), layout="constrained")
-        FigureCanvasAgg(figure)
+    with style.new_figure(10.4, 3.8) as figure:
         panels = figure.subplots(1, 3, sharex=True, sharey=True)
-        keys = list(zip(tails["game"], tails["rule"], strict=True))
         for axes, game in zip(panels, index_games(), strict=True):
             colour_of = colours(TAILED, [game.algorithms[rule].name for rule in TAILED])
             for rule in TAILED:
-                rows = [row for row, key in enumerate(keys) if key == (game.key, rule)]
+                rows = rows_of(tails, game=game.key, rule=rule)
                 regrets = [tails["regret"][row] for row in rows]
                 shares = [tails["share"][row] for row in rows]
                 axes.plot(regrets, shares, color=colour_of[rule], linewidth=1.6, label=rule)
                 axes.plot(regrets[:1], shares[:1], "o", color=colour_of[rule], markersize=4)
             axes.set_xscale("log")
             axes.xaxis.set_major_locator(FixedLocator([500, 1_000, 2_000, 5_000, 10_000]))
-            axes.xaxis.set_minor_locator(NullLocator())
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+            style.no_minor_ticks(axes.xaxis)
+            style.whole_numbers(axes.xaxis)
             axes.set_xlabel("total regret at T = 1,000,000")
             _finish(axes, game.title)
         panels[0].set_yscale("log")
@@ -72,20 +68,16 @@ def growth_figure(growth: Table) -> Figure:
     fits = fits_table(growth)
     titles = {game.key: game.title for game in index_games()}
     colour = colours([MOSS], [FedIndex.name])[MOSS]
-    with house_style():
-        figure = Figure(figsize=(9.0, 3.9), layout="constrained")
-        FigureCanvasAgg(figure)
+    with style.new_figure(9.0, 3.9) as figure:
         for axes, game in zip(figure.subplots(1, 2), GROWING, strict=True):
             horizons, means, errors = points(growth, game, FIRST[0])
             logs = np.log(horizons)
-            for first, style in zip(FIRST, ("--", "-"), strict=True):
-                row = list(zip(fits["game"], fits["first"], fits["power"], strict=True)).index(
-                    (game, first, 1.0)
-                )
+            for first, dash in zip(FIRST, ("--", "-"), strict=True):
+                (row,) = rows_of(fits, game=game, first=first, power=1.0)
                 axes.plot(
                     horizons,
                     fits["intercept"][row] + fits["slope"][row] * logs,
-                    style,
+                    dash,
                     color=colour,
                     linewidth=1.2,
                     label=f"line from T = {first:,} on: slope {fits['slope'][row]:,.0f}"
@@ -104,9 +96,9 @@ def growth_figure(growth: Table) -> Figure:
                 markersize=4.5, elinewidth=1.0, capsize=2.0, label="mean of fed-index",
             )  # fmt: skip
             axes.set_xscale("log")
-            axes.xaxis.set_minor_locator(NullLocator())
+            style.no_minor_ticks(axes.xaxis)
             axes.set_ylim(0.0, None)
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+            style.whole_numbers(axes.yaxis)
             axes.set_xlabel("horizon T (slots)")
             axes.set_ylabel("mean total regret")
             axes.legend(frameon=False, fontsize=8.0, loc="upper left")
@@ -115,7 +107,5 @@ def growth_figure(growth: Table) -> Figure:
 
 
 def _finish(axes: Axes, title: str) -> None:
-    axes.set_title(title[0].upper() + title[1:], loc="left", fontweight="bold", size=10.0)
-    axes.grid(axis="y")
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    style.head(axes, title[0].upper() + title[1:])
+    style.finish(axes)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from html import escape
 
 from fedbandits.experiments.estimates import Estimate
 from fedbandits.experiments.figures import NORMAL_95
-from fedbandits.experiments.report.markup import scrolling
+from fedbandits.experiments.report.markup import figure, with_subscripts
+from fedbandits.experiments.report.shown import Shown
 from fedbandits.experiments.tables import Table
 from fedbandits.experiments.wording import listed
+from fedbandits.reproduce.index_costs.figures import GROWTH_CAPTION, TAILS_CAPTION
 from fedbandits.reproduce.index_costs.tables import (
     CERTIFIED,
     FIRST,
@@ -21,51 +22,11 @@ from fedbandits.reproduce.index_costs.tables import (
     POWERS,
     index_games,
 )
-
-HEADING = "Index rules: less regret than elimination, and what is only measured"
+from fedbandits.reproduce.part import rows_of
 
 _POWER_NAMES = {0.5: "√log T", 1.0: "log T", 1.5: "(log T)^1.5", 2.0: "log² T"}
 # R² that differ by less are not told apart in a table.
 _DIGITS = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """A table to read: every cell in words.
-
-    Parameters
-    ----------
-    name : str
-        What it is about.
-    headings : tuple of str
-        Of the columns.
-    rows : list of list of str
-        The first cell of a row says what the row is.
-    """
-
-    name: str
-    headings: tuple[str, ...]
-    rows: list[list[str]]
-
-    def markdown(self) -> str:
-        """Return it as Markdown."""
-        lines = [self.headings, ["---"] * len(self.headings), *self.rows]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-    def html(self) -> str:
-        """Return it as HTML."""
-        heads = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in self.headings)
-        body = "\n".join(
-            f'<tr><th scope="row">{escape(first)}</th>'
-            + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-            + "</tr>"
-            for first, *cells in self.rows
-        )
-        return scrolling(
-            self.name,
-            f'<table class="plain">\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}\n</tbody>\n'
-            "</table>",
-        )
 
 
 def shown_tables(tables: Mapping[str, Table]) -> dict[str, Shown]:
@@ -158,15 +119,8 @@ def _ends(games: Table, row: int) -> list[str]:
 
 def _growth(growth: Table) -> Shown:
     titles = _titles()
-    keys = list(zip(growth["game"], growth["horizon"], strict=True))
     rows = [
-        [
-            titles[game],
-            *(
-                f"{growth['mean'][row]:,.0f} ± {NORMAL_95 * growth['stderr'][row]:,.0f}"
-                for row in (keys.index((game, horizon)) for horizon in HORIZONS)
-            ),
-        ]
+        [titles[game], *(_mean(growth, row, "mean") for row in rows_of(growth, game=game))]
         for game in GROWING
     ]
     headings = ("game", *(f"T = {horizon:,}" for horizon in HORIZONS))
@@ -175,12 +129,10 @@ def _growth(growth: Table) -> Shown:
 
 def _fits(fits: Table) -> Shown:
     titles = _titles()
-    keys = list(zip(fits["game"], fits["first"], fits["power"], strict=True))
     rows = []
     for game in GROWING:
         for first in FIRST:
-            line = keys.index((game, first, 1.0))
-            powers = [keys.index((game, first, power)) for power in POWERS]
+            (line,) = rows_of(fits, game=game, first=first, power=1.0)
             rows.append(
                 [
                     f"{titles[game]}, from T = {first:,}",
@@ -190,7 +142,7 @@ def _fits(fits: Table) -> Shown:
                     f"{fits['lai_robbins'][line]:,.0f}",
                     *(
                         f"{fits['r_squared'][row]:.{_DIGITS}f} ({_p(fits['misfit'][row])})"
-                        for row in powers
+                        for row in rows_of(fits, game=game, first=first)
                     ),
                 ]
             )
@@ -233,11 +185,11 @@ def _titles() -> dict[str, str]:
 
 
 def _row(games: Table, game: str, rule: str) -> int:
-    return list(zip(games["game"], games["rule"], strict=True)).index((game, rule))
+    return rows_of(games, game=game, rule=rule)[0]
 
 
-def _mean(table: Table, row: int) -> str:
-    return f"{table['regret'][row]:,.0f} ± {NORMAL_95 * table['stderr'][row]:,.0f}"
+def _mean(table: Table, row: int, column: str = "regret") -> str:
+    return f"{table[column][row]:,.0f} ± {NORMAL_95 * table['stderr'][row]:,.0f}"
 
 
 def index_costs_markdown(tables: Mapping[str, Table]) -> str:
@@ -247,16 +199,23 @@ def index_costs_markdown(tables: Mapping[str, Table]) -> str:
     )
 
 
-def index_costs_section(tables: Mapping[str, Table], pictures: Mapping[str, str]) -> str:
+def index_costs_section(tables: Mapping[str, Table], images: Mapping[str, bytes]) -> str:
     """Return the section of the page.
 
     Parameters
     ----------
     tables : mapping of str to Table
         From `fedbandits.reproduce.index_costs.tables.index_costs_tables`.
-    pictures : mapping of str to str
-        HTML of the figures "tails" and "growth".
+    images : mapping of str to bytes
+        The figures "tails" and "growth", as PNG.
     """
+    pictures = {
+        name: figure(images[name], alt=alt, caption=with_subscripts(caption))
+        for name, alt, caption in (
+            ("tails", "Share of games with as much regret or more, on three games.", TAILS_CAPTION),
+            ("growth", "Mean regret against the horizon, on two games.", GROWTH_CAPTION),
+        )
+    }
     shown = {name: table.html() for name, table in shown_tables(tables).items()}
     games, growth, movielens = (
         max(tables[name]["replications"]) for name in ("games", "growth", "movielens")
@@ -292,11 +251,7 @@ def _which_power_fits(fits: Table) -> str:
     said = []
     for game in GROWING:
         for first in FIRST:
-            rows = [
-                row
-                for row, key in enumerate(zip(fits["game"], fits["first"], strict=True))
-                if key == (game, first)
-            ]
+            rows = rows_of(fits, game=game, first=first)
             best = max(rows, key=lambda row: float(fits["r_squared"][row]))
             kept = [row for row in rows if fits["misfit"][row] >= _REFUTED]
             refuted = (

@@ -8,19 +8,18 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedbandits.experiments.estimates import estimate_of
-from fedbandits.experiments.fingerprint import hashed
 from fedbandits.experiments.tables import Table, chose_best
 from fedbandits.problems.problem import Problem
-from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
+from fedbandits.reproduce.catalogue import paper_experiment
 from fedbandits.reproduce.evidence import ratio_of, share_of
 from fedbandits.reproduce.index_costs.fits import fit_power
 from fedbandits.reproduce.movielens.groups import as_released
+from fedbandits.reproduce.part import Batch, Runs, as_columns, costs_of
 from fedbandits.reproduce.rule_costs import RuledGame
-from fedbandits.reproduce.run import at_most
 from fedbandits.rules.algorithms import FedIndex
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.radii import CertifiedRadius
-from fedbandits.simulation.simulator import Progress, Simulation, Variant, simulate_all
+from fedbandits.simulation.simulator import Simulation, Variant
 from fedbandits.theory.orders import lai_robbins_slope
 
 Tables: TypeAlias = dict[str, Table]
@@ -84,17 +83,69 @@ def index_games() -> list[RuledGame]:
     return games
 
 
-def index_costs_tables(
-    *, games: int | None = None, workers: int | None = None, progress: Progress | None = None
-) -> Tables:
-    """Simulate everything.
+def games_batch(
+    *, rules: tuple[str, ...] = (MOSS, UCB2, UCB, CERTIFIED, AUTHORS), seed: int = SEED
+) -> Batch:
+    """Return rules on the paper's games; all rules of a game share its draws."""
+    return Batch(
+        variants={
+            (game.key, rule): Variant(
+                label=f"{game.key}: {rule}", problem=game.problem, algorithm=game.algorithms[rule]
+            )
+            for game in index_games()
+            for rule in rules
+        },
+        horizon=HORIZON,
+        replications=REPLICATIONS,
+        seed=seed,
+        grid_points=_GRID,
+    )
 
-    Parameters
-    ----------
-    games : int, optional
-        At most so many of each, for a quick look.
-    workers, progress
-        As in `simulate_all`.
+
+def growth_batches(*, seed: int = SEED) -> list[Batch]:
+    """Return ``fed-index`` on two games at every horizon.
+
+    A horizon has a seed of its own, so that means of horizons are independent, as the weights and
+    intervals of a line through them take them to be.
+    """
+    return [
+        Batch(
+            variants={
+                (key, horizon): Variant(
+                    label=f"{key}, T = {horizon:,}", problem=problem, algorithm=FedIndex()
+                )
+                for key, problem in _growing().items()
+            },
+            horizon=horizon,
+            replications=GROWTH_REPLICATIONS,
+            seed=seed + number,
+        )
+        for number, horizon in enumerate(HORIZONS, 1)
+    ]
+
+
+def movielens_batch() -> Batch:
+    """Return ``fed-index`` and Fed2-UCB on MovieLens as its authors released it."""
+    papers = paper_experiment("fig6").variants[0].algorithm
+    game = as_released(spread=0.02)
+    return Batch(
+        variants={
+            label: Variant(label=label, problem=game, algorithm=algorithm)
+            for label, algorithm in ((OURS, FedIndex()), (PAPERS, papers))
+        },
+        horizon=HORIZON,
+        replications=MOVIELENS_REPLICATIONS,
+        seed=SEED,
+    )
+
+
+def index_costs_batches() -> list[Batch]:
+    """Return everything that is played."""
+    return [games_batch(), *growth_batches(), movielens_batch()]
+
+
+def index_costs_tables(runs: Runs) -> Tables:
+    """Return all tables.
 
     Returns
     -------
@@ -103,47 +154,21 @@ def index_costs_tables(
         more; "growth": a row a game and horizon; "fits": a row a game, a first horizon and a power
         of log T; "movielens": a row an algorithm.
     """
-    played = play_games(games=games, workers=workers, progress=progress)
-    growth = growth_table(games=games, workers=workers, progress=progress)
+
+    def of(batches: list[Batch]) -> Runs:
+        return {key: runs[key] for batch in batches for key in batch.variants}
+
+    played, growth = of([games_batch()]), growth_table(of(growth_batches()))
     return {
         "games": games_table(played),
         "tails": _tails_table(played),
         "growth": growth,
         "fits": fits_table(growth),
-        "movielens": movielens_table(games=games, workers=workers, progress=progress),
+        "movielens": movielens_table(of([movielens_batch()])),
     }
 
 
-def play_games(
-    *,
-    rules: tuple[str, ...] = (MOSS, UCB2, UCB, CERTIFIED, AUTHORS),
-    games: int | None = None,
-    seed: int = SEED,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> dict[str, dict[str, Simulation]]:
-    """Return the simulations of rules by game and rule; all rules of a game share its draws."""
-    variants = [
-        Variant(label=f"{game.key}: {rule}", problem=game.problem, algorithm=game.algorithms[rule])
-        for game in index_games()
-        for rule in rules
-    ]
-    runs = iter(
-        simulate_all(
-            variants,
-            horizon=HORIZON,
-            replications=at_most(games, REPLICATIONS),
-            seed=seed,
-            grid_points=_GRID,
-            workers=workers,
-            progress=progress,
-            warn=False,
-        )
-    )
-    return {game.key: {rule: next(runs) for rule in rules} for game in index_games()}
-
-
-def games_table(played: dict[str, dict[str, Simulation]]) -> Table:
+def games_table(runs: Runs) -> Table:
     """Return a row a game and rule: regret, its tail, and how the games ended.
 
     ``ratio`` is to the first rule of a game, over the same draws. ``wrong`` counts commitments to
@@ -151,33 +176,25 @@ def games_table(played: dict[str, dict[str, Simulation]]) -> Table:
     in whose last hundredth a worse arm was still played, committed to or not.
     """
     rows = []
-    for game, runs in played.items():
-        first = next(iter(runs.values())).outcome.total
-        for rule, run in runs.items():
-            outcome, total = run.outcome, run.outcome.total
-            mean, ratio = estimate_of(total), ratio_of(total, first)
-            undecided = outcome.winner < 0
-            wrong = share_of(~undecided & ~chose_best(run), "wrong")
-            rows.append(
-                {
-                    "game": game,
-                    "rule": rule,
-                    "replications": mean.n,
-                    "regret": mean.value,
-                    "stderr": mean.error,
-                    "ratio": ratio.value,
-                    "ratio_stderr": ratio.error,
-                    "phases": float(outcome.phases.mean()),
-                    "clients": float(outcome.clients.mean()),
-                    **{name: float(np.quantile(total, part)) for name, part in QUANTILES.items()},
-                    "worst": float(total.max()),
-                    "wrong": round(wrong["share"] * mean.n),
-                    "wrong_high": wrong["high"],
-                    "undecided": int(undecided.sum()),
-                    "worse_at_end": int(_worse_at_end(run).sum()),
-                }
-            )
-    return _columns(rows)
+    first: dict[str, FloatArray] = {}
+    for (game, rule), run in runs.items():
+        total = run.outcome.total
+        ratio = ratio_of(total, first.setdefault(game, total))
+        wrong = (run.outcome.winner >= 0) & ~chose_best(run)
+        rows.append(
+            {
+                "game": game,
+                "rule": rule,
+                **costs_of(run),
+                "ratio": ratio.value,
+                "ratio_stderr": ratio.error,
+                **{name: float(np.quantile(total, part)) for name, part in QUANTILES.items()},
+                "worst": float(total.max()),
+                "wrong_high": share_of(wrong, "wrong")["high"],
+                "worse_at_end": int(_worse_at_end(run).sum()),
+            }
+        )
+    return as_columns(rows)
 
 
 def _worse_at_end(run: Simulation) -> BoolArray:
@@ -187,62 +204,36 @@ def _worse_at_end(run: Simulation) -> BoolArray:
     return np.asarray(curves[:, -1] - curves[:, -2] > 1e-9 * curves[:, -1])
 
 
-def _tails_table(played: dict[str, dict[str, Simulation]]) -> Table:
+def _tails_table(runs: Runs) -> Table:
     """Return, for each game and rule, how much regret a share of the games has at least."""
     rows = []
-    for game, runs in played.items():
-        for rule, run in runs.items():
-            ordered = np.sort(run.outcome.total)[::-1]
-            n = ordered.size
-            ranks = np.unique([*np.geomspace(1, n, 121), *np.linspace(0.8, 1.0, 41) * n]).round()
-            rows += [
-                {"game": game, "rule": rule, "share": rank / n, "regret": float(ordered[rank - 1])}
-                for rank in sorted({max(1, int(rank)) for rank in ranks.tolist()})
-            ]
-    return _columns(rows)
+    for (game, rule), run in runs.items():
+        ordered = np.sort(run.outcome.total)[::-1]
+        n = ordered.size
+        ranks = np.unique([*np.geomspace(1, n, 121), *np.linspace(0.8, 1.0, 41) * n]).round()
+        rows += [
+            {"game": game, "rule": rule, "share": rank / n, "regret": float(ordered[rank - 1])}
+            for rank in sorted({max(1, int(rank)) for rank in ranks.tolist()})
+        ]
+    return as_columns(rows)
 
 
-def growth_table(
-    *,
-    games: int | None = None,
-    seed: int = SEED,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> Table:
-    """Return the regret of ``fed-index`` by game and horizon.
-
-    A horizon has a seed of its own, so that means of horizons are independent, as the weights and
-    intervals of a line through them take them to be.
-    """
-    problems = _growing()
+def growth_table(runs: Runs) -> Table:
+    """Return the regret of ``fed-index`` by game and horizon."""
     rows = []
-    for number, horizon in enumerate(HORIZONS, 1):
-        runs = simulate_all(
-            [
-                Variant(label=f"{key}, T = {horizon:,}", problem=problem, algorithm=FedIndex())
-                for key, problem in problems.items()
-            ],
-            horizon=horizon,
-            replications=at_most(games, GROWTH_REPLICATIONS),
-            seed=seed + number,
-            grid_points=1,
-            workers=workers,
-            progress=progress,
-            warn=False,
+    for (game, horizon), run in runs.items():
+        mean = estimate_of(run.outcome.total)
+        rows.append(
+            {
+                "game": game,
+                "horizon": horizon,
+                "replications": mean.n,
+                "mean": mean.value,
+                "stderr": mean.error,
+                "undecided": int((run.outcome.winner < 0).sum()),
+            }
         )
-        for key, run in zip(problems, runs, strict=True):
-            mean = estimate_of(run.outcome.total)
-            rows.append(
-                {
-                    "game": key,
-                    "horizon": horizon,
-                    "replications": mean.n,
-                    "mean": mean.value,
-                    "stderr": mean.error,
-                    "undecided": int((run.outcome.winner < 0).sum()),
-                }
-            )
-    return _columns(rows)
+    return as_columns(rows)
 
 
 def _growing() -> dict[str, Problem]:
@@ -270,7 +261,7 @@ def fits_table(growth: Table) -> Table:
                 }
                 for power in POWERS
             ]
-    return _columns(rows)
+    return as_columns(rows)
 
 
 def points(growth: Table, game: str, first: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -284,74 +275,20 @@ def points(growth: Table, game: str, first: int) -> tuple[FloatArray, FloatArray
     return horizons, means, errors
 
 
-def movielens_table(
-    *,
-    games: int | None = None,
-    seed: int = SEED,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> Table:
-    """Return the regret of ``fed-index`` and of Fed2-UCB on MovieLens as its authors released it.
+def movielens_table(runs: Runs) -> Table:
+    """Return what ``fed-index`` and Fed2-UCB cost on MovieLens as its authors released it.
 
     ``ratio`` is to that of ``fed-index``, over the same draws.
     """
-    papers = paper_experiment("fig6").variants[0].algorithm
-    game = as_released(spread=0.02)
-    ours, theirs = simulate_all(
-        [
-            Variant(label=label, problem=game, algorithm=algorithm)
-            for label, algorithm in ((OURS, FedIndex()), (PAPERS, papers))
-        ],
-        horizon=HORIZON,
-        replications=at_most(games, MOVIELENS_REPLICATIONS),
-        seed=seed,
-        grid_points=1,
-        workers=workers,
-        progress=progress,
-        warn=False,
-    )
     rows = []
-    for run in (ours, theirs):
-        outcome = run.outcome
-        mean, ratio = estimate_of(outcome.total), ratio_of(outcome.total, ours.outcome.total)
+    for label, run in runs.items():
+        ratio = ratio_of(run.outcome.total, runs[OURS].outcome.total)
         rows.append(
             {
-                "algorithm": run.variant.label,
-                "replications": mean.n,
-                "regret": mean.value,
-                "stderr": mean.error,
+                "algorithm": label,
+                **costs_of(run),
                 "ratio": ratio.value,
                 "ratio_stderr": ratio.error,
-                "clients": float(outcome.clients.mean()),
-                "phases": float(outcome.phases.mean()),
-                "wrong": int(((outcome.winner >= 0) & ~chose_best(run)).sum()),
-                "undecided": int((outcome.winner < 0).sum()),
             }
         )
-    return _columns(rows)
-
-
-def _columns(rows: list[dict[str, Any]]) -> Table:
-    return {name: [row[name] for row in rows] for name in rows[0]}
-
-
-def index_costs_replications(games: int | None) -> int:
-    """Return how many replications `index_costs_tables` simulates, given how many were asked for.
-
-    Examples
-    --------
-    >>> index_costs_replications(None), index_costs_replications(2)
-    (174800, 58)
-    """
-    rules = sum(len(game.algorithms) for game in index_games())
-    return (
-        rules * at_most(games, REPLICATIONS)
-        + len(GROWING) * len(HORIZONS) * at_most(games, GROWTH_REPLICATIONS)
-        + 2 * at_most(games, MOVIELENS_REPLICATIONS)
-    )
-
-
-def index_costs_fingerprint(games: int | None) -> str:
-    """Return what the tables depend on, as a hash."""
-    texts = [experiment_text(name) for name in ("fig3", "fig4", "fig6")]
-    return hashed([texts, HORIZONS, HORIZON, SEED, games])
+    return as_columns(rows)

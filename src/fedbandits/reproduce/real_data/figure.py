@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 from scipy import stats
 
-from fedbandits.experiments.figures import PALETTE
+from fedbandits.experiments.figures import PALETTE, style
 from fedbandits.experiments.figures.palette import FAINT
-from fedbandits.experiments.figures.style import house_style
 from fedbandits.experiments.tables import Table
 from fedbandits.reproduce.real_data.facts import SURE
 from fedbandits.rules.arrays import FloatArray
@@ -62,16 +60,23 @@ def wrong_order(facts: Mapping[str, Any], clients: FloatArray, *, finite: bool) 
         return np.asarray(stats.norm.sf(facts["gap"] / deviation))
 
 
-def order_table(data: Sequence[Mapping[str, Any]]) -> Table:
-    """Return what `order_figure` draws, point by point.
+def drawable(table: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the facts of the imports that can be drawn, of a table of the section."""
+    return [facts for facts in table["data"] if can_be_drawn(facts)]
+
+
+def order_table(found: Mapping[str, Any]) -> Table | None:
+    """Return what `order_figure` draws, point by point; None if nothing can be drawn.
 
     Parameters
     ----------
-    data : sequence of mapping
-        Facts of imports that can be drawn.
+    found : mapping
+        From `fedbandits.reproduce.real_data.table.real_data_table`.
     """
+    if not drawable(found):
+        return None
     table: Table = {key: [] for key in ("kind", "population", "clients", "wrong_order")}
-    for facts in data:
+    for facts in drawable(found):
         for population, finite in (("unlimited", False), ("these alone", True)):
             clients = _clients(facts, finite=finite)
             table["kind"] += [facts["kind"]] * clients.size
@@ -96,11 +101,10 @@ def _clients(facts: Mapping[str, Any], *, finite: bool) -> FloatArray:
     return np.unique(clients[(clients >= 1) & (clients <= n)])
 
 
-def order_figure(data: Sequence[Mapping[str, Any]]) -> Figure:
+def order_figure(found: Mapping[str, Any]) -> Figure:
     """Draw the chance of a wrong order against the number of clients, a panel an import."""
-    with house_style():
-        figure = Figure(figsize=(8.0 if len(data) == 1 else 9.5, 4.0), layout="constrained")
-        FigureCanvasAgg(figure)
+    data = drawable(found)
+    with style.new_figure(8.0 if len(data) == 1 else 9.5, 4.0) as figure:
         panels = figure.subplots(1, len(data), squeeze=False)[0]
         for axes, facts, colour in zip(panels, data, PALETTE, strict=False):
             _draw(axes, facts, colour)
@@ -130,14 +134,12 @@ def _draw(axes: Axes, facts: Mapping[str, Any], colour: str) -> None:
         textcoords="offset points", size=8.5,
     )  # fmt: skip
     axes.set(xscale="log", xlim=(1, _most(facts)), ylim=(0, 0.52), xlabel="clients asked")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axes.xaxis.set_minor_locator(NullLocator())
+    style.whole_numbers(axes.xaxis)
+    style.no_minor_ticks(axes.xaxis)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
     pair = f"groups {facts['best_group']} and {facts['second_group']}"
     axes.set_title(f"{KINDS[facts['kind']]}: {pair}", loc="left", fontweight="bold")
-    axes.grid(axis="y")
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    style.finish(axes)
     axes.legend(frameon=False, loc="lower left")
 
 

@@ -7,19 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from fedbandits.experiments.figures import image
-from fedbandits.experiments.report.markup import data_uri, with_subscripts
-from fedbandits.experiments.wording import mean_and_error, share
+from fedbandits.experiments.report import markup
+from fedbandits.experiments.report.markup import with_subscripts
+from fedbandits.experiments.wording import listed, mean_and_error, share
 from fedbandits.reproduce.real_data.figure import (
     CAPTION,
     KINDS,
     can_be_drawn,
+    drawable,
     order_alt,
-    order_figure,
 )
 from fedbandits.reproduce.real_data.table import HORIZON, MORE_PHASES, NOISE, RELEASED_SPREAD
-
-TITLE = "MovieLens with its real users"
 
 _COMMAND = "<pre>fedbandits data import PATH</pre>"
 _ARCHIVE = (
@@ -50,39 +48,38 @@ after</p>
 {_COMMAND}"""
 
 
-def real_data_section(table: Mapping[str, Any]) -> tuple[str, str]:
-    """Return heading and HTML of the section.
+def real_data_section(table: Mapping[str, Any], images: Mapping[str, bytes]) -> str:
+    """Return the section as HTML.
 
     Parameters
     ----------
     table : mapping
         From `fedbandits.reproduce.real_data.table.real_data_table`.
+    images : mapping of str to bytes
+        The figure "order" as PNG, if it can be drawn.
 
     Examples
     --------
-    >>> heading, text = real_data_section({"data": [], "games": []})
-    >>> heading, "data not imported" in text, "fedbandits data import PATH" in text
-    ('MovieLens with its real users', True, True)
+    >>> text = real_data_section({"data": [], "games": []}, {})
+    >>> "data not imported" in text, "fedbandits data import PATH" in text
+    (True, True)
     """
     data, games = table["data"], table["games"]
     if not data:
-        return TITLE, f"{_INTRODUCTION}\n{_NOTHING}"
+        return f"{_INTRODUCTION}\n{_NOTHING}"
     parts = [_INTRODUCTION, "<h3>What the data says</h3>", *map(_finding, data), _facts(data)]
     parts += [_about_rows(facts) for facts in data if "rows" in facts]
-    drawn = [facts for facts in data if can_be_drawn(facts)]
-    if drawn:
-        still = data_uri(image(order_figure(drawn)))
-        parts.append(
-            f'<figure>\n<img src="{still}" alt="{escape(order_alt(drawn))}">\n'
-            f"<figcaption>{escape(CAPTION)}</figcaption>\n</figure>"
-        )
+    parts += [
+        markup.figure(png, alt=order_alt(drawable(table)), caption=escape(CAPTION))
+        for png in images.values()
+    ]
     parts += [_SETTINGS, *map(_game, games)]
     kinds = [facts["kind"] for facts in data]
     if "ratings" not in kinds:
         parts.append(_ONLY_MATRIX)
     if "matrix" not in kinds:
         parts.append(_ONLY_RATINGS)
-    return TITLE, "\n".join(parts)
+    return "\n".join(parts)
 
 
 def _finding(facts: Mapping[str, Any]) -> str:
@@ -193,25 +190,16 @@ _FACTS: tuple[tuple[str, str, _Fact], ...] = (
 
 
 def _facts(data: Sequence[Mapping[str, Any]]) -> str:
-    heads = "".join(
-        f'<th scope="col">{KINDS[facts["kind"]]} <small>{escape(facts["source"])}</small></th>'
-        for facts in data
-    )
-    rows = "\n".join(
-        f'<tr><th scope="row">{with_subscripts(name)}'
-        f"{f' <small>{with_subscripts(note)}</small>' if note else ''}"
-        f"</th>{''.join(f'<td>{value(facts)}</td>' for facts in data)}</tr>"
+    heads = (f"{KINDS[facts['kind']]} <small>{escape(facts['source'])}</small>" for facts in data)
+    rows = [
+        markup.row(
+            with_subscripts(name) + (f" <small>{with_subscripts(note)}</small>" if note else ""),
+            *(value(facts) for facts in data),
+        )
         for name, note, value in _FACTS
         if any(value(facts) != _ABSENT for facts in data)
-    )
-    return f"""<div class="scroll" role="region" aria-label="Facts of the data" tabindex="0">
-<table>
-<thead><tr><th scope="col">fact</th>{heads}</tr></thead>
-<tbody>
-{rows}
-</tbody>
-</table>
-</div>"""
+    ]
+    return markup.table("Facts of the data", ("fact", *heads), rows, kind="")
 
 
 def _about_rows(facts: Mapping[str, Any]) -> str:
@@ -275,32 +263,22 @@ def _game(game: Mapping[str, Any]) -> str:
     )
 
 
-_HEADINGS = ("total regret", "wrong group", "undecided", "clients", "phases")
+_HEADINGS = ("variant", "total regret", "wrong group", "undecided", "clients", "phases")
 
 
 def _results(rows: Sequence[Mapping[str, Any]]) -> str:
-    heads = "".join(f'<th scope="col">{heading}</th>' for heading in _HEADINGS)
-    body = "\n".join(
-        f'<tr><th scope="row">{escape(row["label"])} '
-        f"<small>{with_subscripts(row['told'])}</small></th>"
-        f"<td>{_regret(row['regret'])}</td><td>{_rate(row['wrong'])}</td>"
-        f"<td>{_rate(row['undecided'])}</td><td>{row['clients']:,.0f}</td>"
-        f"<td>{row['phases']:,.1f}</td></tr>"
+    lines = [
+        markup.row(
+            f"{escape(row['label'])} <small>{with_subscripts(row['told'])}</small>",
+            _mean(row, "{} <small>± {}</small>"),
+            _rate(row["wrong"]),
+            _rate(row["undecided"]),
+            f"{row['clients']:,.0f}",
+            f"{row['phases']:,.1f}",
+        )
         for row in rows
-    )
-    return f"""<div class="scroll" role="region" aria-label="Results" tabindex="0">
-<table>
-<thead><tr><th scope="col">variant</th>{heads}</tr></thead>
-<tbody>
-{body}
-</tbody>
-</table>
-</div>"""
-
-
-def _regret(regret: Mapping[str, float]) -> str:
-    mean, margin = mean_and_error({"mean": regret["mean"], "stderr": regret["margin"]})
-    return f"{mean} <small>± {margin}</small>"
+    ]
+    return markup.table("Results", _HEADINGS, lines, kind="")
 
 
 def _rate(rate: Mapping[str, float]) -> str:
@@ -341,7 +319,7 @@ def _reading(rows: Sequence[Mapping[str, Any]]) -> str:
         _least_regret(rows),
         _ordering(by_key),
     ]
-    return "<ul>\n" + "\n".join(f"<li>{item}</li>" for item in items) + "\n</ul>"
+    return markup.items(items)
 
 
 def _least_regret(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -357,13 +335,13 @@ def _least_regret(rows: Sequence[Mapping[str, Any]]) -> str:
     if not others:
         return f"Only one variant settled on {said}: {least} of regret on average."
     unclear = [row for row in others if _compared(first, row) != "less"]
-    rest = _listed([f"“{escape(row['label'])}” had {_mean(row)}" for row in others])
+    rest = listed([f"“{escape(row['label'])}” had {_mean(row)}" for row in others])
     text = (
         f"Of the {len(found)} variants that settled on {said} the lowest mean regret had {least};"
         f" {rest}."
     )
     if unclear:
-        names = _listed([f"“{escape(row['label'])}”" for row in unclear])
+        names = listed([f"“{escape(row['label'])}”" for row in unclear])
         text += f" The difference from {names} is within sampling error."
     return text
 
@@ -426,19 +404,6 @@ def _compared(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     return "less" if difference < 0 else "more"
 
 
-def _mean(row: Mapping[str, Any]) -> str:
+def _mean(row: Mapping[str, Any], shown: str = "{} ± {}") -> str:
     regret = row["regret"]
-    mean, margin = mean_and_error({"mean": regret["mean"], "stderr": regret["margin"]})
-    return f"{mean} ± {margin}"
-
-
-def _listed(parts: Sequence[str]) -> str:
-    """Return parts in a sentence.
-
-    Examples
-    --------
-    >>> _listed(["a"]), _listed(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
-    *first, last = parts
-    return f"{', '.join(first)} and {last}" if first else last
+    return shown.format(*mean_and_error({"mean": regret["mean"], "stderr": regret["margin"]}))

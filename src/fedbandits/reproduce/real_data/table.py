@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
-from fedbandits.experiments.fingerprint import hashed
+from fedbandits.experiments.estimates import estimate_of
 from fedbandits.experiments.tables import chose_best
 from fedbandits.problems.exact import Exact
-from fedbandits.problems.laws import Gaussian
+from fedbandits.reproduce.evidence import share_of
 from fedbandits.reproduce.movielens.store import (
     Imported,
     imported,
     load_real_clients,
     load_real_ratings,
 )
+from fedbandits.reproduce.part import Batch, Runs
 from fedbandits.reproduce.real_data.facts import RESAMPLED, facts_of, matrix_facts
-from fedbandits.reproduce.run import at_most
-from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
-from fedbandits.rules.arrays import BoolArray, FloatArray
+from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb
+from fedbandits.rules.arrays import BoolArray
 from fedbandits.rules.radii import PaperRadius
-from fedbandits.simulation.simulator import Assume, Progress, Simulation, Variant, simulate_all
+from fedbandits.simulation.simulator import Assume, Simulation, Variant
 
 SEED = 2021
 HORIZON = 1_000_000
@@ -85,210 +85,184 @@ def plays_of(game: Exact, spread: float) -> list[Play]:
     """
     n = game.population
     sample = min(SAMPLE, (n + 1) // 2)
-    real, released = Assume(spread=spread), Assume(spread=RELEASED_SPREAD)
+    real = Assume(spread=spread)
     sampled = replace(_FED2, target="population")
     # 2 + 4 + … + 2^p is n or more.
     last = math.ceil(math.log2(n + 2)) - 1 + MORE_PHASES
     unlimited = "takes them for a sample of an unlimited population, σ_c = "
+
+    def play(key: str, told: str, label: str, algorithm: Algorithm, **settings: Any) -> Play:
+        variant = Variant(label=label, problem=game, algorithm=algorithm, **settings)
+        return Play(key=key, told=told, variant=variant)
+
     return [
-        Play(
-            key="all",
-            told="nobody is left out: their average is the question itself",
-            variant=Variant(label=f"Fed1-UCB, all {n:,} clients", problem=game, algorithm=_FED1),
+        play(
+            "all",
+            "nobody is left out: their average is the question itself",
+            f"Fed1-UCB, all {n:,} clients",
+            _FED1,
         ),
-        Play(
-            key="some",
-            told="drawn at random, and taken for everybody",
-            variant=Variant(
-                label=f"Fed1-UCB, {sample:,} of them",
-                problem=game,
-                algorithm=replace(_FED1, clients=sample),
-            ),
+        play(
+            "some",
+            "drawn at random, and taken for everybody",
+            f"Fed1-UCB, {sample:,} of them",
+            replace(_FED1, clients=sample),
         ),
-        Play(
-            key="finite",
-            told=f"lets clients in, knows that there are {n:,}, σ_c = {spread:.4f}",
-            variant=Variant(label="Fed2-UCB", problem=game, algorithm=_FED2, assume=real),
+        play(
+            "finite",
+            f"lets clients in, knows that there are {n:,}, σ_c = {spread:.4f}",
+            "Fed2-UCB",
+            _FED2,
+            assume=real,
         ),
-        Play(
-            key="finite-theory",
-            told="the same with the theory's constants 6 and 6",
-            variant=Variant(
-                label="Fed2-UCB, constants 6 and 6",
-                problem=game,
-                algorithm=replace(_FED2, radius=PaperRadius()),
-                assume=real,
-            ),
+        play(
+            "finite-theory",
+            "the same with the theory's constants 6 and 6",
+            "Fed2-UCB, constants 6 and 6",
+            replace(_FED2, radius=PaperRadius()),
+            assume=real,
         ),
-        Play(
-            key="unlimited",
-            told=f"{unlimited}{spread:.4f}",
-            variant=Variant(
-                label="Fed2-UCB, unlimited population",
-                problem=game,
-                algorithm=sampled,
-                assume=real,
-                max_phases=last,
-            ),
+        play(
+            "unlimited",
+            f"{unlimited}{spread:.4f}",
+            "Fed2-UCB, unlimited population",
+            sampled,
+            assume=real,
+            max_phases=last,
         ),
-        Play(
-            key="released",
-            told=f"{unlimited}{RELEASED_SPREAD}",
-            variant=Variant(
-                label="Fed2-UCB as in figure 6",
-                problem=game,
-                algorithm=sampled,
-                assume=released,
-                max_phases=last,
-            ),
+        play(
+            "released",
+            f"{unlimited}{RELEASED_SPREAD}",
+            "Fed2-UCB as in figure 6",
+            sampled,
+            assume=Assume(spread=RELEASED_SPREAD),
+            max_phases=last,
         ),
     ]
 
 
-def real_data_table(
-    *, games: int | None = None, workers: int | None = None, progress: Progress | None = None
-) -> dict[str, Any]:
-    """Return the facts of everything that is imported and the results of the games on it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealGame:
+    """A game on imported data.
 
     Parameters
     ----------
-    games : int, optional
-        At most so many replications of each game, for a quick look.
-    workers : int, optional
-        Processes; all cores by default.
-    progress : callable, optional
-        Called as replications are done.
+    data : Imported
+        Where the clients come from.
+    name : {"real clients", "real ratings"}
+        What they observe.
+    problem : Exact
+        What is played.
+    """
+
+    data: Imported
+    name: str
+    problem: Exact
+
+    @property
+    def horizon(self) -> int:
+        """Room for 20 phases with all groups, however many there are."""
+        return max(HORIZON, 20 * _PULLS * self.problem.means.size)
+
+    def plays(self) -> dict[tuple[str, str, str], Play]:
+        """Return what is played, by the keys of its runs; nothing on data that is too large."""
+        if self.problem.table.size > MOST_VALUES:
+            return {}
+        plays = plays_of(self.problem, self.data.spread)
+        return {(self.data.kind, self.name, play.key): play for play in plays}
+
+
+def real_games() -> list[RealGame]:
+    """Return the games on everything that is imported."""
+    found = []
+    for data in imported():
+        ratings = load_real_ratings() if data.kind == "ratings" else None
+        for name, problem in (
+            ("real clients", load_real_clients(kind=data.kind, noise=NOISE)),
+            ("real ratings", ratings),
+        ):
+            if problem is not None:
+                found.append(RealGame(data=data, name=name, problem=problem))
+    return found
+
+
+def real_data_batches() -> list[Batch]:
+    """Return what is played on everything that is imported."""
+    return [
+        Batch(
+            variants={key: play.variant for key, play in game.plays().items()},
+            horizon=game.horizon,
+            replications=REPLICATIONS[game.name],
+            seed=SEED,
+        )
+        for game in real_games()
+        if game.plays()
+    ]
+
+
+def real_data_inputs() -> list[object]:
+    """Return what the table depends on besides the package: the data itself, and the settings."""
+    contents = [
+        (data.kind, hashlib.sha256(data.file.read_bytes()).hexdigest()) for data in imported()
+    ]
+    return [contents, SEED, HORIZON, NOISE, SAMPLE, MOST_VALUES, RESAMPLED]
+
+
+def real_data_table(runs: Runs) -> dict[str, Any]:
+    """Return the facts of everything that is imported and the results of the games on it.
 
     Returns
     -------
     dict
         ``data``, the facts of each import, and ``games``; both empty if nothing is imported.
     """
-    facts: list[dict[str, Any]] = []
-    played: list[dict[str, Any]] = []
-    for data in imported():
-        clients = load_real_clients(kind=data.kind, noise=NOISE)
-        ratings = load_real_ratings() if data.kind == "ratings" else None
-        if clients is None:
-            continue  # removed since it was listed
-        facts.append(_facts(data, clients.table, ratings))
-        for name, game in (("real clients", clients), ("real ratings", ratings)):
-            if game is not None:
-                rows = _play(
-                    game,
-                    data.spread,
-                    replications=at_most(games, REPLICATIONS[name]),
-                    workers=workers,
-                    progress=progress,
-                )
-                played.append({"kind": data.kind, "game": name, **rows})
-    return {"data": facts, "games": played}
+    games = real_games()
+    return {
+        "data": [_facts(game, games) for game in games if game.name == "real clients"],
+        "games": [
+            {
+                "kind": game.data.kind,
+                "game": game.name,
+                "horizon": game.horizon,
+                "noise": game.problem.noise_proxy,
+                "replications": min(
+                    (runs[key].outcome.winner.size for key in game.plays()), default=0
+                ),
+                "variants": [_row(play, runs[key]) for key, play in game.plays().items()],
+            }
+            for game in games
+        ],
+    }
 
 
-def real_data_replications(games: int | None) -> int:
-    """Return how many replications `real_data_table` simulates; 0 if nothing is imported."""
-    names = [
-        name
-        for data in imported()
-        for name in REPLICATIONS
-        if name == "real clients" or data.kind == "ratings"
-    ]
-    return len(_plays_of_an_example()) * sum(at_most(games, REPLICATIONS[name]) for name in names)
-
-
-def real_data_fingerprint(games: int | None) -> str:
-    """Return what the table depends on, as a hash: the data itself and the settings."""
-    contents = [
-        (data.kind, hashlib.sha256(data.file.read_bytes()).hexdigest()) for data in imported()
-    ]
-    plays = [
-        (
-            play.variant.label,
-            play.told,
-            repr(play.variant.algorithm),
-            repr(play.variant.assume),
-            play.variant.max_phases,
-        )
-        for play in _plays_of_an_example()
-    ]
-    settings = [SEED, HORIZON, NOISE, SAMPLE, MOST_VALUES, RESAMPLED]
-    counts = {name: at_most(games, usual) for name, usual in REPLICATIONS.items()}
-    return hashed([contents, plays, settings, counts])
-
-
-def _plays_of_an_example() -> list[Play]:
-    return plays_of(Exact(local_means=np.eye(3), noise=Gaussian(NOISE)), 0.5)
-
-
-def _facts(data: Imported, means: FloatArray, ratings: Exact | None) -> dict[str, Any]:
+def _facts(clients: RealGame, games: Sequence[RealGame]) -> dict[str, Any]:
+    data, means = clients.data, clients.problem.table
     few = means.size <= MOST_VALUES
     found = facts_of(data, means, horizon=HORIZON, seed=SEED, resampled=RESAMPLED if few else 0)
     if data.kind == "matrix":
         found["rows"] = matrix_facts(means)
-    if ratings is not None:
-        lists = ratings.noise.observations(ratings.means.size)
-        found["ratings"] = data.ratings
-        found["ratings_in_group"] = float(np.median([len(group) for row in lists for group in row]))
+    for game in games:
+        noise = game.problem.noise
+        if game.data is data and noise.given_by_cell:
+            lists = noise.observations(game.problem.means.size)
+            found["ratings"] = data.ratings
+            found["ratings_in_group"] = float(
+                np.median([len(part) for row in lists for part in row])
+            )
     return found
 
 
-def _play(
-    game: Exact,
-    spread: float,
-    *,
-    replications: int,
-    workers: int | None,
-    progress: Progress | None,
-) -> dict[str, Any]:
-    # Room for 20 phases with all groups, however many there are.
-    horizon = max(HORIZON, 20 * _PULLS * game.table.shape[1])
-    rows: list[dict[str, Any]] = []
-    if game.table.size <= MOST_VALUES:
-        plays = plays_of(game, spread)
-        runs = simulate_all(
-            [play.variant for play in plays],
-            horizon=horizon,
-            replications=replications,
-            seed=SEED,
-            grid_points=1,
-            workers=workers,
-            progress=progress,
-            warn=False,
-        )
-        rows = [_row(play, run) for play, run in zip(plays, runs, strict=True)]
-    return {
-        "horizon": horizon,
-        "noise": game.noise_proxy,
-        "replications": replications,
-        "variants": rows,
-    }
-
-
 def _row(play: Play, run: Simulation) -> dict[str, Any]:
-    outcome = run.outcome
+    outcome, mean = run.outcome, estimate_of(run.outcome.total)
     undecided: BoolArray = outcome.winner < 0
     wrong: BoolArray = ~chose_best(run) & ~undecided
     return {
         "key": play.key,
         "label": play.variant.label,
         "told": play.told,
-        "regret": _mean_and_margin(outcome.total),
-        "wrong": _share(wrong),
-        "undecided": _share(undecided),
+        "regret": {"mean": mean.value, "margin": mean.margin},
+        "wrong": share_of(wrong, "wrong"),
+        "undecided": share_of(undecided, "undecided"),
         "clients": float(outcome.clients.mean()),
         "phases": float(outcome.phases.mean()),
     }
-
-
-def _mean_and_margin(values: FloatArray) -> dict[str, float]:
-    """Return the mean and half of its 95 % interval."""
-    quantile = float(stats.t.ppf(0.975, values.size - 1))
-    error = float(values.std(ddof=1)) / values.size**0.5
-    return {"mean": float(values.mean()), "margin": quantile * error}
-
-
-def _share(happened: BoolArray) -> dict[str, float]:
-    """Return how often something happened, with an exact 95 % interval."""
-    k, n = int(happened.sum()), happened.size
-    interval = stats.binomtest(k, n).proportion_ci(0.95, method="exact")
-    return {"share": k / n, "low": float(interval.low), "high": float(interval.high)}

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from fedbandits.registry import Registry
 from fedbandits.rules.estimators.estimator import Average, Estimator
 from fedbandits.rules.estimators.given_shares import GivenShares
 from fedbandits.rules.estimators.inverse_variance import InverseVariance
 from fedbandits.rules.estimators.plain import Plain
 
-ESTIMATORS: dict[str, type[Estimator]] = {
-    estimator.name: estimator for estimator in (Plain, InverseVariance)
-}
+ESTIMATORS: Registry[Estimator] = Registry(
+    "an estimator",
+    group="fedbandits.estimators",
+    key="name",
+    roles=(Estimator,),
+    parent="Estimator of fedbandits.rules.estimators",
+    built_in=(Plain, InverseVariance),
+)
 """The estimators by their names in experiment files; weights of clients belong to a problem."""
 
 __all__ = [
