@@ -268,7 +268,9 @@ def test_the_bound_of_a_capped_game_is_that_of_its_phases_and_of_playing_on() ->
     needed = phases_needed(rule, GAPS)
     assert bound.phases.tolist() == np.minimum(needed, 100).tolist()
     left = GAPS[(needed > 100) & (2 * width >= GAPS)]
-    assert bound.undecided == pytest.approx(5 * (10**6 - 2 * 5_000) * left.max())
+    chance = np.minimum(2 * 10.0 ** (-18 * (left / 2 / width) ** 2), 1.0)
+    lost = min(left.max(), (left * chance).sum())
+    assert bound.undecided == pytest.approx(5 * (10**6 - 2 * 5_000) * lost)
     assert bound.communication == 5 * 100
     assert regret_bound(rule, GAPS, cost=1.0).undecided == 0.0
 

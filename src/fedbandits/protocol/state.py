@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -30,7 +31,7 @@ class ServerState(Enum):
     """Nothing more is decided."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RunState:
     """What a run is at a moment. `fedbandits.protocol.fold.apply` makes the next one.
 
@@ -118,6 +119,12 @@ class RunState:
             widths=np.full(n_arms, np.inf),
             counted=Tally.nothing(n_arms),
         )
+
+    def with_report(self, update: Update) -> RunState:
+        """Return the state with one more update: what happens most, and must cost little."""
+        after = copy(self)
+        after.__dict__["reports"] = self.reports.added(update.client, update)
+        return after
 
     @property
     def left(self) -> BoolArray:

@@ -52,8 +52,8 @@ class RegretBound:
         statement drops the :math:`1/T`). For gaps above 1 the largest takes the place of the 1.
     undecided : float
         What it costs to play on, to the horizon, the arm that looks best after the last phase that
-        a cap or a budget allows: :math:`M(P)\,(T - 2F(P))\,\max_k \Delta_k` over the arms that
-        may be left and look best.
+        a cap or a budget allows: :math:`M(P)\,(T - 2F(P))` times what the arms that may be left
+        and look best lose, each with the probability that it does.
     """
 
     theorem: int
@@ -122,45 +122,62 @@ def regret_bound(
         client_pulls[phase.number] = client_pulls[phase.number - 1] + played
         clients[phase.number] = phase.clients
         pulls += phase.pulls
-    # The arm that is played on looks no worse than the best one: both are within B of their means.
-    left = gaps[~outs.out & (gaps <= 2 * outs.width)] if rule.ends_after(last) else gaps[:0]
-    slots_left = max(rule.slots - 2 * pulls, 0)
     lost = max(1.0, float(gaps.max())) + cost
     if rule.asks_everyone:
-        theorem, failure = 3, 2 * lost * clients[last] * (gaps.size + 1) / rule.slots
+        theorem, misses, most = 3, 2, clients[last]
     else:
-        theorem, failure = 2, 4 * _most_clients(rule) / rule.slots * lost * (gaps.size + 1)
+        theorem, misses, most = 2, 4, _most_clients(rule)
+    failure = misses * most / rule.slots * lost * (gaps.size + 1)
+    undecided = 0.0
+    if rule.ends_after(last):
+        slots_left = max(rule.slots - 2 * pulls, 0)
+        undecided = clients[last] * slots_left * _played_on(rule, gaps, outs, misses)
     return RegretBound(
         theorem=theorem,
         phases=outs.phases,
         exploration=float((gaps * client_pulls[outs.phases]).sum()),
         communication=cost * float(clients.sum()),
         failure=float(failure),
-        undecided=float(clients[last] * slots_left * left.max(initial=0.0)),
+        undecided=float(undecided),
     )
+
+
+def _played_on(rule: PhasedRule, gaps: FloatArray, outs: _Outs, misses: int) -> float:
+    """Return what the arm that looks best after the last phase is worse by on average, at most.
+
+    It looks no worse than the best one, and both are within B of their means. That one of two
+    estimates is off by half a gap is less likely the larger the gap is.
+    """
+    left = gaps[~outs.out & (gaps <= 2 * outs.width)]
+    if not left.size:
+        return 0.0
+    ratio = np.maximum(left / 2 - outs.bias, 0.0) / (outs.width - outs.bias)
+    chance = np.minimum(misses * np.exp(-3.0 * math.log(rule.slots) * ratio**2), 1.0)
+    return float(min(left.max(), (left * chance).sum()))
 
 
 @dataclass(frozen=True, slots=True)
 class _Outs:
-    """When arms are out at the latest, whether they ever are, and the width after that."""
+    """When arms are out at the latest, whether they ever are, and width and bias after that."""
 
     phases: IntArray
     out: BoolArray
     width: float
+    bias: float
 
 
 def _outs(rule: PhasedRule, gaps: FloatArray, privacy: Privacy | None) -> _Outs:
-    found, last, width = np.zeros(gaps.size, dtype=np.int64), 0, math.inf
-    for numbers, widths in _widths(rule, privacy):
+    found, last, width, bias = np.zeros(gaps.size, dtype=np.int64), 0, math.inf, 0.0
+    for numbers, widths, biases in _widths(rule, privacy):
         fits = 4 * widths[:, np.newaxis] <= gaps
         out = (found == 0) & fits.any(axis=0)
         found[out] = numbers[fits.argmax(axis=0)[out]]
-        last, width = int(numbers[-1]), float(widths[-1])
+        last, width, bias = int(numbers[-1]), float(widths[-1]), float(biases[-1])
         if found.all():
             break
     if last == _MOST_PHASES and not found.all():
         raise InputError("horizon", f"no arm can be told apart within {_MOST_PHASES:,} phases")
-    return _Outs(phases=np.where(found > 0, found, last), out=found > 0, width=width)
+    return _Outs(phases=np.where(found > 0, found, last), out=found > 0, width=width, bias=bias)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +206,10 @@ def _phases(rule: PhasedRule) -> Iterator[_Phase]:
             return
 
 
-def _widths(rule: PhasedRule, privacy: Privacy | None) -> Iterator[tuple[IntArray, FloatArray]]:
-    """Yield phases, and the rule's B_p after them.
+def _widths(
+    rule: PhasedRule, privacy: Privacy | None
+) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
+    """Yield phases, the rule's B_p after them, and the part of it that never averages out.
 
     As many at once as have the same clients, for a game of one cohort may need 100,000 phases.
     """
@@ -213,7 +232,8 @@ def _widths(rule: PhasedRule, privacy: Privacy | None) -> Iterator[tuple[IntArra
                 bias_sums=reached.bias_sums[-1],
             )
         reports = Reports.planned(after, sizes, distortion=distortion)
-        yield numbers, rule.width(phase=numbers, reports=reports)
+        biases = np.broadcast_to(rule.estimate(reports).distortion.bias, numbers.shape)
+        yield numbers, rule.width(phase=numbers, reports=reports), biases
         counts = after[-1]
 
 
