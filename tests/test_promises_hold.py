@@ -72,7 +72,7 @@ def test_conditions_are_marked_and_not_forgotten() -> None:
     ]
     assert again.conditions[0].status is Status.KEPT
     late = kept.broken(Assumption.IN_RANGE, "a mean of 7")
-    assert CLAIM.following(late) == late
+    assert CLAIM.following(late.conditions) == late
 
 
 def test_nothing_proven_is_a_value_too() -> None:
