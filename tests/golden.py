@@ -21,8 +21,9 @@ import numpy as np
 import fedbandits as fb
 from fedbandits.problems import Problem
 from fedbandits.rules.algorithms import Algorithm
-from fedbandits.rules.phased import Target, Weights
+from fedbandits.rules.phased import Weights
 from fedbandits.rules.radii import Index
+from fedbandits.rules.sampling import Target
 
 FILE = Path(__file__).with_suffix(".json")
 

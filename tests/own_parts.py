@@ -9,6 +9,7 @@ import numpy as np
 
 import fedbandits as fb
 from fedbandits.problems import LocalModels, NoiseLaw, PlainProblem
+from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.phased import Goal
 from fedbandits.rules.radii import Radius
@@ -31,10 +32,12 @@ class Scaled(fb.JointRadius):
 
 @fb.ALGORITHMS.register
 @dataclass(frozen=True, kw_only=True)
-class Bold:
+class Bold(Algorithm):
     """Fed2-UCB that gives up after some phases."""
 
     name: ClassVar[str] = "bold"
+    all_clients_from_start: ClassVar[bool] = False
+    uses_variances: ClassVar[bool] = True
 
     pulls: int
     phases: int = 3

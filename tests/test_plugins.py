@@ -22,8 +22,9 @@ import pytest
 import fedbandits as fb
 from fedbandits import registry
 from fedbandits.experiments.fingerprint import code_of
+from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.project import new_project
-from fedbandits.federation.run import begin_or_resume, read_run
+from fedbandits.federation.run import begin_or_resume
 from fedbandits.federation.trial import FILE as FILE_OF_TRIAL
 from fedbandits.federation.trial import load_trial
 from fedbandits.plugins import RunPlugins
@@ -330,17 +331,17 @@ def test_a_trial_takes_plugins(project: Path) -> None:
 def test_a_log_is_read_with_the_code_that_it_was_written_with(project: Path) -> None:
     log, run = begin_or_resume(load_trial(project), project / "run.fedlog")
     log.close()
-    again, _ = read_run(project / "run.fedlog")
+    again = LoggedRun(project / "run.fedlog")
     assert again.trial.rule() == run.trial.rule()
     edit(project / "my_rules.py", "FACTOR = 0.5", "FACTOR = 0.1")
     # A log may come from anywhere: what is in it does not run.
     with pytest.raises(fb.InputError, match=r"my_rules\.py is not what it was when this was writ"):
-        read_run(project / "run.fedlog")
+        LoggedRun(project / "run.fedlog")
     with pytest.raises(fb.InputError, match=r"my_rules\.py is not what it was when this was writ"):
         begin_or_resume(load_trial(project), project / "run.fedlog")
     (project / "my_rules.py").unlink()
     with pytest.raises(fb.InputError, match=r"run\.fedlog: .*my_rules\.py cannot be read: No such"):
-        read_run(project / "run.fedlog")
+        LoggedRun(project / "run.fedlog")
 
 
 # Kept by a hash -----------------------------------------------------------------------------------
@@ -535,7 +536,7 @@ def melted(**members: Any) -> Any:
         (type("Loose", (), {"rule": "loose"}), "Loose: is not a frozen dataclass, whose fields"),
         (dataclass(type("Soft", (), {"rule": "soft"})), "Soft: is not a frozen dataclass"),
         (melted(rule=5), r'Melted: has no name; write rule: ClassVar\[str\] = "my-own"'),
-        (melted(), r"Melted: does not define .*half_widths.*margins.*stays; write it as Radius"),
+        (melted(), r"Melted: does not define .*half_widths.*margins.*stays.*; write it as Radius"),
     ],
 )
 def test_a_class_that_cannot_be_a_part_is_refused(part: Any, message: str) -> None:

@@ -25,6 +25,7 @@ from fedbandits.rules.radii import RADII, PaperRadius, Radius
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
 
 T = TypeVar("T")
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class StrictTable(BaseModel):
@@ -276,29 +277,23 @@ def construct(cls: type[T], table: Mapping[str, Any], where: str) -> T:
     kind: type = cls
     for method in sorted(getattr(kind, "__abstractmethods__", ())):
         raise UnstatedError(kind.__name__, method, "all that is asked of it")
-    model = _model_of(kind)
-    try:
-        checked = model.model_validate(dict(table))
-    except ValidationError as error:
-        raise input_error(error, where, model.model_fields) from None
+    checked = validated(_model_of(kind), table, where)
     try:
         return cls(**{name: getattr(checked, name) for name in checked.model_fields_set})
     except InputError as error:
         raise error.within(where) if where else error from None
 
 
-def input_error(error: ValidationError, where: str, known: Collection[str]) -> InputError:
-    """Return the first of pydantic's complaints as an error of ours.
+def validated(model: type[ModelT], table: Mapping[str, Any], where: str) -> ModelT:
+    """Return a table as its model has it; an error names the key."""
+    try:
+        return model.model_validate(dict(table))
+    except ValidationError as error:
+        raise _input_error(error, where, model.model_fields) from None
 
-    Parameters
-    ----------
-    error : ValidationError
-        What pydantic found.
-    where : str
-        Where the table stands.
-    known : collection of str
-        The keys that the table may have, to suggest the nearest.
-    """
+
+def _input_error(error: ValidationError, where: str, known: Collection[str]) -> InputError:
+    """Return the first of pydantic's complaints, and the nearest of the keys that are known."""
     first = error.errors(include_url=False)[0]
     place = ""
     for part in first["loc"]:

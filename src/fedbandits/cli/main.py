@@ -99,11 +99,9 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
 ) -> None:
     """Simulate every variant of an experiment file, print a table, write the results."""
     from fedbandits.cli.progress import show_progress  # noqa: PLC0415 - after --help
-    from fedbandits.experiments.files import (  # noqa: PLC0415 - after --help
-        load_tables,
-        read_experiment,
-    )
+    from fedbandits.experiments.files import read_experiment  # noqa: PLC0415 - after --help
     from fedbandits.experiments.output import open_output, write_results  # noqa: PLC0415 - likewise
+    from fedbandits.plugins import load_tables  # noqa: PLC0415 - likewise
 
     tables = load_tables(file, plugins=plugin or ())
     if "sweep" in tables and not quiet:
@@ -137,10 +135,8 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
 @app.command()
 def check(file: File, plugin: Plugins = None) -> None:
     """Validate an experiment file, with its sweep if it has one, without simulating anything."""
-    from fedbandits.experiments.files import (  # noqa: PLC0415 - after --help
-        load_tables,
-        read_experiment,
-    )
+    from fedbandits.experiments.files import read_experiment  # noqa: PLC0415 - after --help
+    from fedbandits.plugins import load_tables  # noqa: PLC0415 - likewise
 
     tables = load_tables(file, plugins=plugin or ())
     if "sweep" in tables:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
 from fedbandits.construct import (
     StrictTable,
     construct,
-    input_error,
     keys_of,
     pair_from,
+    validated,
 )
 from fedbandits.errors import (
     LARGEST,
@@ -27,7 +26,7 @@ from fedbandits.errors import (
     nearest,
 )
 from fedbandits.federation.coordinator import Patience
-from fedbandits.plugins import plugins_in_use, plugins_of, with_sources
+from fedbandits.plugins import load_tables, plugins_in_use, plugins_of
 from fedbandits.privacy.policy import FEWEST_PULLS, Privacy
 from fedbandits.protocol import Quorum
 from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb, FedIndex
@@ -225,14 +224,14 @@ class _File(StrictTable):
     plugins: list[Any] = Field(default_factory=list)
 
 
-def load_trial(path: str | Path, *, plugins: Iterable[Path] = ()) -> Trial:
+def load_trial(path: str | Path, *, plugins: Iterable[str | Path] = ()) -> Trial:
     """Return the trial of a file, or of the fedbandits.toml in a folder.
 
     Parameters
     ----------
     path : path
         Of the file or the folder.
-    plugins : iterable of Path
+    plugins : iterable of paths
         Plugin files besides those that the file lists.
 
     Raises
@@ -243,17 +242,9 @@ def load_trial(path: str | Path, *, plugins: Iterable[Path] = ()) -> Trial:
     path = Path(path)
     if path.is_dir():
         path /= FILE
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(
-            str(path), "is not there; fedbandits new FOLDER writes a project with one"
-        ) from None
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
-    except ValueError as error:  # neither UTF-8 nor TOML
-        raise InputError(str(path), f"is not TOML: {error}") from None
-    return read_trial(with_sources(tables, path.parent, plugins))
+    if not path.exists():
+        raise InputError(str(path), "is not there; fedbandits new FOLDER writes a project with one")
+    return read_trial(load_tables(path, plugins=plugins))
 
 
 def read_trial(tables: Mapping[str, Any]) -> Trial:
@@ -278,14 +269,8 @@ def read_trial(tables: Mapping[str, Any]) -> Trial:
 
 
 def _trial(tables: Mapping[str, Any]) -> Trial:
-    try:
-        file = _File.model_validate(dict(tables))
-    except ValidationError as error:
-        raise input_error(error, "", _File.model_fields) from None
-    try:
-        assume = _Assume.model_validate(file.assume)
-    except ValidationError as error:
-        raise input_error(error, "assume", _Assume.model_fields) from None
+    file = validated(_File, tables, "")
+    assume = validated(_Assume, file.assume, "assume")
     if file.algorithm not in _ALGORITHMS:
         raise InputError(
             "algorithm",

@@ -98,13 +98,13 @@ def apply(state: RunState, record: Record) -> RunState:
         If the record may not come now.
     """
     stage = stage_after(state, record)
-    after = replace(_changed(state, record), stage=stage)
+    after = _changed(state, record)
     guarantee = still_proven(record, state, after)
     if guarantee is not state.guarantee:
         after = replace(after, guarantee=guarantee)
     if stage is ServerState.READY and ending(after) is not None:
-        return replace(after, stage=ServerState.ENDING)
-    return after
+        stage = ServerState.ENDING
+    return after if after.stage is stage else replace(after, stage=stage)
 
 
 def _changed(state: RunState, record: Record) -> RunState:
@@ -114,7 +114,7 @@ def _changed(state: RunState, record: Record) -> RunState:
         case PhaseOpened():
             after = _opened(state, record)
         case UpdateAccepted(update=update):
-            after = replace(state, reports=state.reports.added(update.client, update))
+            after = state.with_report(update)
         case UpdateRejected(client=client, rejection=rejection) if rejection in FAULTS:
             after = replace(state, faults=state.faults.added(client, None))
             if rejection is Rejection.RANGE:

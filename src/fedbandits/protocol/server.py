@@ -417,6 +417,10 @@ class Server:
             quarantined=state.quarantined,
         )
 
+    def follow(self, record: Record) -> None:
+        """Take a record that is in a log already, as somebody who only reads it."""
+        self.run_state = apply(self.run_state, record)
+
     def _expect(self, state: ServerState, action: str) -> None:
         if self.state is not state:
             raise ProtocolError(f"cannot {action} while {self.state.value}")

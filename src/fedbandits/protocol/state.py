@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -31,7 +32,7 @@ class ServerState(Enum):
     """Nothing more is decided."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RunState:
     """What a run is at a moment. `fedbandits.protocol.fold.apply` makes the next one.
 
@@ -130,6 +131,12 @@ class RunState:
             counted=Tally.nothing(n_arms),
             guarantee=terms.guarantee(),
         )
+
+    def with_report(self, update: Update) -> RunState:
+        """Return the state with one more update: what happens most, and must cost little."""
+        after = copy(self)
+        after.__dict__["reports"] = self.reports.added(update.client, update)
+        return after
 
     @property
     def left(self) -> BoolArray:
