@@ -17,12 +17,14 @@ from fedbandits.protocol.log import (
     PhaseClosed,
     PhaseOpened,
     Record,
+    Rejection,
     RunEnded,
     ServerStarted,
     UpdateAccepted,
     UpdateRejected,
 )
 from fedbandits.protocol.messages import Decision, Refusal, Refused
+from fedbandits.protocol.promises import still_proven
 from fedbandits.protocol.state import RunState, ServerState
 from fedbandits.protocol.tally import Tally
 from fedbandits.protocol.validation import FAULTS
@@ -97,6 +99,9 @@ def apply(state: RunState, record: Record) -> RunState:
     """
     stage = stage_after(state, record)
     after = _changed(state, record)
+    guarantee = still_proven(record, state, after)
+    if guarantee is not state.guarantee:
+        after = replace(after, guarantee=guarantee)
     if stage is ServerState.READY and ending(after) is not None:
         stage = ServerState.ENDING
     return after if after.stage is stage else replace(after, stage=stage)
@@ -112,6 +117,8 @@ def _changed(state: RunState, record: Record) -> RunState:
             after = state.with_report(update)
         case UpdateRejected(client=client, rejection=rejection) if rejection in FAULTS:
             after = replace(state, faults=state.faults.added(client, None))
+            if rejection is Rejection.RANGE:
+                after = replace(after, outside=state.outside | {client})
         case AnswerRefused(refusal=refusal):
             after = replace(state, refusals=state.refusals.added(refusal_key(refusal), None))
         case PhaseClosed(decision=decision):
@@ -202,6 +209,7 @@ def _withdrawn(state: RunState, arm: int, reason: str) -> RunState:
     after = replace(
         out,
         returning=out.returning | back,
+        comebacks=out.comebacks * (state.phase + 1) if back.any() else out.comebacks,
         beaten={k: shown for k, shown in out.beaten.items() if not back[k]},
     )
     if state.stage is ServerState.READY:
