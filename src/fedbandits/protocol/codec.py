@@ -240,11 +240,10 @@ def _record_of(kind: Any) -> Reader:
             raise _wrong(said, kind)
         if said.keys() != expected:
             raise _other_fields(said, expected, kind)
-        found, name = {}, ""
+        found = {}
         try:
             for name, reader in readers:
                 found[name] = reader(said[name])
-            name = ""
             return kind(**found)
         except _MisfitError as error:
             error.path = f".{name}{error.path}"
