@@ -9,6 +9,8 @@ import numpy as np
 
 import fedbandits as fb
 from fedbandits.problems import LocalModels, NoiseLaw, PlainProblem
+from fedbandits.rules.algorithms import Algorithm
+from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.phased import Goal
 from fedbandits.rules.radii import Radius
 
@@ -30,10 +32,12 @@ class Scaled(fb.JointRadius):
 
 @fb.ALGORITHMS.register
 @dataclass(frozen=True, kw_only=True)
-class Bold:
+class Bold(Algorithm):
     """Fed2-UCB that gives up after some phases."""
 
     name: ClassVar[str] = "bold"
+    all_clients_from_start: ClassVar[bool] = False
+    uses_variances: ClassVar[bool] = True
 
     pulls: int
     phases: int = 3
@@ -70,17 +74,17 @@ class Ladder(PlainProblem):
     """Means on a ladder, and two sorts of clients."""
 
     model: ClassVar[str] = "ladder"
+    goal: ClassVar[Goal] = "max"
+    population: ClassVar[int | None] = None
 
-    rungs: int
+    rungs: FloatArray
     apart: float
     noise: NoiseLaw
     name: str = "problem"
-    goal: Goal = "max"
-    population: int | None = None
 
     @property
-    def means(self) -> Any:
-        return np.linspace(0.0, 1.0, self.rungs)
+    def means(self) -> FloatArray:
+        return np.cumsum(self.rungs)
 
     @property
     def spread_proxy(self) -> float:

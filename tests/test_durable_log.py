@@ -640,7 +640,7 @@ def entry(mechanism: Mechanism | None, phase: int = 1) -> Entry:
         means=means,
         clipped=2,
         spent=Spending(gaussian_rho=0.5, laplaces=((0.25, 2),)),
-        total=Spending(gaussian_rho=1.5),
+        total=Spending(gaussian_rho=1.5).worst(Spending.laplace(3.0)),
         budget="rho = 1.5",
     )
 

@@ -36,6 +36,7 @@ from fedbandits.rules.algorithms import Fed1Ucb
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.phased import Beliefs, PhasedRule
 from fedbandits.rules.radii import CertifiedRadius
+from fedbandits.rules.reports import Reports
 
 DELTA = 0.05
 
@@ -275,9 +276,8 @@ def decided(
     rule: PhasedRule, number: int, estimates: FloatArray, counts: IntArray, active: BoolArray
 ) -> BoolArray:
     """Return the arms that stay after a phase of many games with one client each."""
-    return rule.decide(
-        phase=number, active=active, estimates=estimates, counts=counts[:, :, None]
-    ).active
+    reports = Reports(counts=counts[:, :, None], means=estimates[:, :, None], active=active)
+    return rule.decide(phase=number, active=active, estimate=rule.estimate(reports)).active
 
 
 def winners(rule: PhasedRule, draws: FloatArray, *, brings_back: bool) -> IntArray:

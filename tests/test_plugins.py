@@ -47,7 +47,7 @@ seed = 3
 
 [problem]
 model = "ladder"
-rungs = 3
+rungs = [0, 0.5, 0.5]
 apart = 0.1
 noise = { law = "laplace", scale = 0.2 }
 
@@ -378,7 +378,7 @@ def test_an_edited_rule_is_played_again(folder: Path) -> None:
 
 
 def test_only_what_runs_the_edited_code_is_played_again(folder: Path) -> None:
-    edit(folder / "sweep.toml", 'model = "ladder"\nrungs = 3\napart = 0.1', PLAIN)
+    edit(folder / "sweep.toml", 'model = "ladder"\nrungs = [0, 0.5, 0.5]\napart = 0.1', PLAIN)
     edit(folder / "sweep.toml", '"problem.noise.scale" = [0.1, 0.2]', '"seed" = [1, 2]')
     edit(folder / "sweep.toml", 'radius = { rule = "scaled" }\n', "")
     edit(folder / "sweep.toml", 'noise = { law = "laplace", scale = 0.2 }\n', "")
@@ -536,11 +536,7 @@ def melted(**members: Any) -> Any:
         (type("Loose", (), {"rule": "loose"}), "Loose: is not a frozen dataclass, whose fields"),
         (dataclass(type("Soft", (), {"rule": "soft"})), "Soft: is not a frozen dataclass"),
         (melted(rule=5), r'Melted: has no name; write rule: ClassVar\[str\] = "my-own"'),
-        (melted(), r"Melted: has no .*half_widths.*margins.*stays; write it as Radius of"),
-        (
-            melted(rule="paper"),
-            r"Melted: has no|which fedbandits.rules.radii.intervals.PaperRadius has already",
-        ),
+        (melted(), r"Melted: does not define .*half_widths.*margins.*stays.*; write it as Radius"),
     ],
 )
 def test_a_class_that_cannot_be_a_part_is_refused(part: Any, message: str) -> None:
@@ -565,7 +561,7 @@ def test_a_name_that_is_taken_is_refused(folder: Path) -> None:
 
 
 def test_a_law_says_which_method_it_lacks() -> None:
-    with pytest.raises(fb.InputError, match="Still: has no draw; write it as SpreadLaw of"):
+    with pytest.raises(fb.InputError, match="Still: does not define draw; write it as SpreadLaw"):
 
         @fb.LAWS.register
         @dataclass(frozen=True)
@@ -653,7 +649,7 @@ def test_the_command_finds_an_entry_point(distribution: Path) -> None:
     file = distribution / "demo.toml"
     file.write_text(
         FILE.replace('plugins = ["my_rules.py"]\n', "")
-        .replace('model = "ladder"\nrungs = 3\napart = 0.1', PLAIN)
+        .replace('model = "ladder"\nrungs = [0, 0.5, 0.5]\napart = 0.1', PLAIN)
         .replace('noise = { law = "laplace", scale = 0.2 }\n', "")
         .replace('"bold"\n', '"fed2-ucb"\nadmissions = "2^p"\n')
         .replace('"scaled", factor = 0.25', '"narrow"')

@@ -48,7 +48,7 @@ ALLOWED: dict[str, set[str]] = {
         "PairwiseRadius",
         "PaperRadius",
     },
-    "protocol/server.py": {"radius"},
+    "protocol/validation.py": {"radius"},
     "rules/algorithms/fed1_ucb.py": {"PaperRadius"},
     "rules/guarantees.py": {
         "BernsteinRadius",

@@ -11,17 +11,21 @@ from dataclasses import MISSING, fields
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
 from fedbandits.errors import InputError, UnstatedError, nearest
 from fedbandits.privacy.policy import Bits, Quantize
 from fedbandits.problems.laws import LAWS, NoiseLaw, SpreadLaw
+from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.estimators import ESTIMATORS, Estimator
 from fedbandits.rules.levels import Level, LevelLike, as_level
 from fedbandits.rules.radii import RADII, PaperRadius, Radius
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
 
 T = TypeVar("T")
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class StrictTable(BaseModel):
@@ -66,10 +70,10 @@ def radius_from(table: object) -> Radius:
     return construct(radius, {k: v for k, v in table.items() if k != "rule"}, "")
 
 
-def paper_radius_from(table: object) -> PaperRadius:
+def paper_radius_from(table: object) -> Radius:
     """Return the paper's radius from a table: what algorithms of the paper alone take."""
     radius = radius_from(table)
-    if not isinstance(radius, PaperRadius):
+    if radius.constants is None:
         raise InputError(
             "rule", f'"{radius.rule}" goes with fed2-ucb and fed1-ucb; this one takes "paper"'
         )
@@ -112,6 +116,22 @@ def _law_from(table: object, role: type, what: str) -> Any:
     return construct(law, {key: value for key, value in table.items() if key != "law"}, "")
 
 
+def estimator_from(table: object) -> Estimator:
+    """Return the estimator that a word or a table describes.
+
+    Examples
+    --------
+    >>> estimator_from("inverse-variance")
+    InverseVariance()
+    """
+    if isinstance(table, str):
+        table = {"name": table}
+    if not isinstance(table, Mapping):
+        raise InputError("", f'{table!r} is not a word or a table such as {{ name = "plain" }}')
+    estimator = ESTIMATORS.named(table.get("name"), "name")
+    return construct(estimator, {k: v for k, v in table.items() if k != "name"}, "")
+
+
 def level_from(value: object) -> Level:
     """Return an error probability; an error leaves it to the table to say where.
 
@@ -141,6 +161,26 @@ def pair_from(value: object) -> tuple[float, float]:
         if all(isinstance(n, int | float) and not isinstance(n, bool) for n in value):
             return float(first), float(second)
     raise InputError("", f"{value!r} is not a list of two numbers such as [0, 1]")
+
+
+def array_from(value: object) -> FloatArray:
+    """Return an array of numbers, which is a list in a file, or lists in lists.
+
+    Examples
+    --------
+    >>> array_from([[0, 1], [0.5, 0.5]])
+    array([[0. , 1. ],
+           [0.5, 0.5]])
+    """
+    try:
+        found = np.array(value)
+    except ValueError:  # of different lengths
+        found = np.array(None)
+    if found.dtype.kind not in "iuf" or not found.ndim:
+        raise InputError("", f"{value!r} is not a list of numbers such as [0.5, 0.6]")
+    found = found.astype(np.float64)
+    found.setflags(write=False)
+    return found
 
 
 def quantize_from(table: object) -> Quantize:
@@ -177,9 +217,11 @@ READERS: dict[Any, Callable[[Any], Any]] = {
     PaperRadius: paper_radius_from,
     NoiseLaw: noise_from,
     SpreadLaw: spread_from,
+    Estimator | None: estimator_from,
     LevelLike: level_from,
     LevelLike | None: level_from,
     tuple[float, float]: pair_from,
+    FloatArray: array_from,
     Quantize | None: quantize_from,
     Bits: bits_from,
 }
@@ -235,29 +277,23 @@ def construct(cls: type[T], table: Mapping[str, Any], where: str) -> T:
     kind: type = cls
     for method in sorted(getattr(kind, "__abstractmethods__", ())):
         raise UnstatedError(kind.__name__, method, "all that is asked of it")
-    model = _model_of(kind)
-    try:
-        checked = model.model_validate(dict(table))
-    except ValidationError as error:
-        raise input_error(error, where, model.model_fields) from None
+    checked = validated(_model_of(kind), table, where)
     try:
         return cls(**{name: getattr(checked, name) for name in checked.model_fields_set})
     except InputError as error:
         raise error.within(where) if where else error from None
 
 
-def input_error(error: ValidationError, where: str, known: Collection[str]) -> InputError:
-    """Return the first of pydantic's complaints as an error of ours.
+def validated(model: type[ModelT], table: Mapping[str, Any], where: str) -> ModelT:
+    """Return a table as its model has it; an error names the key."""
+    try:
+        return model.model_validate(dict(table))
+    except ValidationError as error:
+        raise _input_error(error, where, model.model_fields) from None
 
-    Parameters
-    ----------
-    error : ValidationError
-        What pydantic found.
-    where : str
-        Where the table stands.
-    known : collection of str
-        The keys that the table may have, to suggest the nearest.
-    """
+
+def _input_error(error: ValidationError, where: str, known: Collection[str]) -> InputError:
+    """Return the first of pydantic's complaints, and the nearest of the keys that are known."""
     first = error.errors(include_url=False)[0]
     place = ""
     for part in first["loc"]:

@@ -194,7 +194,8 @@ def check_stated(value: object, contract: type, where: str, *, parent: str = "")
     fedbandits.errors.InputError: purse: the class float does not say "pay"; write it, or inherit
     from Purse, which has defaults for much of it
     """
-    missing = _unsaid(type(value), contract)
+    kind: type = type(value)
+    missing = _unsaid(kind, contract)
     if missing:  # by the class: an instance may have more
         missing = missing - set(dir(value))
     if missing:

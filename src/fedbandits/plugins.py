@@ -7,9 +7,11 @@ file is now and whatever it says.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import threading
+import tomllib
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -110,6 +112,34 @@ _loading = threading.RLock()
 def loaded_plugins() -> dict[str, Plugin]:
     """Return the plugins that have run in this process, by the names of their modules."""
     return {plugin.module: plugin for plugin in list(_loaded)}
+
+
+def load_tables(path: str | Path, *, plugins: Iterable[str | Path] = ()) -> dict[str, Any]:
+    """Return the tables of a TOML file, or of a summary.json, with the sources of its plugins.
+
+    Parameters
+    ----------
+    path : path
+        Of the file.
+    plugins : iterable of paths
+        Plugin files besides those that the file lists.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(str(path), f"is not UTF-8 text: {error.reason}") from None
+    kind = "JSON" if path.suffix == ".json" else "TOML"
+    try:
+        tables = json.loads(text) if kind == "JSON" else {"spec": tomllib.loads(text)}
+    except ValueError as error:  # also for a whole number of thousands of digits
+        raise InputError(str(path), f"is not {kind}: {error}") from None
+    match tables:
+        case {"spec": dict(spec)}:
+            return with_sources(spec, path.parent, map(Path, plugins))
+    raise InputError(str(path), 'has no "spec", as the summary.json of a run or a sweep has')
 
 
 def with_sources(

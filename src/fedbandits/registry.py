@@ -81,7 +81,9 @@ class Registry(Mapping[str, type[PartT]]):
     key : str
         The class attribute that holds the name of a part.
     roles : sequence of protocols
-        What a part can be; it has all members of at least one of them.
+        What a part can be; it has all members of at least one of them, and none as abstract.
+    parent : str
+        The class to inherit from, which has defaults.
     built_in : iterable of classes
         The parts of this package.
 
@@ -104,12 +106,14 @@ class Registry(Mapping[str, type[PartT]]):
         group: str,
         key: str,
         roles: Iterable[type],
+        parent: str,
         built_in: Iterable[type[PartT]],
     ) -> None:
         self.what = what
         self.group = group
         self.key = key
         self.roles = tuple(roles)
+        self.parent = parent
         self._built_in = {self._checked(part): part for part in built_in}
         self._loaded: dict[str, type[PartT]] = {}
 
@@ -127,7 +131,7 @@ class Registry(Mapping[str, type[PartT]]):
         --------
         >>> from dataclasses import dataclass
         >>> from typing import ClassVar
-        >>> from fedbandits.problems.laws import LAWS, SpreadLaw
+        >>> from fedbandits.problems import LAWS, SpreadLaw
         >>> @LAWS.register
         ... @dataclass(frozen=True)
         ... class Fixed(SpreadLaw):
@@ -136,8 +140,8 @@ class Registry(Mapping[str, type[PartT]]):
         ...     def proxy(self, means): return 0.0
         Traceback (most recent call last):
             ...
-        fedbandits.errors.InputError: Fixed: has no draw; write it as SpreadLaw of
-        fedbandits.problems.laws describes
+        fedbandits.errors.InputError: Fixed: does not define draw; write it as SpreadLaw describes,
+        or inherit from NoiseLaw or SpreadLaw of fedbandits.problems, which has defaults for most
         """
         name = self._checked(part)
         key = self.group, name
@@ -250,8 +254,8 @@ class Registry(Mapping[str, type[PartT]]):
         if missing:
             raise InputError(
                 where,
-                f"has no {', '.join(missing)}; write it as {role.__name__} of {role.__module__}"
-                " describes",
+                f"does not define {', '.join(missing)}; write it as {role.__name__} describes, or"
+                f" inherit from {self.parent}, which has defaults for most",
             )
         return name
 

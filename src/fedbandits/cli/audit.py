@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedbandits.cli.options import print_table
+
 if TYPE_CHECKING:
     from fedbandits.protocol import Entry
 
@@ -23,8 +25,6 @@ def audit(
     ] = False,
 ) -> None:
     """Show everything that a client has sent, and the privacy budget it has spent."""
-    from rich.console import Console  # noqa: PLC0415 - after --help
-
     from fedbandits.federation.audit_file import read_audit  # noqa: PLC0415 - after --help
 
     entries = read_audit(file)
@@ -34,10 +34,7 @@ def audit(
     if not entries:
         typer.echo(f"{file}: nothing was sent")
         return
-    console = Console()
-    if not console.is_terminal:
-        console.width = 140
-    console.print(audit_table(entries))
+    print_table(audit_table(entries))
     for line in audit_words(entries):
         typer.echo(line)
 

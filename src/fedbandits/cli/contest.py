@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from fedbandits.cli.interrupt import interruptible
+from fedbandits.cli.options import Workers, print_table
 
 
 def contest(
@@ -28,9 +29,7 @@ def contest(
         int, typer.Option("--replications", "-n", min=2, help="Of each game, by every algorithm.")
     ] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Of all draws.")] = 8,
-    workers: Annotated[
-        int | None, typer.Option("--workers", "-w", min=1, help="Processes; all cores by default.")
-    ] = None,
+    workers: Workers = None,
 ) -> None:
     """Rank all algorithms on the games of the package, none of them tuned to any."""
     from rich.console import Console  # noqa: PLC0415 - after --help
@@ -64,8 +63,7 @@ def contest(
 
 
 def _print_standings(summary: Mapping[str, Any]) -> None:
-    from rich.console import Console  # noqa: PLC0415 - after --help
-    from rich.table import Table  # noqa: PLC0415 - likewise
+    from rich.table import Table  # noqa: PLC0415 - after --help
 
     from fedbandits.contest.words import (  # noqa: PLC0415 - likewise
         HOW_TO_READ,
@@ -82,7 +80,4 @@ def _print_standings(summary: Mapping[str, Any]) -> None:
         table.add_column(heading, justify="right")
     for row in shown.rows:
         table.add_row(*row)
-    console = Console()
-    if not console.is_terminal:
-        console.width = 160  # a pipe has no width of its own, and words would be cut in 80 columns
-    console.print(table, markup=False, highlight=False)
+    print_table(table, width=160, markup=False, highlight=False)

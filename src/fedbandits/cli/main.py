@@ -20,7 +20,14 @@ from fedbandits.cli.contest import contest
 from fedbandits.cli.data import app as data_app
 from fedbandits.cli.federation import new, try_
 from fedbandits.cli.interrupt import RunInterruptedError, interruptible
-from fedbandits.cli.options import Plugins
+from fedbandits.cli.options import (
+    MemoryLimit,
+    Plugins,
+    Quiet,
+    SummaryAsJson,
+    Workers,
+    print_table,
+)
 from fedbandits.cli.plan import plan
 from fedbandits.cli.reproduce import reproduce
 from fedbandits.cli.runs import report, status, withdraw
@@ -29,9 +36,6 @@ from fedbandits.cli.up import resume, up
 from fedbandits.errors import FedbanditsError, InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
     from fedbandits.experiments.experiment import Experiment
 
 app = typer.Typer(
@@ -43,18 +47,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-app.command()(audit)
-app.command()(contest)
-app.command()(new)
-app.command("try")(try_)
-app.command()(up)
-app.command()(resume)
-app.command()(plan)
-app.command()(reproduce)
-app.command()(status)
-app.command()(withdraw)
-app.command()(report)
-app.command()(sweep)
+for command in (
+    *(audit, contest, new, try_, up, resume, plan, reproduce, status, withdraw, report, sweep),
+):
+    app.command(command.__name__.rstrip("_"))(command)
 app.add_typer(data_app)
 
 File = Annotated[Path, typer.Argument(help="An experiment file (TOML).", metavar="FILE")]
@@ -96,26 +92,16 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
         str | None,
         typer.Option(help="cohorts, clients or pulls, for every variant that has fidelities."),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", "-w", min=1, help="Processes; all cores by default.")
-    ] = None,
-    memory_limit: Annotated[
-        int, typer.Option(min=1, help="MiB for the statistics of clients, over all workers.")
-    ] = 512,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress and no table; errors only.")
-    ] = False,
+    workers: Workers = None,
+    memory_limit: MemoryLimit = 512,
+    as_json: SummaryAsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Simulate every variant of an experiment file, print a table, write the results."""
     from fedbandits.cli.progress import show_progress  # noqa: PLC0415 - after --help
-    from fedbandits.experiments.files import (  # noqa: PLC0415 - after --help
-        load_tables,
-        read_experiment,
-    )
+    from fedbandits.experiments.files import read_experiment  # noqa: PLC0415 - after --help
     from fedbandits.experiments.output import open_output, write_results  # noqa: PLC0415 - likewise
+    from fedbandits.plugins import load_tables  # noqa: PLC0415 - likewise
 
     tables = load_tables(file, plugins=plugin or ())
     if "sweep" in tables and not quiet:
@@ -139,7 +125,9 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
     if as_json:
         typer.echo(json.dumps(results.summary(), indent=2, allow_nan=False))
     elif not quiet:
-        _print_table(results.summary())
+        from fedbandits.experiments.text import summary_table  # noqa: PLC0415 - after --help
+
+        print_table(summary_table(results.summary()))
         if out is not None:
             typer.echo(f"report: {out / 'report.html'}")
 
@@ -147,10 +135,8 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
 @app.command()
 def check(file: File, plugin: Plugins = None) -> None:
     """Validate an experiment file, with its sweep if it has one, without simulating anything."""
-    from fedbandits.experiments.files import (  # noqa: PLC0415 - after --help
-        load_tables,
-        read_experiment,
-    )
+    from fedbandits.experiments.files import read_experiment  # noqa: PLC0415 - after --help
+    from fedbandits.plugins import load_tables  # noqa: PLC0415 - likewise
 
     tables = load_tables(file, plugins=plugin or ())
     if "sweep" in tables:
@@ -159,22 +145,23 @@ def check(file: File, plugin: Plugins = None) -> None:
     experiment = read_experiment(tables)
     fidelities = experiment.check()
     typer.echo(f"{file}: valid")
-    for variant, fidelity in zip(experiment.variants, fidelities, strict=True):
+    for variant, fidelity, proven in zip(
+        experiment.variants, fidelities, experiment.guarantees(), strict=True
+    ):
         typer.echo(f"  {variant.label}: {variant.algorithm.name}, fidelity {fidelity}")
+        typer.echo(f"    guarantee: {proven.words()}")
     _print_doubts(experiment)
 
 
 @app.command()
 def bounds(file: File, plugin: Plugins = None) -> None:
     """Print what the paper's theorems promise for each variant, or why they promise nothing."""
-    from rich.console import Console  # noqa: PLC0415 - after --help
-
     from fedbandits.experiments.bounds import bounds_of  # noqa: PLC0415 - after --help
     from fedbandits.experiments.files import load_experiment  # noqa: PLC0415 - after --help
     from fedbandits.experiments.text import bounds_table  # noqa: PLC0415 - after --help
 
     experiment = load_experiment(file, plugins=plugin or ())
-    _print(Console(), bounds_table(experiment.title, bounds_of(experiment)))
+    print_table(bounds_table(experiment.title, bounds_of(experiment)))
 
 
 def _print_doubts(experiment: Experiment) -> None:
@@ -188,14 +175,13 @@ def _changed(
     experiment: Experiment, *, replications: int | None, seed: int | None, fidelity: str | None
 ) -> Experiment:
     """Return the experiment with what the command line overrides."""
-    from fedbandits.rules.indices import SlotRule  # noqa: PLC0415 - after --help
     from fedbandits.simulation.simulator import build_rules  # noqa: PLC0415 - after --help
 
     variants = experiment.variants
     if fidelity is not None:
         plain = [replace(variant, fidelity=None) for variant in variants]
         variants = [
-            variant if isinstance(rule, SlotRule) else replace(variant, fidelity=fidelity)
+            variant if rule.decides_every_slot else replace(variant, fidelity=fidelity)
             for variant, (rule, _) in zip(
                 plain, build_rules(plain, experiment.horizon), strict=True
             )
@@ -206,20 +192,6 @@ def _changed(
         replications=experiment.replications if replications is None else replications,
         seed=experiment.seed if seed is None else seed,
     )
-
-
-def _print_table(summary: dict[str, object]) -> None:
-    from rich.console import Console  # noqa: PLC0415 - after --help
-
-    from fedbandits.experiments.text import summary_table  # noqa: PLC0415 - after --help
-
-    _print(Console(), summary_table(summary))
-
-
-def _print(console: Console, table: Table) -> None:
-    if not console.is_terminal:
-        console.width = 140  # a pipe has no width of its own, and 80 columns would break labels
-    console.print(table)
 
 
 def _end(*_: object) -> NoReturn:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
@@ -13,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedbandits.cli.interrupt import interruptible
+from fedbandits.cli.options import print_table
 from fedbandits.errors import InputError
 
 if TYPE_CHECKING:
     from fedbandits.planning.plan import Plan
-    from fedbandits.planning.search import Progress
     from fedbandits.privacy.policy import Privacy
 
 _EXAMPLE = "{ quantize = { bits = 8 }, range = [0, 1] }"
@@ -95,14 +94,15 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
 
     Nothing is run but simulations: hundreds of schedules are tried in seconds.
     """
-    from fedbandits.experiments.output import open_output  # noqa: PLC0415 - after --help
+    from fedbandits.cli.progress import show_search  # noqa: PLC0415 - after --help
+    from fedbandits.experiments.output import open_output  # noqa: PLC0415 - likewise
     from fedbandits.planning.plan import plan as make_plan  # noqa: PLC0415 - likewise
 
     with (
         interruptible("nothing was written"),
         nullcontext() if out is None else open_output(out) as folder,
     ):
-        with _progress() as progress:
+        with show_search() as progress:
             made = make_plan(
                 n_arms=arms,
                 gap=gap,
@@ -177,37 +177,6 @@ def _print(made: Plan) -> None:
     if made.feasible:
         typer.echo(f"To run it, put this into an experiment file:\n\n{made.toml()}\n")
     if made.feasible or made.yours is not None or made.unprotected is not None:
-        # A pipe has no width of its own, and 80 columns would break the numbers.
-        console.width = console.width if console.is_terminal else 140
-        console.print(plan_table(made), "")
+        print_table(plan_table(made))
+        typer.echo()
     typer.echo(fill(conditions(made.question), width, break_on_hyphens=False))
-
-
-@contextmanager
-def _progress() -> Iterator[Progress | None]:
-    """Yield what a search calls as it goes on; on a terminal it is a bar on standard error."""
-    from rich.console import Console  # noqa: PLC0415 - after --help
-    from rich.progress import (  # noqa: PLC0415 - likewise
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-    )
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("schedules"),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None)
-
-        def report(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total)
-
-        yield report

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -21,10 +23,24 @@ from rich.progress import (
 from rich.text import Text
 
 from fedbandits.experiments.experiment import Experiment
+from fedbandits.planning.search import Progress as Searching
 from fedbandits.reproduce.steps import Step, Watch
 from fedbandits.simulation.simulator import Progress as Report
 from fedbandits.sweeps.run import Standing
 from fedbandits.sweeps.run import Watch as SweepWatch
+
+
+@contextmanager
+def _bar(
+    console: Console, *columns: ProgressColumn, **fields: Any
+) -> Iterator[Callable[..., None]]:
+    """Yield what changes a bar, which is gone when the block ends."""
+    with Progress(*columns, console=console, transient=True) as bar:
+        yield partial(bar.update, bar.add_task("", **fields))
+
+
+def _what() -> TextColumn:
+    return TextColumn("{task.description}", markup=False)
 
 
 @contextmanager
@@ -39,24 +55,26 @@ def show_progress(experiment: Experiment, *, quiet: bool) -> Iterator[Report | N
         yield None
         return
     columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("replications,"),
-        TimeElapsedColumn(),
-        TextColumn("so far,"),
-        TimeRemainingColumn(),
-        TextColumn("left"),
+        *(SpinnerColumn(), _what(), BarColumn(), MofNCompleteColumn()),
+        *(TextColumn("replications,"), TimeElapsedColumn(), TextColumn("so far,")),
+        *(TimeRemainingColumn(), TextColumn("left")),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
-        total = experiment.replications * len(experiment.variants)
-        task = bar.add_task(experiment.variants[0].label, total=total)
+    total = experiment.replications * len(experiment.variants)
+    with _bar(console, *columns, total=total) as update:
+        update(description=experiment.variants[0].label)
+        yield lambda label, done: update(advance=done, description=label)
 
-        def report(label: str, done: int) -> None:
-            bar.update(task, advance=done, description=label)
 
-        yield report
+@contextmanager
+def show_search() -> Iterator[Searching | None]:
+    """Yield what the search of a plan calls as it goes on; None if nobody looks."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (_what(), BarColumn(), MofNCompleteColumn(), TextColumn("schedules"))
+    with _bar(console, *columns, total=None) as update:
+        yield lambda what, done, total: update(description=what, completed=done, total=total)
 
 
 _QUIET_SECONDS = 10.0
@@ -76,27 +94,17 @@ def show_steps(console: Console | None = None) -> Iterator[Watch]:
     """
     console = Console(stderr=True) if console is None else console
     if not console.is_terminal:
-        yield _Lines(console).show
+        yield _Lines(console).step
         return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.fields[replications]}", markup=False),
-        _LeftColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=1.0, replications="", until=None)
-
-        def show(step: Step) -> None:
-            bar.update(
-                task,
-                completed=step.share,
-                description=f"{step.part} ({step.number} of {step.parts})",
-                replications=_replications(step),
-                until=time.monotonic() + step.left,
-            )
-
-        yield show
+    replications = TextColumn("{task.fields[replications]}", markup=False)
+    columns = (_what(), BarColumn(), replications, _LeftColumn())
+    with _bar(console, *columns, total=1.0, replications="", until=None) as update:
+        yield lambda step: update(
+            completed=step.share,
+            description=f"{step.part} ({step.number} of {step.parts})",
+            replications=_replications(step),
+            until=time.monotonic() + step.left,
+        )
 
 
 @contextmanager
@@ -117,46 +125,46 @@ def show_sweep(*, quiet: bool, console: Console | None = None) -> Iterator[Sweep
         yield None
         return
     if not console.is_terminal:
-        yield _SweepLines(console).show
+        yield _Lines(console, -_QUIET_SECONDS).standing
         return
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), _LeftColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=1.0, until=None)
-
-        def show(standing: Standing) -> None:
-            left = standing.left
-            bar.update(
-                task,
-                completed=standing.done,
-                total=max(standing.cells, 1),
-                description=_standing(standing),
-                until=None if left is None else time.monotonic() + left,
-            )
-
-        yield show
+    with _bar(console, _what(), BarColumn(), _LeftColumn(), total=1.0, until=None) as update:
+        yield lambda standing: update(
+            completed=standing.done,
+            total=max(standing.cells, 1),
+            description=_standing(standing),
+            until=None if standing.left is None else time.monotonic() + standing.left,
+        )
 
 
-class _SweepLines:
-    """Where a sweep stands, line by line: when it begins, when it is done, and now and then."""
+class _Lines:
+    """Where something stands, line by line; of what takes long, now and then."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, said: float = 0.0) -> None:
         self.console = console
-        self.said = -_QUIET_SECONDS
+        self.said = said
 
-    def show(self, standing: Standing) -> None:
-        if standing.state == "reading":
-            ends = False
-            self.said = 0.0 if standing.done == 0 else self.said
-        else:
-            ends = standing.done in (standing.reused, standing.cells)
-        if not ends and standing.passed - self.said < _QUIET_SECONDS:
-            return
-        self.said = standing.passed
+    def step(self, step: Step) -> None:
+        """Say what is being made, and what is done."""
+        going_on = step.state == "running" and step.replications > 0
+        what = _replications(step) if going_on else step.state
+        since = f"{step.number} of {step.parts}, {step.passed:.0f} s, {_left(step.left)}"
+        self._say(f"{step.part}: {what} ({since})", step.passed, at_once=not going_on)
+
+    def standing(self, standing: Standing) -> None:
+        """Say when a sweep begins, when it is done, and now and then."""
+        reading = standing.state == "reading"
+        if reading and standing.done == 0:
+            self.said = 0.0
         since = f"{standing.passed:.0f} s"
         if standing.left is not None and standing.done < standing.cells:
             since += f", {_left(standing.left)}"
-        line = f"{_standing(standing)} ({since})"
-        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        ends = not reading and standing.done in (standing.reused, standing.cells)
+        self._say(f"{_standing(standing)} ({since})", standing.passed, at_once=ends)
+
+    def _say(self, line: str, passed: float, *, at_once: bool) -> None:
+        if at_once or passed - self.said >= _QUIET_SECONDS:
+            self.said = passed
+            self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _standing(standing: Standing) -> str:
@@ -175,24 +183,6 @@ class _LeftColumn(ProgressColumn):
         if until is None:
             return Text("")
         return Text(_left(max(0.0, until - time.monotonic())), style="progress.remaining")
-
-
-class _Lines:
-    """What is being made and what is done, line by line; of what takes long, now and then."""
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-        self.said = 0.0
-
-    def show(self, step: Step) -> None:
-        going_on = step.state == "running" and step.replications > 0
-        if going_on and step.passed - self.said < _QUIET_SECONDS:
-            return
-        self.said = step.passed
-        what = _replications(step) if going_on else step.state
-        since = f"{step.number} of {step.parts}, {step.passed:.0f} s, {_left(step.left)}"
-        line = f"{step.part}: {what} ({since})"
-        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _replications(step: Step) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from fedbandits.cli.interrupt import interruptible
+from fedbandits.cli.options import Workers
 
 
 def reproduce(  # noqa: PLR0917 - options of a command, all of them named
@@ -31,9 +32,7 @@ def reproduce(  # noqa: PLR0917 - options of a command, all of them named
             help="Instead of the files'; parts without a file take at most so many.",
         ),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", "-w", min=1, help="Processes; all cores by default.")
-    ] = None,
+    workers: Workers = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Run what an earlier run has left, too.")
     ] = False,

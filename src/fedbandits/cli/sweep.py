@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedbandits.cli.interrupt import interruptible
-from fedbandits.cli.options import Plugins
+from fedbandits.cli.options import (
+    MemoryLimit,
+    Plugins,
+    Quiet,
+    SummaryAsJson,
+    Workers,
+    print_table,
+)
 
 if TYPE_CHECKING:
     from fedbandits.sweeps.doubts import Doubt
@@ -34,23 +41,15 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
     timeout: Annotated[
         float, typer.Option(min=0.1, help="Seconds that the address has to answer.")
     ] = 10.0,
-    workers: Annotated[
-        int | None, typer.Option("--workers", "-w", min=1, help="Processes; all cores by default.")
-    ] = None,
-    memory_limit: Annotated[
-        int, typer.Option(min=1, help="MiB for the statistics of clients, over all workers.")
-    ] = 512,
+    workers: Workers = None,
+    memory_limit: MemoryLimit = 512,
     plugin: Plugins = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Play what an earlier run has finished, too.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Play more than a million settings.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress and no table; errors only.")
-    ] = False,
+    as_json: SummaryAsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Simulate a file under many settings of its keys, and draw the map."""
     from fedbandits.cli.progress import show_sweep  # noqa: PLC0415 - after --help
@@ -84,15 +83,10 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
     if as_json:
         typer.echo(json.dumps(results.summary(), indent=2, allow_nan=False))
     elif not quiet:
-        from rich.console import Console  # noqa: PLC0415 - after --help
-
         from fedbandits.sweeps.pictures import why_not_drawn  # noqa: PLC0415 - likewise
         from fedbandits.sweeps.text import comparisons_table  # noqa: PLC0415 - likewise
 
-        console = Console()
-        if not console.is_terminal:
-            console.width = 140  # as for fedbandits run
-        console.print(comparisons_table(results))
+        print_table(comparisons_table(results))
         typer.echo(f"table: {out / 'replications.parquet'}")
         undrawn = why_not_drawn(asked)
         typer.echo(f"figure: {out / 'sweep.png'}" if undrawn is None else f"no figure: {undrawn}")

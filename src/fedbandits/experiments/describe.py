@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedbandits.construct import parameters_of
 from fedbandits.privacy.policy import Privacy
+from fedbandits.rules.estimators import Estimator
 from fedbandits.rules.levels import Level
 from fedbandits.rules.radii import Radius
 from fedbandits.rules.schedules import Schedule
@@ -95,4 +96,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Radius):
         parameters = {name: _plain(part) for name, part in parameters_of(value).items()}
         return {"rule": value.rule, **parameters}
+    if isinstance(value, Estimator):
+        return {"name": value.name, **parameters_of(value)}
     return value

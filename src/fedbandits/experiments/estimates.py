@@ -24,6 +24,11 @@ class Estimate:
         """Half of the 95 % interval."""
         return float(stdtrit(self.n - 1, 0.975)) * self.error
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The ends of the 95 % interval."""
+        return self.value - self.margin, self.value + self.margin
+
     def tails(self) -> tuple[float, float]:
         """Return p-values for the value being above 0, and below."""
         t = self.value / self.error if self.error else math.copysign(math.inf, self.value)

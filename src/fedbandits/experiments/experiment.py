@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fedbandits.errors import InputError
-from fedbandits.experiments.guarantees import guarantee
 from fedbandits.experiments.results import Results
 from fedbandits.plugins import Plugin
 from fedbandits.problems.problem import Problem
+from fedbandits.rules.guarantees import Guarantee
 from fedbandits.simulation.simulator import (
     DEFAULT_MEMORY_LIMIT,
     Built,
@@ -17,6 +17,7 @@ from fedbandits.simulation.simulator import (
     Variant,
     all_doubts,
     build_rules,
+    guarantee_of,
     simulate_all,
 )
 
@@ -99,12 +100,15 @@ class Experiment:
         """Return the fidelity of every variant, or say what is wrong, without simulating."""
         return [fidelity.value for _, fidelity in self.built]
 
-    def guarantees(self) -> list[str]:
-        """Return what the rule of every variant promises, in words."""
-        return [guarantee(rule) for rule, _ in self.built]
+    def guarantees(self) -> list[Guarantee]:
+        """Return what is proven about every variant's game."""
+        return [
+            guarantee_of(variant, rule)
+            for variant, (rule, _) in zip(self.variants, self.built, strict=True)
+        ]
 
     def doubts(self) -> list[list[str]]:
-        """Return for every variant which assumptions of its guarantee the problem does not keep."""
+        """Return for every variant what breaks its guarantee or speaks against its game."""
         return [
             all_doubts(variant, rule)
             for variant, (rule, _) in zip(self.variants, self.built, strict=True)

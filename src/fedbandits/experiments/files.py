@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
 from fedbandits.construct import (
     READERS,
     StrictTable,
     construct,
-    input_error,
     keys_of,
     noise_from,
     spread_from,
+    validated,
 )
 from fedbandits.errors import InputError, check_not_negative, nearest
 from fedbandits.experiments.experiment import Experiment
-from fedbandits.plugins import Plugin, plugins_in_use, plugins_of, with_sources
+from fedbandits.plugins import Plugin, load_tables, plugins_in_use, plugins_of
 from fedbandits.privacy.policy import Privacy, Quantize
 from fedbandits.problems import (
     LAWS,
@@ -42,7 +40,6 @@ from fedbandits.simulation.simulator import MOST_GRID_POINTS, Assume, Told, Vari
 
 READERS[Told | None] = lambda value: as_told(value, "")
 
-TableT = TypeVar("TableT", bound=StrictTable)
 LawT = TypeVar("LawT")
 
 
@@ -135,31 +132,6 @@ def load_experiment(path: str | Path, *, plugins: Iterable[str | Path] = ()) -> 
     return read_experiment(load_tables(path, plugins=plugins))
 
 
-def load_tables(path: str | Path, *, plugins: Iterable[str | Path] = ()) -> dict[str, Any]:
-    """Return the tables of a file, with the sources of its plugins; see `load_experiment`."""
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(str(path), f"is not UTF-8 text: {error.reason}") from None
-    try:
-        tables = _spec_in(text, path) if path.suffix == ".json" else tomllib.loads(text)
-    except ValueError as error:  # also for a whole number of thousands of digits
-        kind = "JSON" if path.suffix == ".json" else "TOML"
-        raise InputError(str(path), f"is not {kind}: {error}") from None
-    return with_sources(tables, path.parent, map(Path, plugins))
-
-
-def _spec_in(text: str, path: Path) -> dict[str, Any]:
-    """Return the tables that a summary holds."""
-    match json.loads(text):
-        case {"spec": dict(tables)}:
-            return tables
-    raise InputError(str(path), 'has no "spec", as the summary.json of a run or a sweep has')
-
-
 def read_experiment(tables: Mapping[str, Any]) -> Experiment:
     """Return the experiment that the tables of a file describe.
 
@@ -180,7 +152,7 @@ def read_experiment(tables: Mapping[str, Any]) -> Experiment:
     """
     plugins = plugins_of(tables)
     with plugins_in_use(plugins):
-        return _experiment(_validated(_File, tables, ""), plugins)
+        return _experiment(validated(_File, tables, ""), plugins)
 
 
 def _experiment(file: _File, plugins: tuple[Plugin, ...]) -> Experiment:
@@ -203,13 +175,6 @@ def _experiment(file: _File, plugins: tuple[Plugin, ...]) -> Experiment:
     )
 
 
-def _validated(model: type[TableT], table: Mapping[str, Any], where: str) -> TableT:
-    try:
-        return model.model_validate(dict(table))
-    except ValidationError as error:
-        raise input_error(error, where, model.model_fields) from None
-
-
 def _problems(file: _File) -> dict[str, Problem]:
     """Return the problems by name; a single one is called "problem"."""
     if (file.problem is None) == (file.problems is None):
@@ -223,7 +188,7 @@ def _problems(file: _File) -> dict[str, Problem]:
 
 
 def _variant(table: Mapping[str, Any], problems: dict[str, Problem], cost: float) -> Variant:
-    common = _validated(_Variant, table, "")
+    common = validated(_Variant, table, "")
     algorithm = ALGORITHMS.named(common.algorithm, "algorithm")
     own = {key: value for key, value in table.items() if key not in _Variant.model_fields}
     try:
@@ -284,7 +249,7 @@ def _problem(table: Mapping[str, Any], name: str, where: str) -> Problem:
 
 
 def _approximate(table: Mapping[str, Any], name: str) -> Problem:
-    checked = _validated(_ApproximateTable, table, "")
+    checked = validated(_ApproximateTable, table, "")
     if checked.noise.get("law") == Empirical.law:
         raise InputError("noise.law", 'empirical noise needs given clients; use model = "exact"')
     spread = {key: value for key, value in checked.spread.items() if key != "offset"}
@@ -304,7 +269,7 @@ def _approximate(table: Mapping[str, Any], name: str) -> Problem:
 
 def _exact(table: Mapping[str, Any], name: str) -> Problem:
     try:
-        return _given(_validated(_ExactTable, table, ""), name)
+        return _given(validated(_ExactTable, table, ""), name)
     except InputError as error:
         if error.where.startswith("weights"):
             raise InputError(f"client_{error.where}", error.problem) from None
@@ -333,7 +298,7 @@ def _given(checked: _ExactTable, name: str) -> Problem:
 
 
 def _cognitive_radio(table: Mapping[str, Any], name: str) -> Problem:
-    checked = _validated(_CognitiveRadioTable, table, "")
+    checked = validated(_CognitiveRadioTable, table, "")
     if (checked.channels is None) == (checked.city is None):
         raise InputError("channels", "give either channels or a city, and not both")
     if checked.city is not None:

@@ -202,6 +202,7 @@ def _spending(said: dict[str, Any]) -> Spending:
     return Spending(
         gaussian_rho=said["gaussian_rho"],
         laplaces=tuple((epsilon, times) for epsilon, times in said["laplaces"]),
+        or_else=tuple(_spending(branch) for branch in said.get("or_else", ())),
     )
 
 

@@ -382,7 +382,9 @@ class Coordinator:
         server = self.server
         asked = [client for client in server.clients if client not in server.quarantined]
         able = sum(client not in self._spent for client in asked)
-        enough = able >= server.terms.quorum.of(len(asked)) and server.rule.weights != "given"
+        enough = (
+            able >= server.terms.quorum.of(len(asked)) and not server.rule.estimator.needs_shares
+        )
         if server.privacy is not None and not enough:
             server.refuse(refusal)
 

@@ -12,7 +12,6 @@ from fedbandits.errors import InputError
 from fedbandits.planning.candidates import scheduled
 from fedbandits.planning.question import Question
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.rules.phased import PhasedRule
 from fedbandits.simulation.game import Outcome
 from fedbandits.simulation.simulator import Variant, build_rules, simulate_all
 
@@ -227,7 +226,7 @@ def _phases(variant: Variant, horizon: int | None, last: int) -> tuple[FloatArra
     Schedules do not depend on what is observed: a phase is the same in all games.
     """
     ((rule, _),) = build_rules([variant], horizon)
-    if not isinstance(rule, PhasedRule):
+    if rule.decides_every_slot:
         raise TypeError("a slot rule has no phases")
     pulls, clients, capped = [0], [0], False
     for phase in range(1, last + 1):

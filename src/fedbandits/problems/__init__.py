@@ -21,6 +21,7 @@ PROBLEMS: Registry[Problem] = Registry(
     group="fedbandits.problems",
     key="model",
     roles=(Problem,),
+    parent="PlainProblem of fedbandits.problems",
     built_in=(Approximate, Exact, CognitiveRadio),
 )
 """The problems by their models' names in experiment files."""

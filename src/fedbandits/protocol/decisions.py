@@ -10,15 +10,14 @@ from dataclasses import replace
 import numpy as np
 
 from fedbandits.privacy.protection import bits_in_phase
-from fedbandits.protocol.evidence import Evidence
+from fedbandits.protocol.judgement import Judgement
 from fedbandits.protocol.messages import Assignment, Decision, Reason, Release
 from fedbandits.protocol.state import RunState
 from fedbandits.protocol.tally import Tally
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.phased import PhasedRule, cut_to_fit
-from fedbandits.rules.radii.paired_t import t_interval_widths
+from fedbandits.rules.reports import Reports
 from fedbandits.rules.standing import Standing
-from fedbandits.rules.statistics import aggregate
 
 
 def gathered(state: RunState) -> Tally:
@@ -31,38 +30,28 @@ def gathered(state: RunState) -> Tally:
     return state.counted.reported(columns, updates, state.active, state.mechanism)
 
 
-def estimated(state: RunState, tally: Tally) -> Evidence:
-    """Return the estimates of the arms that are in the game, with what is behind them.
+def _reports(state: RunState, tally: Tally) -> Reports:
+    """Return what clients have reported by a tally."""
+    terms = state.terms
+    return Reports(
+        counts=tally.counts,
+        means=tally.means,
+        active=state.active,
+        squares=tally.squares,
+        shares=terms.shares(tuple(state.columns)[: tally.counts.shape[1]]),
+        distortion=tally.distortion(terms.privacy),
+    )
 
-    Those of arms that are out, or that nobody has pulled, stay as they were.
+
+def judged(state: RunState) -> Judgement:
+    """Return what the open phase is decided by.
+
+    The estimates of arms that are out, or that nobody has pulled, stay as they were.
     """
-    terms, active = state.terms, state.active
-    rule, counts, means = terms.rule, tally.counts, tally.means
-    pulled = active & tally.pulled.any(axis=1)
-    distortion = tally.distortion(terms.privacy)
-    shares = terms.shares(tuple(state.columns))
-    components = rule.components(
-        counts=counts, client_means=means, squares=tally.squares, active=active
-    )
-    weights = rule.weights_of(
-        counts[pulled],
-        components=components,
-        shares=shares,
-        distortion=distortion.of_arms(pulled),
-    )
-    estimates = state.estimates.copy()
-    estimates[pulled] = aggregate(means[pulled], weights=weights)
-    complete = tally.pulled[active].all(axis=0)
-    return Evidence(
-        phase=state.phase,
-        active=active,
-        estimates=estimates,
-        counts=_as_if_pulled(counts),
-        client_means=means[:, complete] if rule.radius.needs_clients else None,
-        components=components,
-        shares=shares,
-        distortion=distortion,
-    )
+    estimate = state.terms.rule.estimate(_reports(state, gathered(state)))
+    fresh = state.active & (estimate.pulls > 0)
+    estimate = replace(estimate, values=np.where(fresh, estimate.values, state.estimates))
+    return Judgement(phase=state.phase, active=state.active, estimate=estimate)
 
 
 def decided(state: RunState) -> Decision:
@@ -71,8 +60,7 @@ def decided(state: RunState) -> Decision:
     Arms that a withdrawal has brought back are not judged before they are pulled again.
     """
     rule, active = state.terms.rule, state.active
-    shown = estimated(state, gathered(state))
-    verdict = shown.verdict(rule, active)
+    verdict = judged(state).verdict(rule, active)
     left = (verdict.active & active) | state.returning
     best = int(rule.best(verdict.estimates, left))
     if verdict.settled and not state.returning.any():
@@ -176,16 +164,11 @@ def _standing(state: RunState) -> Standing | None:
     rule = state.terms.rule
     if not (rule.adaptive and state.columns):
         return None
-    shown = estimated(state, state.counted)
     return Standing(
         active=state.active,
-        estimates=shown.estimates,
-        counts=state.counted.counts,
-        sizes=np.ones(1),
+        estimate=rule.estimate(_reports(state, state.counted)),
         clients=np.asarray(len(state.columns)),
         slots_left=np.asarray(rule.slots - state.slots_played),
-        shares=shown.shares,
-        distortion=shown.distortion,
     )
 
 
@@ -219,28 +202,6 @@ def interval_widths(state: RunState, phase: int, level: float) -> FloatArray:
     terms, behind = state.terms, state.behind
     if behind is None:  # one arm was left before anything was measured
         return np.full(terms.rule.n_arms, np.inf)
-    counts, means, inside = behind.counts, behind.means, behind.pulled
-    distortion = behind.distortion(terms.privacy)
-    if terms.rule.radius.needs_clients:  # it is told no variances
-        widths = t_interval_widths(means, inside, level=level, phase=phase)
-        return widths + distortion.averaged(inside.astype(np.float64)).bias
-    components = terms.rule.components(
-        counts=counts, client_means=means, squares=behind.squares, active=state.active
-    )
-    widths = terms.rule.interval_widths(
-        level,
-        phase=phase,
-        counts=_as_if_pulled(counts),
-        components=components,
-        shares=terms.shares(tuple(state.columns)[: counts.shape[1]]),
-        distortion=distortion,
-    )
-    return np.where(inside.any(axis=1), widths, np.inf)
-
-
-def _as_if_pulled(counts: IntArray) -> IntArray:
-    """Return counts in which an arm that was withdrawn before anybody pulled it has a pull each.
-
-    Nobody asks for its width, which would be a division by zero.
-    """
-    return np.where((counts > 0).any(axis=1, keepdims=True), counts, 1)
+    reports = _reports(state, behind)
+    widths = terms.rule.interval_widths(level, phase=phase, reports=reports)
+    return np.where(behind.pulled.any(axis=1), widths, np.inf)

@@ -8,7 +8,7 @@ from enum import Enum
 import numpy as np
 
 from fedbandits.errors import ProtocolError
-from fedbandits.protocol.decisions import ending, estimated, gathered, reinstated
+from fedbandits.protocol.decisions import ending, gathered, judged, reinstated
 from fedbandits.protocol.journal import Journal
 from fedbandits.protocol.log import (
     AnswerRefused,
@@ -171,7 +171,7 @@ def _closed(state: RunState, decision: Decision) -> RunState:
     dropped = np.flatnonzero(state.active & ~active).tolist()
     beaten = state.beaten
     if dropped:
-        beaten = {**beaten, **dict.fromkeys(dropped, estimated(state, counted))}
+        beaten = {**beaten, **dict.fromkeys(dropped, judged(state))}
     behind = Tally.nothing(active.size) if state.behind is None else state.behind
     behind = behind.admitted(len(counted.bits) - len(behind.bits))
     return replace(

@@ -9,8 +9,8 @@ from enum import Enum
 import numpy as np
 
 from fedbandits.privacy.mechanisms import Mechanism
-from fedbandits.protocol.evidence import Evidence
 from fedbandits.protocol.journal import Journal
+from fedbandits.protocol.judgement import Judgement
 from fedbandits.protocol.messages import Assignment, Decision, Header, Refused, Update
 from fedbandits.protocol.tally import Tally
 from fedbandits.protocol.terms import Terms
@@ -67,7 +67,7 @@ class RunState:
     behind : Tally or None
         What is behind ``estimates``: an abandoned phase may have counted more since. None before
         the first decision.
-    beaten : mapping from int to Evidence
+    beaten : mapping from int to Judgement
         What an arm was dropped by, for arms that are out and were not withdrawn.
     decision : Decision or None
         What is known: the last decision, without arms that were withdrawn since; the last word once
@@ -98,7 +98,7 @@ class RunState:
     widths: FloatArray
     counted: Tally
     behind: Tally | None = None
-    beaten: Mapping[int, Evidence] = field(default_factory=dict)
+    beaten: Mapping[int, Judgement] = field(default_factory=dict)
     decision: Decision | None = None
     last_word: Decision | None = None
     withdrawn: Mapping[int, str] = field(default_factory=dict)
@@ -159,7 +159,7 @@ class RunState:
     def has_quorum(self) -> bool:
         """Whether enough clients have reported for the open phase to be decided."""
         reported = len(self.reports)
-        if self.terms.rule.weights == "given" and self._unheard():
+        if self.terms.rule.estimator.needs_shares and self._unheard():
             return False
         return reported >= self.terms.quorum.of(reported + len(self.missing))
 

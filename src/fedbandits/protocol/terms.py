@@ -54,7 +54,7 @@ class Terms:
 
     def shares(self, clients: Sequence[str]) -> FloatArray | None:
         """Return the weights of these clients, if clients have weights of their own."""
-        if self.weights is None or self.rule.weights != "given":
+        if self.weights is None or not self.rule.estimator.needs_shares:
             return None
         return np.array([self.weights[client] for client in clients], dtype=np.float64)
 
@@ -67,7 +67,7 @@ class Terms:
                 raise ProtocolError(
                     f'client "{client}" has no weight; give it one, or do not admit it'
                 )
-        if self.rule.weights == "given" and len(admitted) < wanted:
+        if self.rule.estimator.needs_shares and len(admitted) < wanted:
             raise ProtocolError(
                 f"{len(admitted)} clients where {wanted} have weights; all of them must play"
             )
@@ -117,14 +117,14 @@ def terms_of(
 def _counting(rule: PhasedRule, weights: Mapping[str, float] | None) -> PhasedRule:
     """Return a rule that counts clients by these weights; if all are equal, as it is."""
     if weights is None:
-        if rule.weights == "given":
+        if rule.estimator.needs_shares:
             raise ProtocolError("the rule counts clients by weights; give them, by name")
         return rule
     for client, weight in weights.items():
         check_number(weight, f'weights["{client}"]')
         if not 1 / LARGEST <= weight <= LARGEST:
             raise ProtocolError(f'the weight of client "{client}" is {weight}, and not positive')
-    if rule.weights != "given":
+    if not rule.estimator.needs_shares:
         if len(set(weights.values())) <= 1:
             return rule
         try:

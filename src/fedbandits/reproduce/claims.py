@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -84,27 +84,33 @@ class Run:
 
 
 RUNS: dict[str, Run] = {
-    "M=5": Run(experiment="fig3", label="Fed1-UCB, M = 5"),
-    "M=10": Run(experiment="fig3", label="Fed1-UCB, M = 10"),
-    "baseline": Run(experiment="fig3", label="baseline"),
-    "improved UCB": Run(experiment="fig3", label="improved UCB"),
+    **{
+        key: Run(experiment=experiment, label=label)
+        for key, experiment, label in (
+            ("M=5", "fig3", "Fed1-UCB, M = 5"),
+            ("M=10", "fig3", "Fed1-UCB, M = 10"),
+            ("baseline", "fig3", "baseline"),
+            ("improved UCB", "fig3", "improved UCB"),
+            ("Fed2", "fig4", "Fed2-UCB"),
+            ("f=10", "fig5", "f = 10"),
+            ("f=50", "fig5", "f = 50"),
+            ("f=100", "fig5", "f = 100"),
+            ("ML Fed2 200", "fig6", "Fed2-UCB, f = 200"),
+            ("ML Fed2 500", "fig6", "Fed2-UCB, f = 500"),
+            ("ML Fed1 200", "fig6", "Fed1-UCB, 200 clients"),
+            ("ML Fed1 all", "fig6", "Fed1-UCB, 2,000 clients"),
+            ("equal Fed2 200", "fig6-equal", "Fed2-UCB, f = 200"),
+            ("equal Fed1 200", "fig6-equal", "Fed1-UCB, 200 clients"),
+            ("equal Fed1 all", "fig6-equal", "Fed1-UCB, 2,000 clients"),
+            ("as proved", "fig3-theory", "Fed1-UCB, M = 5"),
+        )
+    },
     "centralised": Run(experiment="fig3", label="centralised, M = 5", replications=FEW),
-    "Fed2": Run(experiment="fig4", label="Fed2-UCB"),
-    "f=10": Run(experiment="fig5", label="f = 10"),
-    "f=50": Run(experiment="fig5", label="f = 50"),
-    "f=100": Run(experiment="fig5", label="f = 100"),
     "short baseline": Run(
         experiment="fig5",
         label="f = 10",
         algorithm=AuthorsBaseline(pulls=_F, radius=PaperRadius(arm=4.0)),
     ),
-    "ML Fed2 200": Run(experiment="fig6", label="Fed2-UCB, f = 200"),
-    "ML Fed2 500": Run(experiment="fig6", label="Fed2-UCB, f = 500"),
-    "ML Fed1 200": Run(experiment="fig6", label="Fed1-UCB, 200 clients"),
-    "ML Fed1 all": Run(experiment="fig6", label="Fed1-UCB, 2,000 clients"),
-    "equal Fed2 200": Run(experiment="fig6-equal", label="Fed2-UCB, f = 200"),
-    "equal Fed1 200": Run(experiment="fig6-equal", label="Fed1-UCB, 200 clients"),
-    "equal Fed1 all": Run(experiment="fig6-equal", label="Fed1-UCB, 2,000 clients"),
     **{
         f"{short} {gap}": Run(experiment="fig8", label=f"g = {schedule}, Δ = {gap}")
         for short, schedule in (("log", "⌈log T⌉"), ("2^p", "2^p"))
@@ -121,7 +127,6 @@ RUNS: dict[str, Run] = {
         for short, pulls in (("constant", "97"), ("growing", "ceil(7*log(T))"))
         for exponent in (6, 12)
     },
-    "as proved": Run(experiment="fig3-theory", label="Fed1-UCB, M = 5"),
     # B' = 2B is four times the constant under the root.
     "widened": Run(
         experiment="fig3-theory",
@@ -245,327 +250,311 @@ def _smaller_with_the_larger_gap(_: Measured) -> Evidence:
     return certain(large < small, f"at M = 200: {large:.3f} for Δ = 0.02, {small:.3f} for Δ = 0.01")
 
 
-def _less_regret_by_doubling(least: str) -> Claim:
-    def test(m: Measured) -> Evidence:
-        return less(m.total(f"2^p {least}"), m.total(f"log {least}"), ("2^p", "⌈log T⌉"))
-
-    return Claim(
-        where="figure 8",
-        sentence=f"With Δ = {least}, g(p) = 2^p has less regret than ⌈log T⌉.",
-        test=test,
-    )
+_Test: TypeAlias = Callable[[Measured], Evidence]
+_Quantity: TypeAlias = tuple[Callable[[Measured], FloatArray], str]
+"""What is compared, and what it is called."""
 
 
-def _median_on_movielens(pulls: str) -> Claim:
+def _quantity(measured: Callable[[Measured, str], FloatArray]) -> Callable[[str, str], _Quantity]:
+    return lambda run, name: (lambda m: measured(m, run), name)
+
+
+_total = _quantity(Measured.total)
+_exploration = _quantity(Measured.exploration)
+_communication = _quantity(Measured.communication)
+_clients = _quantity(Measured.clients)
+_slot = _quantity(Measured.slot)
+_slots_a_phase = _quantity(Measured.slots_a_phase)
+
+
+def _less(a: _Quantity, b: _Quantity, *, factor: float = 1.0) -> _Test:
+    return lambda m: less(a[0](m), b[0](m), (a[1], b[1]), factor=factor)
+
+
+def _near(a: _Quantity, b: _Quantity) -> _Test:
+    return lambda m: about_equal(a[0](m), b[0](m), (a[1], b[1]))
+
+
+def _finds_the_best(run: str) -> _Test:
+    return lambda m: rate_below(m.wrong(run) | m.undecided(run), 0.01, "not found")
+
+
+def _steeper(a: tuple[str, str], b: tuple[str, str], names: tuple[str, str]) -> _Test:
+    def growth(m: Measured, ends: tuple[str, str]) -> tuple[FloatArray, FloatArray]:
+        return m.total(ends[0]), m.total(ends[1])
+
+    return lambda m: steeper(growth(m, a), growth(m, b), names)
+
+
+def _median_on_movielens(pulls: str) -> _Test:
     def test(m: Measured) -> Evidence:
         fed2, fed1 = m.total(f"ML Fed2 {pulls}"), m.total("ML Fed1 all")
         return less_in_the_middle(fed2, fed1, ("Fed2-UCB", "Fed1-UCB"))
 
-    return Claim(
-        where="figure 6",
-        sentence=f"Fed2-UCB with f = {pulls} does better than Fed1-UCB with all clients in the "
-        "median game, too.",
-        test=test,
-        ours=True,
-    )
+    return test
 
 
-def _better_than_200_clients(pulls: str) -> Claim:
-    def test(m: Measured) -> Evidence:
-        fed2, fed1 = m.total(f"ML Fed2 {pulls}"), m.total("ML Fed1 200")
-        return less(fed2, fed1, ("Fed2-UCB", "Fed1-UCB"))
-
-    return Claim(
-        where="figure 6",
-        sentence=f"Fed2-UCB with f = {pulls} outperforms Fed1-UCB with 200 clients.",
-        test=test,
-    )
+def _seldom_wrong(m: Measured) -> Evidence:
+    fed2, fed1 = m.wrong("ML Fed2 200"), m.wrong("ML Fed1 all")
+    return seldomer(fed2, fed1, ("Fed2-UCB", "Fed1-UCB"), "wrong arm")
 
 
-def _beats_at_equal_spreads(rival: str, clients: str) -> Claim:
-    def test(m: Measured) -> Evidence:
-        fed2, fed1 = m.total("equal Fed2 200"), m.total(f"equal Fed1 {rival}")
-        return less(fed2, fed1, ("Fed2-UCB", "Fed1-UCB"))
+def _fed2_against_fed1(ours: str, theirs: str, *, factor: float = 1.0) -> _Test:
+    return _less(_total(ours, "Fed2-UCB"), _total(theirs, "Fed1-UCB"), factor=factor)
 
-    return Claim(
-        where="figure 6, equal spreads",
-        sentence=f"At the same σ_c = 0.02, Fed2-UCB (f = 200) beats Fed1-UCB with {clients}.",
-        test=test,
-        ours=True,
-    )
+
+def _said(
+    where: str, *rows: tuple[str, _Test] | tuple[str, _Test, str], ours: bool = False
+) -> list[Claim]:
+    """Return the claims that stand in one place: sentence, test, and how its words are read."""
+    return [
+        Claim(where=where, sentence=sentence, test=test, read="".join(read), ours=ours)
+        for sentence, test, *read in rows
+    ]
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim(
-        where="figure 3",
-        sentence="The global means are in [0.7, 0.8], with Δ = 0.02.",
-        test=_means_and_gap,
-    ),
-    Claim(
-        where="figure 3",
-        sentence="The best arm is not the optimal arm of any client's local model.",
-        test=_best_arms_differ,
-    ),
-    Claim(
-        where="figure 3",
-        sentence="Without communication loss, Fed1-UCB does almost the same as the baseline.",
-        read=_TEN,
-        test=lambda m: about_equal(
-            m.exploration("M=5"), m.total("baseline"), ("exploration", "baseline")
+    *_said(
+        "figure 3",
+        ("The global means are in [0.7, 0.8], with Δ = 0.02.", _means_and_gap),
+        ("The best arm is not the optimal arm of any client's local model.", _best_arms_differ),
+        (
+            "Without communication loss, Fed1-UCB does almost the same as the baseline.",
+            _near(_exploration("M=5", "exploration"), _total("baseline", "baseline")),
+            _TEN,
+        ),
+        (
+            "The centralised version has a very large regret.",
+            _less(_total("M=5", "Fed1-UCB"), _total("centralised", "centralised"), factor=FACTOR),
+            f"larger than Fed1-UCB's {_TWICE}",
+        ),
+        (
+            "… due to significant communications.",
+            _less(
+                _exploration("centralised", "exploration"),
+                _communication("centralised", "communication"),
+            ),
+            "more than half of it, which is our reading",
+        ),
+        (
+            "With f(p) = ⌈10 log T⌉, Fed1-UCB incurs only a small communication loss.",
+            _near(_total("M=5", "total"), _exploration("M=5", "exploration")),
+            _TEN,
+        ),
+        (
+            "Fed1-UCB converges faster than the baseline.",
+            _less(_slot("M=5", "decides at slot"), _slot("baseline", "baseline")),
+        ),
+        (
+            "With M = 10 the regret remains approximately the same as with M = 5.",
+            _near(_total("M=10", "M = 10"), _total("M=5", "M = 5")),
+            _TEN,
+        ),
+        (
+            "With M = 10 convergence is even faster.",
+            _less(_slot("M=10", "decides at slot"), _slot("M=5", "with M = 5")),
         ),
     ),
-    Claim(
-        where="figure 3",
-        sentence="The centralised version has a very large regret.",
-        read=f"larger than Fed1-UCB's {_TWICE}",
-        test=lambda m: less(
-            m.total("M=5"), m.total("centralised"), ("Fed1-UCB", "centralised"), factor=FACTOR
+    *_said(
+        "figure 4",
+        ("Fed2-UCB successfully finds the optimal global arm.", _finds_the_best("Fed2"), _SURE),
+        (
+            "Without communication loss, Fed2-UCB does worse than the baseline.",
+            _less(_total("baseline", "baseline"), _exploration("Fed2", "exploration")),
+        ),
+        (
+            "… and only slightly worse.",
+            _near(_exploration("Fed2", "exploration"), _total("baseline", "baseline")),
+            _TEN,
+        ),
+        (
+            "Fed2-UCB's additional communication loss is very limited.",
+            _near(_total("Fed2", "total"), _exploration("Fed2", "exploration")),
+            _TEN,
         ),
     ),
-    Claim(
-        where="figure 3",
-        sentence="… due to significant communications.",
-        read="more than half of it, which is our reading",
-        test=lambda m: less(
-            m.exploration("centralised"),
-            m.communication("centralised"),
-            ("exploration", "communication"),
+    *_said(
+        "figures 3 and 4",
+        (
+            "Fed2-UCB achieves almost the same performance as Fed1-UCB.",
+            _near(_total("Fed2", "Fed2-UCB"), _total("M=5", "Fed1-UCB")),
+            _TEN,
+        ),
+        (
+            "Fed2-UCB converges even faster than Fed1-UCB.",
+            _less(_slot("Fed2", "decides at slot"), _slot("M=5", "Fed1-UCB")),
         ),
     ),
-    Claim(
-        where="figure 3",
-        sentence="With f(p) = ⌈10 log T⌉, Fed1-UCB incurs only a small communication loss.",
-        read=_TEN,
-        test=lambda m: about_equal(m.total("M=5"), m.exploration("M=5"), ("total", "exploration")),
-    ),
-    Claim(
-        where="figure 3",
-        sentence="Fed1-UCB converges faster than the baseline.",
-        test=lambda m: less(m.slot("M=5"), m.slot("baseline"), ("decides at slot", "baseline")),
-    ),
-    Claim(
-        where="figure 3",
-        sentence="With M = 10 the regret remains approximately the same as with M = 5.",
-        read=_TEN,
-        test=lambda m: about_equal(m.total("M=10"), m.total("M=5"), ("M = 10", "M = 5")),
-    ),
-    Claim(
-        where="figure 3",
-        sentence="With M = 10 convergence is even faster.",
-        test=lambda m: less(m.slot("M=10"), m.slot("M=5"), ("decides at slot", "with M = 5")),
-    ),
-    Claim(
-        where="figure 4",
-        sentence="Fed2-UCB successfully finds the optimal global arm.",
-        read=_SURE,
-        test=lambda m: rate_below(m.wrong("Fed2") | m.undecided("Fed2"), 0.01, "not found"),
-    ),
-    Claim(
-        where="figure 4",
-        sentence="Without communication loss, Fed2-UCB does worse than the baseline.",
-        test=lambda m: less(
-            m.total("baseline"), m.exploration("Fed2"), ("baseline", "exploration")
+    *_said(
+        "figure 5, footnote",
+        (
+            "The baseline cannot converge within T = 10,000.",
+            lambda m: rate_above(m.undecided("short baseline"), 0.99, "undecided"),
+            f"undecided {_SURE}",
         ),
     ),
-    Claim(
-        where="figure 4",
-        sentence="… and only slightly worse.",
-        read=_TEN,
-        test=lambda m: about_equal(
-            m.exploration("Fed2"), m.total("baseline"), ("exploration", "baseline")
+    *_said(
+        "figure 5",
+        (
+            "With f = 10 new clients are admitted rapidly.",
+            _less(_slots_a_phase("f=10", "slots a phase"), _slots_a_phase("f=50", "with f = 50")),
+            "sooner than with f = 50, which is our reading",
+        ),
+        (
+            "With f = 10 the regret is large: f = 50 performs better.",
+            _less(_total("f=50", "f = 50"), _total("f=10", "f = 10")),
+        ),
+        (
+            "With f = 10 convergence is fast.",
+            _less(_slot("f=10", "decides at slot"), _slot("f=50", "with f = 50")),
+            "faster than with f = 50, which is our reading",
+        ),
+        (
+            "f = 100 admits new clients slowly.",
+            _less(
+                _slots_a_phase("f=50", "slots a phase with f = 50"),
+                _slots_a_phase("f=100", "f = 100"),
+            ),
+            "later than f = 50, which is our reading",
+        ),
+        (
+            "f = 100 delays the convergence.",
+            _less(_slot("f=50", "f = 50 at slot"), _slot("f=100", "f = 100")),
+            "later than f = 50, which is our reading",
+        ),
+        (
+            "f = 50 performs better than f = 100.",
+            _less(_total("f=50", "f = 50"), _total("f=100", "f = 100")),
         ),
     ),
-    Claim(
-        where="figure 4",
-        sentence="Fed2-UCB's additional communication loss is very limited.",
-        read=_TEN,
-        test=lambda m: about_equal(
-            m.total("Fed2"), m.exploration("Fed2"), ("total", "exploration")
+    *_said(
+        "figure 6",
+        ("The suboptimality gap of the pre-processed data is Δ ≈ 0.0053.", _gap_on_movielens),
+        (
+            "With 200 clients Fed1-UCB does not find the best arm.",
+            lambda m: rate_above(m.wrong("ML Fed1 200"), 0.5, "wrong arm"),
+            "in most games, a threshold of ours",
+        ),
+        (
+            "With all clients Fed1-UCB converges to the best arm.",
+            _finds_the_best("ML Fed1 all"),
+            _SURE,
+        ),
+        (
+            "… but with a large regret; Fed2-UCB with f = 200 does much better.",
+            _fed2_against_fed1("ML Fed2 200", "ML Fed1 all", factor=FACTOR),
+            f"better {_TWICE}",
+        ),
+        (
+            "… since only the necessary amount of clients are sampled.",
+            _less(_clients("ML Fed2 200", "clients of Fed2-UCB"), _clients("ML Fed1 all", "all")),
+            "fewer than all of them, which is our reading",
+        ),
+        (
+            "… to capture the global model faithfully.",
+            _finds_the_best("ML Fed2 200"),
+            f"the best arm is found {_SURE}",
+        ),
+        (
+            "With f = 500 new clients are admitted more slowly than with f = 200.",
+            _less(
+                _slots_a_phase("ML Fed2 200", "slots a phase with f = 200"),
+                _slots_a_phase("ML Fed2 500", "f = 500"),
+            ),
+        ),
+        (
+            "Fed2-UCB with f = 500 still outperforms Fed1-UCB with all clients.",
+            _fed2_against_fed1("ML Fed2 500", "ML Fed1 all"),
+        ),
+        *(
+            (
+                f"Fed2-UCB with f = {pulls} outperforms Fed1-UCB with 200 clients.",
+                _fed2_against_fed1(f"ML Fed2 {pulls}", "ML Fed1 200"),
+            )
+            for pulls in ("200", "500")
         ),
     ),
-    Claim(
-        where="figures 3 and 4",
-        sentence="Fed2-UCB achieves almost the same performance as Fed1-UCB.",
-        read=_TEN,
-        test=lambda m: about_equal(m.total("Fed2"), m.total("M=5"), ("Fed2-UCB", "Fed1-UCB")),
+    *_said(
+        "figure 7",
+        (
+            "P_e decreases exponentially with M.",
+            _falls_exponentially,
+            "at no less than 0.9 times the rate of the corrected Theorem 1, a threshold of ours",
+        ),
+        ("P_e is smaller with Δ = 0.02 than with Δ = 0.01.", _smaller_with_the_larger_gap),
     ),
-    Claim(
-        where="figures 3 and 4",
-        sentence="Fed2-UCB converges even faster than Fed1-UCB.",
-        test=lambda m: less(m.slot("Fed2"), m.slot("M=5"), ("decides at slot", "Fed1-UCB")),
-    ),
-    Claim(
-        where="figure 5, footnote",
-        sentence="The baseline cannot converge within T = 10,000.",
-        read=f"undecided {_SURE}",
-        test=lambda m: rate_above(m.undecided("short baseline"), 0.99, "undecided"),
-    ),
-    Claim(
-        where="figure 5",
-        sentence="With f = 10 new clients are admitted rapidly.",
-        read="sooner than with f = 50, which is our reading",
-        test=lambda m: less(
-            m.slots_a_phase("f=10"), m.slots_a_phase("f=50"), ("slots a phase", "with f = 50")
+    *_said(
+        "figure 8",
+        *(
+            (
+                f"With Δ = {least}, g(p) = 2^p has less regret than ⌈log T⌉.",
+                _less(_total(f"2^p {least}", "2^p"), _total(f"log {least}", "⌈log T⌉")),
+            )
+            for least in ("0.005", "0.01", "0.02", "0.04")
+        ),
+        (
+            "g(p) = ⌈log T⌉ depends more strongly on Δ than 2^p.",
+            _steeper(("log 0.04", "log 0.005"), ("2^p 0.04", "2^p 0.005"), ("⌈log T⌉", "2^p")),
+            "by which factor regret grows from Δ = 0.04 to 0.005, in our game",
         ),
     ),
-    Claim(
-        where="figure 5",
-        sentence="With f = 10 the regret is large: f = 50 performs better.",
-        test=lambda m: less(m.total("f=50"), m.total("f=10"), ("f = 50", "f = 10")),
-    ),
-    Claim(
-        where="figure 5",
-        sentence="With f = 10 convergence is fast.",
-        read="faster than with f = 50, which is our reading",
-        test=lambda m: less(m.slot("f=10"), m.slot("f=50"), ("decides at slot", "with f = 50")),
-    ),
-    Claim(
-        where="figure 5",
-        sentence="f = 100 admits new clients slowly.",
-        read="later than f = 50, which is our reading",
-        test=lambda m: less(
-            m.slots_a_phase("f=50"),
-            m.slots_a_phase("f=100"),
-            ("slots a phase with f = 50", "f = 100"),
+    *_said(
+        "supplement, discussion of Theorem 2",
+        (
+            "Any f(p) of a higher order than O(1) cannot have an O(log T) regret.",
+            _steeper(
+                ("growing f, T=10^6", "growing f, T=10^12"),
+                ("constant f, T=10^6", "constant f, T=10^12"),
+                ("f = ⌈7 log T⌉", "f = 97"),
+            ),
+            "it grows faster than with a constant f as log T doubles, T = 10^6 to 10^12: our "
+            "reading",
         ),
     ),
-    Claim(
-        where="figure 5",
-        sentence="f = 100 delays the convergence.",
-        read="later than f = 50, which is our reading",
-        test=lambda m: less(m.slot("f=50"), m.slot("f=100"), ("f = 50 at slot", "f = 100")),
-    ),
-    Claim(
-        where="figure 5",
-        sentence="f = 50 performs better than f = 100.",
-        test=lambda m: less(m.total("f=50"), m.total("f=100"), ("f = 50", "f = 100")),
-    ),
-    Claim(
-        where="figure 6",
-        sentence="The suboptimality gap of the pre-processed data is Δ ≈ 0.0053.",
-        test=_gap_on_movielens,
-    ),
-    Claim(
-        where="figure 6",
-        sentence="With 200 clients Fed1-UCB does not find the best arm.",
-        read="in most games, a threshold of ours",
-        test=lambda m: rate_above(m.wrong("ML Fed1 200"), 0.5, "wrong arm"),
-    ),
-    Claim(
-        where="figure 6",
-        sentence="With all clients Fed1-UCB converges to the best arm.",
-        read=_SURE,
-        test=lambda m: rate_below(
-            m.wrong("ML Fed1 all") | m.undecided("ML Fed1 all"), 0.01, "not found"
+    *_said(
+        "supplement, better privacy protection",
+        (
+            "The radius that is widened for quantisation, B' = 2B, costs only slightly more.",
+            _near(_total("widened", "2B"), _total("as proved", "B")),
+            _TEN,
         ),
     ),
-    Claim(
-        where="figure 6",
-        sentence="… but with a large regret; Fed2-UCB with f = 200 does much better.",
-        read=f"better {_TWICE}",
-        test=lambda m: less(
-            m.total("ML Fed2 200"),
-            m.total("ML Fed1 all"),
-            ("Fed2-UCB", "Fed1-UCB"),
-            factor=FACTOR,
-        ),
-    ),
-    Claim(
-        where="figure 6",
-        sentence="… since only the necessary amount of clients are sampled.",
-        read="fewer than all of them, which is our reading",
-        test=lambda m: less(
-            m.clients("ML Fed2 200"), m.clients("ML Fed1 all"), ("clients of Fed2-UCB", "all")
-        ),
-    ),
-    Claim(
-        where="figure 6",
-        sentence="… to capture the global model faithfully.",
-        read=f"the best arm is found {_SURE}",
-        test=lambda m: rate_below(
-            m.wrong("ML Fed2 200") | m.undecided("ML Fed2 200"), 0.01, "not found"
-        ),
-    ),
-    Claim(
-        where="figure 6",
-        sentence="With f = 500 new clients are admitted more slowly than with f = 200.",
-        test=lambda m: less(
-            m.slots_a_phase("ML Fed2 200"),
-            m.slots_a_phase("ML Fed2 500"),
-            ("slots a phase with f = 200", "f = 500"),
-        ),
-    ),
-    Claim(
-        where="figure 6",
-        sentence="Fed2-UCB with f = 500 still outperforms Fed1-UCB with all clients.",
-        test=lambda m: less(
-            m.total("ML Fed2 500"), m.total("ML Fed1 all"), ("Fed2-UCB", "Fed1-UCB")
-        ),
-    ),
-    *(_better_than_200_clients(pulls) for pulls in ("200", "500")),
-    Claim(
-        where="figure 7",
-        sentence="P_e decreases exponentially with M.",
-        read="at no less than 0.9 times the rate of the corrected Theorem 1, a threshold of ours",
-        test=_falls_exponentially,
-    ),
-    Claim(
-        where="figure 7",
-        sentence="P_e is smaller with Δ = 0.02 than with Δ = 0.01.",
-        test=_smaller_with_the_larger_gap,
-    ),
-    *(_less_regret_by_doubling(least) for least in ("0.005", "0.01", "0.02", "0.04")),
-    Claim(
-        where="figure 8",
-        sentence="g(p) = ⌈log T⌉ depends more strongly on Δ than 2^p.",
-        read="by which factor regret grows from Δ = 0.04 to 0.005, in our game",
-        test=lambda m: steeper(
-            (m.total("log 0.04"), m.total("log 0.005")),
-            (m.total("2^p 0.04"), m.total("2^p 0.005")),
-            ("⌈log T⌉", "2^p"),
-        ),
-    ),
-    Claim(
-        where="supplement, discussion of Theorem 2",
-        sentence="Any f(p) of a higher order than O(1) cannot have an O(log T) regret.",
-        read="it grows faster than with a constant f as log T doubles, T = 10^6 to 10^12: our "
-        "reading",
-        test=lambda m: steeper(
-            (m.total("growing f, T=10^6"), m.total("growing f, T=10^12")),
-            (m.total("constant f, T=10^6"), m.total("constant f, T=10^12")),
-            ("f = ⌈7 log T⌉", "f = 97"),
-        ),
-    ),
-    Claim(
-        where="supplement, better privacy protection",
-        sentence="The radius that is widened for quantisation, B' = 2B, costs only slightly more.",
-        read=_TEN,
-        test=lambda m: about_equal(m.total("widened"), m.total("as proved"), ("2B", "B")),
-    ),
-    Claim(
-        where="figure 3",
-        sentence="The baseline performs as improved UCB, by whose name the paper calls it.",
-        read=_TEN,
-        test=lambda m: about_equal(
-            m.total("baseline"), m.total("improved UCB"), ("baseline", "improved UCB")
+    *_said(
+        "figure 3",
+        (
+            "The baseline performs as improved UCB, by whose name the paper calls it.",
+            _near(_total("baseline", "baseline"), _total("improved UCB", "improved UCB")),
+            _TEN,
         ),
         ours=True,
     ),
-    *(_median_on_movielens(pulls) for pulls in ("200", "500")),
-    Claim(
-        where="figure 6",
-        sentence="Fed2-UCB (f = 200) ends on a wrong arm less often than Fed1-UCB with all "
-        "clients.",
-        test=lambda m: seldomer(
-            m.wrong("ML Fed2 200"),
-            m.wrong("ML Fed1 all"),
-            ("Fed2-UCB", "Fed1-UCB"),
-            "wrong arm",
+    *_said(
+        "figure 6",
+        *(
+            (
+                f"Fed2-UCB with f = {pulls} does better than Fed1-UCB with all clients in the "
+                "median game, too.",
+                _median_on_movielens(pulls),
+            )
+            for pulls in ("200", "500")
+        ),
+        (
+            "Fed2-UCB (f = 200) ends on a wrong arm less often than Fed1-UCB with all clients.",
+            _seldom_wrong,
         ),
         ours=True,
     ),
-    _beats_at_equal_spreads("all", "all clients"),
-    _beats_at_equal_spreads("200", "200 clients"),
+    *_said(
+        "figure 6, equal spreads",
+        *(
+            (
+                f"At the same σ_c = 0.02, Fed2-UCB (f = 200) beats Fed1-UCB with {clients}.",
+                _fed2_against_fed1("equal Fed2 200", f"equal Fed1 {rival}"),
+            )
+            for rival, clients in (("all", "all clients"), ("200", "200 clients"))
+        ),
+        ours=True,
+    ),
 )
 """What the paper says, in its order, and then what is ours."""
 

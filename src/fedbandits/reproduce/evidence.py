@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -67,27 +67,18 @@ def _common(*runs: FloatArray) -> list[FloatArray]:
     return [run[:n] for run in runs]
 
 
-def _means(
-    runs: Sequence[FloatArray], names: Sequence[str]
-) -> tuple[list[Estimate], list[dict[str, Any]]]:
-    """Return the mean of every run, as an estimate and as numbers with a name."""
-    found = [estimate_of(run) for run in runs]
-    numbers = [
-        {
-            "name": name,
-            "n": mean.n,
-            "mean": mean.value,
-            "stderr": mean.error,
-            "low": mean.value - mean.margin,
-            "high": mean.value + mean.margin,
-        }
-        for name, mean in zip(names, found, strict=True)
-    ]
-    return found, numbers
+def _numbers(name: str, kind: str, found: Estimate) -> dict[str, Any]:
+    """Return an estimate of some kind as numbers with a name."""
+    low, high = found.interval
+    error = {"stderr": found.error}
+    return {"name": name, "n": found.n, kind: found.value, **error, "low": low, "high": high}
 
 
-def _both(means: Sequence[Estimate], names: Sequence[str]) -> str:
-    return ", ".join(f"{name}: {mean.shown()}" for name, mean in zip(names, means, strict=True))
+def _means(runs: Sequence[FloatArray], names: Sequence[str]) -> tuple[str, list[dict[str, Any]]]:
+    """Return the means of runs, in words and as numbers."""
+    found = {name: estimate_of(run) for name, run in zip(names, runs, strict=True)}
+    said = ", ".join(f"{name}: {mean.shown()}" for name, mean in found.items())
+    return said, [_numbers(name, "mean", mean) for name, mean in found.items()]
 
 
 def ratio_of(a: FloatArray, b: FloatArray) -> Estimate:
@@ -114,31 +105,26 @@ def less(a: FloatArray, b: FloatArray, names: tuple[str, str], *, factor: float 
     True
     """
     a, b = _common(a, b)
-    means, numbers = _means((a, b), names)
-    measured = _both(means, names)
+    measured, numbers = _means((a, b), names)
     if factor != 1:
         ratio = ratio_of(b, a)
         measured += f" (× {ratio.shown()})"
-        numbers.append(_numbers_of("ratio", ratio))
-    for_it, against_it = estimate_of(b - factor * a).tails()
+        numbers.append(_numbers("ratio", "ratio", ratio))
+    return _judged(measured, estimate_of(b - factor * a).tails(), a.size, numbers)
+
+
+def _judged(
+    measured: str, tails: tuple[float, float], games: int, numbers: Sequence[dict[str, Any]]
+) -> Evidence:
+    """Return the evidence of p-values for a sentence and against it."""
+    for_it, against_it = tails
     return Evidence(
         measured=measured,
-        for_it=for_it,
-        against_it=against_it,
-        games=a.size,
+        for_it=float(for_it),
+        against_it=float(against_it),
+        games=games,
         numbers=tuple(numbers),
     )
-
-
-def _numbers_of(name: str, estimate: Estimate) -> dict[str, Any]:
-    return {
-        "name": name,
-        "n": estimate.n,
-        "ratio": estimate.value,
-        "stderr": estimate.error,
-        "low": estimate.value - estimate.margin,
-        "high": estimate.value + estimate.margin,
-    }
 
 
 def about_equal(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> Evidence:
@@ -156,18 +142,17 @@ def about_equal(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> Evidenc
     ('a: 99.18 ± 0.90, b: 101.5 ± 1.0 (-2.2 ± 1.3 %)', True)
     """
     a, b = _common(a, b)
-    means, numbers = _means((a, b), names)
+    measured, numbers = _means((a, b), names)
     low, high = (
         estimate_of(a - factor * b).tails() for factor in (1 - ABOUT_EQUAL, 1 + ABOUT_EQUAL)
     )
     ratio = ratio_of(a, b)
     percent = Estimate(100 * (ratio.value - 1), 100 * ratio.error, ratio.n)
-    return Evidence(
-        measured=f"{_both(means, names)} ({percent.shown(sign=True)} %)",
-        for_it=max(low[0], high[1]),
-        against_it=min(1.0, 2 * min(low[1], high[0])),
-        games=a.size,
-        numbers=(*numbers, _numbers_of("ratio", ratio)),
+    return _judged(
+        f"{measured} ({percent.shown(sign=True)} %)",
+        (max(low[0], high[1]), min(1.0, 2 * min(low[1], high[0]))),
+        a.size,
+        [*numbers, _numbers("ratio", "ratio", ratio)],
     )
 
 
@@ -194,27 +179,15 @@ def less_in_the_middle(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> 
         middles.append(middle)
         errors.append(max((high - low) / (2 * NORMAL_95), np.finfo(float).tiny))
         shown.append(f"of {name}: {middle:,.0f} ({low:,.0f} to {high:,.0f})")
-        numbers.append(
-            {
-                "name": f"median of {name}",
-                "n": values.size,
-                "median": middle,
-                "low": low,
-                "high": high,
-            }
-        )
+        found = {"name": f"median of {name}", "n": values.size, "median": middle}
+        numbers.append({**found, "low": low, "high": high})
     signs = np.sign([a - middles[0], b - middles[1]])
     together = float((signs[0] * signs[1]).mean())
     variance = errors[0] ** 2 + errors[1] ** 2 - 2 * together * errors[0] * errors[1]
     # Of the same games exactly, nothing is left.
     z = (middles[1] - middles[0]) / max(math.sqrt(max(variance, 0.0)), min(errors) / 100)
-    return Evidence(
-        measured=f"median {', '.join(shown)}",
-        for_it=float(stats.norm.sf(z)),
-        against_it=float(stats.norm.cdf(z)),
-        games=a.size,
-        numbers=tuple(numbers),
-    )
+    tails = stats.norm.sf(z), stats.norm.cdf(z)
+    return _judged(f"median {', '.join(shown)}", tails, a.size, numbers)
 
 
 def share_of(happened: BoolArray, name: str) -> dict[str, Any]:
@@ -227,13 +200,8 @@ def share_of(happened: BoolArray, name: str) -> dict[str, Any]:
     """
     k, n = int(happened.sum()), happened.size
     interval = stats.binomtest(k, n).proportion_ci(0.95, method="exact")
-    return {
-        "name": name,
-        "n": n,
-        "share": k / n,
-        "low": float(interval.low),
-        "high": float(interval.high),
-    }
+    low, high = float(interval.low), float(interval.high)
+    return {"name": name, "n": n, "share": k / n, "low": low, "high": high}
 
 
 def _in_percent(share: dict[str, Any]) -> str:
@@ -256,13 +224,10 @@ def seldomer(a: BoolArray, b: BoolArray, names: tuple[str, str], what: str) -> E
     counts = np.array([[x.sum(), (~x).sum()] for x in (a, b)])
     shares = [share_of(x, name) for name, x in zip(names, (a, b), strict=True)]
     shown = ", ".join(f"{share['name']} in {_in_percent(share)}" for share in shares)
-    return Evidence(
-        measured=f"{what}: {shown}",
-        for_it=float(stats.fisher_exact(counts, alternative="less").pvalue),
-        against_it=float(stats.fisher_exact(counts, alternative="greater").pvalue),
-        games=min(a.size, b.size),
-        numbers=tuple(shares),
+    smaller, larger = (
+        stats.fisher_exact(counts, alternative=side).pvalue for side in ("less", "greater")
     )
+    return _judged(f"{what}: {shown}", (smaller, larger), min(a.size, b.size), shares)
 
 
 def rate_below(happened: BoolArray, most: float, name: str) -> Evidence:
@@ -275,25 +240,16 @@ def rate_below(happened: BoolArray, most: float, name: str) -> Evidence:
     """
     n, k = happened.size, int(happened.sum())
     share = share_of(happened, name)
-    return Evidence(
-        measured=f"{name} in {_in_percent(share)}",
-        for_it=float(stats.binomtest(k, n, most, alternative="less").pvalue),
-        against_it=float(stats.binomtest(k, n, most, alternative="greater").pvalue),
-        games=n,
-        numbers=(share,),
+    smaller, larger = (
+        stats.binomtest(k, n, most, alternative=side).pvalue for side in ("less", "greater")
     )
+    return _judged(f"{name} in {_in_percent(share)}", (smaller, larger), n, [share])
 
 
 def rate_above(happened: BoolArray, least: float, name: str) -> Evidence:
     """Return the evidence that something happens in more than a share ``least`` of all games."""
     below = rate_below(happened, least, name)
-    return Evidence(
-        measured=below.measured,
-        for_it=below.against_it,
-        against_it=below.for_it,
-        games=below.games,
-        numbers=below.numbers,
-    )
+    return replace(below, for_it=below.against_it, against_it=below.for_it)
 
 
 def steeper(
@@ -312,44 +268,30 @@ def steeper(
     ('a: × 3.02 (2.99 to 3.05), b: × 2.01 (1.99 to 2.03), a / b: 1.50 (1.49 to 1.51)', True)
     """
     a_from, a_to, b_from, b_to = _common(*a, *b)
-    # The mean of these is 0, and their spread that of the logarithm of the mean's ratio.
-    terms = [
-        (end / end.mean() - start / start.mean()) for start, end in ((a_from, a_to), (b_from, b_to))
-    ]
-    growth = [
-        math.log(end.mean() / start.mean()) for start, end in ((a_from, a_to), (b_from, b_to))
-    ]
     n = a_from.size
+    # Growth on the logarithmic scale, and terms whose mean is 0 and whose spread is that of it.
+    (first, of_first), (second, of_second) = (
+        (math.log(end.mean() / start.mean()), end / end.mean() - start / start.mean())
+        for start, end in ((a_from, a_to), (b_from, b_to))
+    )
     logs = [
         Estimate(value, estimate_of(term).error, n)
         for value, term in (
-            *zip(growth, terms, strict=True),
-            (growth[0] - growth[1], terms[0] - terms[1]),
+            *((first, of_first), (second, of_second)),
+            (first - second, of_first - of_second),
         )
     ]
-    numbers = [
-        {
-            "name": name,
-            "n": n,
-            "growth": math.exp(log.value),
-            "low": math.exp(log.value - log.margin),
-            "high": math.exp(log.value + log.margin),
-        }
-        for name, log in zip((*names, " / ".join(names)), logs, strict=True)
-    ]
+    numbers = []
+    for name, log in zip((*names, " / ".join(names)), logs, strict=True):
+        low, high = map(math.exp, log.interval)
+        found = {"name": name, "n": n, "growth": math.exp(log.value)}
+        numbers.append({**found, "low": low, "high": high})
     signs = ("× ", "× ", "")
     shown = ", ".join(
         f"{found['name']}: {sign}{found['growth']:.2f} ({found['low']:.2f} to {found['high']:.2f})"
         for found, sign in zip(numbers, signs, strict=True)
     )
-    for_it, against_it = logs[-1].tails()
-    return Evidence(
-        measured=shown,
-        for_it=for_it,
-        against_it=against_it,
-        games=n,
-        numbers=tuple(numbers),
-    )
+    return _judged(shown, logs[-1].tails(), n, numbers)
 
 
 def certain(holds: bool, measured: str, numbers: tuple[dict[str, Any], ...] = ()) -> Evidence:

@@ -141,17 +141,9 @@ def bounds_table(experiments: Mapping[str, Reproduced]) -> Rows:
 def _bound_columns(found: VariantBound) -> dict[str, Any]:
     """Return the terms of a bound, or the reason why there is none."""
     bound = found.bound
-    if bound is None:
-        columns = ("theorem", "exploration", "communication", "failure", "bound")
-        return {**dict.fromkeys(columns), "reason": found.reason}
-    return {
-        "theorem": bound.theorem,
-        "exploration": bound.exploration,
-        "communication": bound.communication,
-        "failure": bound.failure,
-        "bound": bound.total,
-        "reason": None,
-    }
+    columns = ("theorem", "exploration", "communication", "failure")
+    terms = {name: None if bound is None else getattr(bound, name) for name in columns}
+    return {**terms, "bound": None if bound is None else bound.total, "reason": found.reason}
 
 
 def _simulated_columns(regret: Mapping[str, float | None]) -> dict[str, Any]:
@@ -299,27 +291,19 @@ def clients_table() -> Rows:
     figure_4 = game_of(2)
     own = _gaps(figure_4)
     games.append(("figure 4", float(own.min()), figure_4.spread_proxy, own))
-    rows = []
+    rows: Rows = []
     for game, gap, spread, worse in games:
         for one_in in _ONE_IN:
-            arms = worse.size + 1
-            corrected = clients_needed(gap=gap, spread=spread, n_arms=arms, horizon=one_in)
-            exact = clients_for_error(worse, spread, error=1 / one_in)
-            printed = clients_as_printed(gap=gap, spread=spread, n_arms=arms, horizon=one_in)
-            rows.append(
-                {
-                    "game": game,
-                    "gap": gap,
-                    "spread": spread,
-                    "error": 1 / one_in,
-                    "corrected": corrected,
-                    "corrected_error": float(misranking_probability(worse, spread, corrected)),
-                    "exact": exact,
-                    "exact_error": float(misranking_probability(worse, spread, exact)),
-                    "printed": printed,
-                    "printed_error": float(misranking_probability(worse, spread, printed)),
-                }
-            )
+            asked: Any = {"gap": gap, "spread": spread, "n_arms": worse.size + 1, "horizon": one_in}
+            row: dict[str, Any] = {"game": game, "gap": gap, "spread": spread, "error": 1 / one_in}
+            for way, clients in (
+                ("corrected", clients_needed(**asked)),
+                ("exact", clients_for_error(worse, spread, error=1 / one_in)),
+                ("printed", clients_as_printed(**asked)),
+            ):
+                row[way] = clients
+                row[f"{way}_error"] = float(misranking_probability(worse, spread, clients))
+            rows.append(row)
     return rows
 
 

@@ -39,13 +39,9 @@ class Difference:
 
     def numbers(self) -> dict[str, float]:
         """Return it as numbers, with its 95 % interval."""
-        return {
-            "mean": self.paired.value,
-            "stderr": self.paired.error,
-            "low": self.paired.value - self.paired.margin,
-            "high": self.paired.value + self.paired.margin,
-            "unpaired_stderr": self.unpaired_error,
-        }
+        low, high = self.paired.interval
+        found = {"mean": self.paired.value, "stderr": self.paired.error, "low": low, "high": high}
+        return {**found, "unpaired_stderr": self.unpaired_error}
 
 
 def difference(worse: FloatArray, better: FloatArray) -> Difference | None:

@@ -11,8 +11,8 @@ from typing import Any
 
 from fedbandits.errors import InputError
 from fedbandits.experiments.experiment import Experiment
-from fedbandits.experiments.files import defaults_of_file, load_tables, read_experiment
-from fedbandits.plugins import with_sources
+from fedbandits.experiments.files import defaults_of_file, read_experiment
+from fedbandits.plugins import load_tables, with_sources
 from fedbandits.sweeps.grid import Axis, Combine, read_grid
 from fedbandits.sweeps.keys import (
     check_apart,

@@ -34,6 +34,7 @@ RADII: Registry[Radius] = Registry(
     group="fedbandits.radii",
     key="rule",
     roles=(Radius,),
+    parent="Radius of fedbandits.rules.radii",
     built_in=(
         PaperRadius,
         JointRadius,
@@ -71,7 +72,7 @@ def with_options(
     for name, value in (("delta", delta), ("dependence", dependence)):
         if value is None:
             continue
-        if not hasattr(radius, name):
+        if name not in radius.options:
             raise InputError(
                 name, f'the radius "{radius.rule}" has none; leave it out, or use another'
             )
