@@ -29,11 +29,11 @@ from fedbandits.protocol import (
     conclusion_of,
 )
 
-Answer: TypeAlias = Update | Refusal
+Reply: TypeAlias = Update | Refusal
 """What a client answers to an assignment."""
 
-Received: TypeAlias = Answer | None
-"""What comes in: an answer, or nothing that can be read, which the server writes down as such."""
+Received: TypeAlias = Reply | None
+"""What comes in: a reply, or nothing that can be read, which the server writes down as such."""
 
 
 class Transport(Protocol):
