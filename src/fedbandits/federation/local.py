@@ -15,7 +15,7 @@ import numpy as np
 
 from fedbandits.errors import InputError
 from fedbandits.federation.client_app import is_client_app
-from fedbandits.federation.coordinator import Coordinator, Reply, Watch
+from fedbandits.federation.coordinator import Announce, Coordinator, Reply
 from fedbandits.federation.host import ClientHost, ClientInfo, PullByName, asked, told
 from fedbandits.federation.live import LiveTrial
 from fedbandits.federation.live_store import LiveStore
@@ -147,7 +147,7 @@ def try_trial(
     *,
     seed: int | None = None,
     log: Log | None = None,
-    watch: Watch = lambda _: None,
+    watch: Announce = lambda _: None,
 ) -> Server:
     """Play a trial with so many clients in this process; return its server.
 
