@@ -36,7 +36,7 @@ from fedbandits.experiments.report.run_page import run_html
 from fedbandits.experiments.report.run_tables import FEW_CLIENTS
 from fedbandits.federation import durable_log
 from fedbandits.federation.coordinator import Coordinator, Patience
-from fedbandits.federation.course import Outcome
+from fedbandits.federation.course import PhaseEnd
 from fedbandits.federation.durable_log import DamagedLogError, DurableLog, read_log
 from fedbandits.federation.followed import FollowedRun, LoggedRun
 from fedbandits.federation.host import ClientHost, ClientInfo, PullByName
@@ -791,7 +791,7 @@ def test_the_last_answer_of_all_is_the_answer(finished: Path) -> None:
     answers = run.answers()
     phases = run.status().course.phases
     assert [answer.phase for answer in answers] == [
-        each.phase for each in phases if each.outcome is Outcome.DECIDED
+        each.phase for each in phases if each.outcome is PhaseEnd.DECIDED
     ]
     assert answers[-1] == answer_of(run.server)
 
