@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fedbandits.experiments.describe import versions
 
-_SOURCES = {".py", ".toml", ".csv"}
+_SOURCES = {".py", ".toml", ".csv", ".css", ".js"}
 
 
 def hashed(inputs: object) -> str:

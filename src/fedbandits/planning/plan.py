@@ -238,38 +238,25 @@ def plan(
         privacy=privacy,
     )
     own = None if pulls is None or admissions is None else (str(pulls), str(admissions))
-    games = _Games(replications=replications, seed=seed, workers=workers, progress=progress)
-    made = _made(question, own, games)
-    unprotected = None if privacy is None else _made(question.without_privacy(), own, games)
+    games: dict[str, Any] = {"replications": replications, "seed": seed, "workers": workers}
+    made = _made(question, own, progress, **games)
+    unprotected = None
+    if privacy is not None:
+        unprotected = _made(question.without_privacy(), own, progress, **games)
     return replace(made, pilot=measured, unprotected=unprotected)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Games:
-    """How games are simulated."""
-
-    replications: int
-    seed: int
-    workers: int | None
-    progress: Progress | None
-
-
-def _made(question: Question, own: tuple[str, str] | None, games: _Games) -> Plan:
+def _made(
+    question: Question, own: tuple[str, str] | None, progress: Progress | None, **games: Any
+) -> Plan:
     """Return the plan for a question, beside a schedule of one's own."""
 
     def look(pulls: str, admissions: str | None) -> Outlook:
-        return look_ahead(
-            question,
-            pulls,
-            admissions,
-            replications=games.replications,
-            seed=games.seed,
-            workers=games.workers,
-        )
+        return look_ahead(question, pulls, admissions, **games)
 
     # First, so that what is wrong with it is said before the search.
     yours = None if own is None else look(*own)
-    searched = search(question, seed=games.seed, workers=games.workers, progress=games.progress)
+    searched = search(question, seed=games["seed"], workers=games["workers"], progress=progress)
     best = searched.best
     others = [c for c in (searched.best_at_once, searched.best_gradual) if c not in (None, best)]
     return Plan(
@@ -279,10 +266,8 @@ def _made(question: Question, own: tuple[str, str] | None, games: _Games) -> Pla
         suggested=None if best is None else look(best.f, best.g),
         others=tuple(look(other.f, other.g) for other in others if other is not None),
         yours=yours,
-        index=look_at_index_rule(
-            question, replications=games.replications, seed=games.seed, workers=games.workers
-        ),
-        seed=games.seed,
+        index=look_at_index_rule(question, **games),
+        seed=games["seed"],
     )
 
 
