@@ -19,8 +19,8 @@ from fedbandits.experiments.tables import chose_best
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.problem import best_arm, gap
 from fedbandits.reproduce.catalogue import paper_experiment
-from fedbandits.reproduce.evidence import (
-    Evidence,
+from fedbandits.reproduce.findings import (
+    Finding,
     about_equal,
     certain,
     less,
@@ -148,7 +148,7 @@ class Claim:
     sentence : str
         What it says, in our words and theirs.
     test : callable
-        From measurements to evidence.
+        From measurements to finding.
     read : str
         How its words are read where they can be read otherwise: a margin or a factor of ours.
     ours : bool
@@ -157,7 +157,7 @@ class Claim:
 
     where: str
     sentence: str
-    test: Callable[[Measured], Evidence]
+    test: Callable[[Measured], Finding]
     read: str = ""
     ours: bool = False
 
@@ -212,7 +212,7 @@ _TWICE = "at least by a factor of 2, which is ours"
 _SURE = "in more than 99 % of the games, a threshold of ours"
 
 
-def _best_arms_differ(_: Measured) -> Evidence:
+def _best_arms_differ(_: Measured) -> Finding:
     problem = paper_experiment("fig3").variants[0].problem
     if not isinstance(problem, Exact):
         raise TypeError("figure 3 is about given clients")
@@ -224,19 +224,19 @@ def _best_arms_differ(_: Measured) -> Evidence:
     )
 
 
-def _means_and_gap(_: Measured) -> Evidence:
+def _means_and_gap(_: Measured) -> Finding:
     problem = paper_experiment("fig3").variants[0].problem
     low, high, least = float(problem.means.min()), float(problem.means.max()), gap(problem)
     holds = round(low, 12) >= 0.7 and high <= 0.8 and math.isclose(least, 0.02, rel_tol=1e-9)
     return certain(holds, f"means from {low:.2f} to {high:.2f}, Δ = {least:.4f}")
 
 
-def _gap_on_movielens(_: Measured) -> Evidence:
+def _gap_on_movielens(_: Measured) -> Finding:
     least = gap(paper_experiment("fig6").variants[0].problem)
     return certain(round(least, 4) == 0.0053, f"Δ = {least:.6f}")
 
 
-def _falls_exponentially(_: Measured) -> Evidence:
+def _falls_exponentially(_: Measured) -> Finding:
     clients = np.array([500, 1000])
     parts, holds = [], True
     for least in (0.02, 0.01):
@@ -248,14 +248,14 @@ def _falls_exponentially(_: Measured) -> Evidence:
     return certain(holds, "; ".join(parts))
 
 
-def _smaller_with_the_larger_gap(_: Measured) -> Evidence:
+def _smaller_with_the_larger_gap(_: Measured) -> Finding:
     large, small = (
         float(misranking_probability(misranking_gaps(least), SPREAD, 200)) for least in (0.02, 0.01)
     )
     return certain(large < small, f"at M = 200: {large:.3f} for Δ = 0.02, {small:.3f} for Δ = 0.01")
 
 
-_Test: TypeAlias = Callable[[Measured], Evidence]
+_Test: TypeAlias = Callable[[Measured], Finding]
 _Quantity: TypeAlias = tuple[Callable[[Measured], FloatArray], str]
 """What is compared, and what it is called."""
 
@@ -292,14 +292,14 @@ def _steeper(a: tuple[str, str], b: tuple[str, str], names: tuple[str, str]) -> 
 
 
 def _median_on_movielens(pulls: str) -> _Test:
-    def test(m: Measured) -> Evidence:
+    def test(m: Measured) -> Finding:
         fed2, fed1 = m.total(f"ML Fed2 {pulls}"), m.total("ML Fed1 all")
         return less_in_the_middle(fed2, fed1, ("Fed2-UCB", "Fed1-UCB"))
 
     return test
 
 
-def _seldom_wrong(m: Measured) -> Evidence:
+def _seldom_wrong(m: Measured) -> Finding:
     fed2, fed1 = m.wrong("ML Fed2 200"), m.wrong("ML Fed1 all")
     return seldomer(fed2, fed1, ("Fed2-UCB", "Fed1-UCB"), "wrong arm")
 
@@ -608,14 +608,14 @@ def judge(measured: Measured) -> dict[str, Any]:
                 "claim": claim.sentence,
                 "read": claim.read,
                 "ours": claim.ours,
-                "measured": evidence.measured,
-                "games": evidence.games,
+                "measured": finding.measured,
+                "games": finding.games,
                 "verdict": verdict,
-                "reason": "" if evidence.enough else "too few games",
-                "p_for": evidence.for_it,
-                "p_against": evidence.against_it,
-                "numbers": list(evidence.numbers),
+                "reason": "" if finding.enough else "too few games",
+                "p_for": finding.for_it,
+                "p_against": finding.against_it,
+                "numbers": list(finding.numbers),
             }
-            for claim, evidence, verdict in zip(CLAIMS, found, verdicts(found, LEVEL), strict=True)
+            for claim, finding, verdict in zip(CLAIMS, found, verdicts(found, LEVEL), strict=True)
         ],
     }

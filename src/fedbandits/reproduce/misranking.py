@@ -19,7 +19,7 @@ from fedbandits.experiments.report.markup import with_subscripts
 from fedbandits.experiments.report.shell import live_figure
 from fedbandits.experiments.tables import Table
 from fedbandits.reproduce.catalogue import MISRANKING, paper_experiment
-from fedbandits.reproduce.evidence import share_of
+from fedbandits.reproduce.findings import share_of
 from fedbandits.reproduce.part import Drawing, Part
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.theory.sampling import (
