@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.text import Text
 
 from fedbandits.experiments.experiment import Experiment
-from fedbandits.planning.search import Progress as Searching
+from fedbandits.planning.search import OnTried
 from fedbandits.reproduce.steps import Step, Watch
 from fedbandits.simulation.simulator import Progress as Report
 from fedbandits.sweeps.run import Standing
@@ -66,7 +66,7 @@ def show_progress(experiment: Experiment, *, quiet: bool) -> Iterator[Report | N
 
 
 @contextmanager
-def show_search() -> Iterator[Searching | None]:
+def show_search() -> Iterator[OnTried | None]:
     """Yield what the search of a plan calls as it goes on; None if nobody looks."""
     console = Console(stderr=True)
     if not console.is_terminal:

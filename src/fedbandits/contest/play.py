@@ -31,7 +31,7 @@ END = 100
 COMPARED = tuple(field.name for field in fields(Distance))
 """What is said of an entrant beside the first of a field."""
 
-Progress: TypeAlias = Callable[[str, int, int], None]
+OnGame: TypeAlias = Callable[[str, int, int], None]
 """Called with a game's name, how many games are done, and out of how many."""
 
 
@@ -102,7 +102,7 @@ def play_contest(
     replications: int = REPLICATIONS,
     seed: int = SEED,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: OnGame | None = None,
 ) -> Contest:
     """Play games with all entrants, all of them as often and in the same fidelity.
 

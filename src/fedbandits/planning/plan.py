@@ -15,7 +15,7 @@ from fedbandits.planning.index_outlook import IndexOutlook, look_at_index_rule
 from fedbandits.planning.outlook import Outlook, look_ahead
 from fedbandits.planning.pilot import Pilot, read_pilot
 from fedbandits.planning.question import Question, as_means, least_favourable, with_means
-from fedbandits.planning.search import Progress, Searched, map_table, search
+from fedbandits.planning.search import OnTried, Searched, map_table, search
 from fedbandits.planning.variant import variant_table, variant_toml
 from fedbandits.privacy.policy import Privacy
 from fedbandits.problems.approximate import Approximate
@@ -164,7 +164,7 @@ def plan(
     replications: int = REPLICATIONS,
     seed: int = 0,
     workers: int | None = 1,
-    progress: Progress | None = None,
+    progress: OnTried | None = None,
 ) -> Plan:
     """Plan a comparison of arms: clients, pulls, phases, regret, and the best f and g.
 
@@ -247,7 +247,7 @@ def plan(
 
 
 def _made(
-    question: Question, own: tuple[str, str] | None, progress: Progress | None, **games: Any
+    question: Question, own: tuple[str, str] | None, progress: OnTried | None, **games: Any
 ) -> Plan:
     """Return the plan for a question, beside a schedule of one's own."""
 
