@@ -67,7 +67,7 @@ class Step:
     share: float
 
 
-Watch: TypeAlias = Callable[[Step], None]
+OnStep: TypeAlias = Callable[[Step], None]
 """Told where a reproduction stands, whenever that changes."""
 
 
@@ -128,7 +128,7 @@ class Steps:
     def __init__(
         self,
         costs: Mapping[str, float],
-        watch: Watch,
+        watch: OnStep,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
