@@ -57,7 +57,7 @@ _F = "ceil(10*log(T))"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class TestedRun:
     """A simulation that claims are about: of an experiment, with what is changed in it.
 
     Parameters
@@ -84,9 +84,9 @@ class Run:
         return found if self.algorithm is None else replace(found, algorithm=self.algorithm)
 
 
-RUNS: dict[str, Run] = {
+RUNS: dict[str, TestedRun] = {
     **{
-        key: Run(experiment=experiment, label=label)
+        key: TestedRun(experiment=experiment, label=label)
         for key, experiment, label in (
             ("M=5", "fig3", "Fed1-UCB, M = 5"),
             ("M=10", "fig3", "Fed1-UCB, M = 10"),
@@ -106,20 +106,20 @@ RUNS: dict[str, Run] = {
             ("as proved", "fig3-theory", "Fed1-UCB, M = 5"),
         )
     },
-    "centralised": Run(experiment="fig3", label="centralised, M = 5", replications=FEW),
-    "short baseline": Run(
+    "centralised": TestedRun(experiment="fig3", label="centralised, M = 5", replications=FEW),
+    "short baseline": TestedRun(
         experiment="fig5",
         label="f = 10",
         algorithm=AuthorsBaseline(pulls=_F, radius=PaperRadius(arm=4.0)),
     ),
     **{
-        f"{short} {gap}": Run(experiment="fig8", label=f"g = {schedule}, Δ = {gap}")
+        f"{short} {gap}": TestedRun(experiment="fig8", label=f"g = {schedule}, Δ = {gap}")
         for short, schedule in (("log", "⌈log T⌉"), ("2^p", "2^p"))
         for gap in ("0.005", "0.01", "0.02", "0.04")
     },
     # Pulls that grow with the horizon and pulls that do not, alike at T = 10^6.
     **{
-        f"{short} f, T=10^{exponent}": Run(
+        f"{short} f, T=10^{exponent}": TestedRun(
             experiment="fig4-theory",
             label="Fed2-UCB",
             algorithm=Fed2Ucb(pulls=pulls, admissions="2^p"),
@@ -129,7 +129,7 @@ RUNS: dict[str, Run] = {
         for exponent in (6, 12)
     },
     # B' = 2B is four times the constant under the root.
-    "widened": Run(
+    "widened": TestedRun(
         experiment="fig3-theory",
         label="Fed1-UCB, M = 5",
         algorithm=Fed1Ucb(pulls=_F, radius=PaperRadius(arm=24.0)),
