@@ -26,18 +26,18 @@ class Task:
     specs: Mapping[str, Mapping[str, Any]]
     memory_limit: int
 
-    def run(self) -> Answer:
+    def run(self) -> TaskResult:
         """Play them here."""
         try:
             cells = play_cells(self.specs, memory_limit=self.memory_limit)
         except InputError as error:
             # As a value: every backend wraps errors in a way of its own.
-            return Answer(addresses=tuple(self.specs), refused=(error.where, error.problem))
-        return Answer(addresses=tuple(self.specs), cells=tuple(cells))
+            return TaskResult(addresses=tuple(self.specs), refused=(error.where, error.problem))
+        return TaskResult(addresses=tuple(self.specs), cells=tuple(cells))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class TaskResult:
     """What a worker made of a task.
 
     Parameters
@@ -55,7 +55,7 @@ class Answer:
     refused: tuple[str, str] | None = None
 
 
-def run_remotely(task: Task, expected: str) -> Answer:
+def run_remotely(task: Task, expected: str) -> TaskResult:
     """Play a task on a machine whose package may be another one.
 
     Parameters

@@ -11,9 +11,9 @@ from importlib.util import find_spec
 from typing import TypeAlias
 
 from fedbandits.errors import FedbanditsError, InputError, nearest
-from fedbandits.sweeps.tasks import Answer, Task
+from fedbandits.sweeps.tasks import Task, TaskResult
 
-Play: TypeAlias = Callable[[Sequence[Task]], Iterator[Answer]]
+Play: TypeAlias = Callable[[Sequence[Task]], Iterator[TaskResult]]
 """Plays tasks and yields their answers in whatever order they come, each exactly once."""
 
 MOST_LOSSES = 3

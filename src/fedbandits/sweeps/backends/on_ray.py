@@ -13,7 +13,7 @@ from fedbandits.errors import FedbanditsError, InputError
 from fedbandits.sweeps.backends import MOST_LOSSES, Backend, Where, all_lost
 from fedbandits.sweeps.backends.reach import reached
 from fedbandits.sweeps.cells import made_with
-from fedbandits.sweeps.tasks import Answer, Task, run_remotely
+from fedbandits.sweeps.tasks import Task, TaskResult, run_remotely
 
 
 @contextmanager
@@ -83,7 +83,7 @@ def _check_cluster(address: str, timeout: float) -> None:
         )
 
 
-def _answers(tasks: Sequence[Task]) -> Iterator[Answer]:
+def _answers(tasks: Sequence[Task]) -> Iterator[TaskResult]:
     """Yield the answers as they come."""
     import ray  # noqa: PLC0415 - an extra
 
@@ -93,7 +93,7 @@ def _answers(tasks: Sequence[Task]) -> Iterator[Answer]:
     while waiting:
         (done, *_), waiting = ray.wait(waiting, num_returns=1)
         try:
-            answer: Answer = ray.get(done)
+            answer: TaskResult = ray.get(done)
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None
         except (
