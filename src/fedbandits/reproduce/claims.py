@@ -25,9 +25,9 @@ from fedbandits.reproduce.findings import (
     certain,
     less,
     less_in_the_middle,
+    less_often,
     rate_above,
     rate_below,
-    seldomer,
     steeper,
     verdicts,
 )
@@ -301,7 +301,7 @@ def _median_on_movielens(pulls: str) -> _Test:
 
 def _seldom_wrong(m: Measured) -> Finding:
     fed2, fed1 = m.wrong("ML Fed2 200"), m.wrong("ML Fed1 all")
-    return seldomer(fed2, fed1, ("Fed2-UCB", "Fed1-UCB"), "wrong arm")
+    return less_often(fed2, fed1, ("Fed2-UCB", "Fed1-UCB"), "wrong arm")
 
 
 def _fed2_against_fed1(ours: str, theirs: str, *, factor: float = 1.0) -> _Test:

@@ -209,7 +209,7 @@ def _in_percent(share: dict[str, Any]) -> str:
     return f"{value} % ({low} to {high} %)"
 
 
-def seldomer(a: BoolArray, b: BoolArray, names: tuple[str, str], what: str) -> Finding:
+def less_often(a: BoolArray, b: BoolArray, names: tuple[str, str], what: str) -> Finding:
     """Test whether something happens in a smaller share of ``a`` than of ``b``.
 
     Fisher's exact test.
@@ -217,7 +217,7 @@ def seldomer(a: BoolArray, b: BoolArray, names: tuple[str, str], what: str) -> F
     Examples
     --------
     >>> often, seldom = np.arange(100) < 30, np.arange(100) < 5
-    >>> found = seldomer(seldom, often, ("a", "b"), "lost")
+    >>> found = less_often(seldom, often, ("a", "b"), "lost")
     >>> found.measured, found.for_it < 0.001
     ('lost: a in 5.00 % (1.64 to 11.28 %), b in 30.00 % (21.24 to 39.98 %)', True)
     """

@@ -31,7 +31,7 @@ def opened(where: Where) -> Iterator[Backend]:
         }
         stack.enter_context(dask.config.set(settings))
         if where.address is None:
-            with _deaf_to_ctrl_c():
+            with _ignoring_ctrl_c():
                 cluster = stack.enter_context(
                     LocalCluster(
                         n_workers=where.n_workers,
@@ -55,7 +55,7 @@ def opened(where: Where) -> Iterator[Backend]:
 
 
 @contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
+def _ignoring_ctrl_c() -> Iterator[None]:
     """Start processes that do not hear Ctrl-C: it ends them through the one that started them.
 
     A terminal tells the whole group, and each of them would say a page about it.
