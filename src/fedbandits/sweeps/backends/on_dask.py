@@ -12,7 +12,7 @@ from typing import Any
 
 from fedbandits.errors import InputError
 from fedbandits.sweeps.backends import MOST_LOSSES, Backend, Where, all_lost
-from fedbandits.sweeps.backends.reach import reached
+from fedbandits.sweeps.backends.reach import connect
 from fedbandits.sweeps.cells import made_with
 from fedbandits.sweeps.tasks import Task, TaskResult, run_remotely
 
@@ -89,7 +89,7 @@ def _check_scheduler(address: str, timeout: float) -> None:
     """
     from distributed.core import rpc  # noqa: PLC0415 - an extra
 
-    reached(address, timeout).close()
+    connect(address, timeout).close()
 
     async def identity() -> None:
         async with rpc(address, timeout=timeout) as scheduler:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from fedbandits.errors import FedbanditsError, InputError
 from fedbandits.sweeps.backends import MOST_LOSSES, Backend, Where, all_lost
-from fedbandits.sweeps.backends.reach import reached
+from fedbandits.sweeps.backends.reach import connect
 from fedbandits.sweeps.cells import made_with
 from fedbandits.sweeps.tasks import Task, TaskResult, run_remotely
 
@@ -61,7 +61,7 @@ def _check_cluster(address: str, timeout: float) -> None:
 
     Ray's own client tries for minutes and then ends its process, so that it tries in another first.
     """
-    reached(address, timeout).close()
+    connect(address, timeout).close()
     try:
         probe = subprocess.run(
             [sys.executable, "-c", _PROBE, address, str(timeout)],
