@@ -41,7 +41,8 @@ app = typer.Typer(
 )
 
 for command in (
-    *(audit, contest, new, try_, up, resume, plan, reproduce, status, withdraw, report, sweep),
+    *(audit, contest, new, try_, up, resume),
+    *(plan, reproduce, status, withdraw, report, sweep),
 ):
     app.command(command.__name__.rstrip("_"))(command)
 app.add_typer(data_app)
@@ -91,17 +92,14 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
 ) -> None:
     """Simulate every variant of an experiment file, print a table, write the results."""
     from fedbandits.cli.progress import show_progress  # noqa: PLC0415 - after --help
-    from fedbandits.experiments.files import (  # noqa: PLC0415 - after --help
-        load_tables,
-        read_experiment,
-    )
+    from fedbandits.experiments import files  # noqa: PLC0415 - after --help
     from fedbandits.experiments.output import open_output, write_results  # noqa: PLC0415 - likewise
 
-    tables = load_tables(file)
+    tables = files.load_tables(file)
     if "sweep" in tables and not quiet:
         typer.echo("note: [sweep] is left out here; fedbandits sweep plays it", err=True)
     experiment = _changed(
-        read_experiment(tables), replications=replications, seed=seed, fidelity=fidelity
+        files.read_experiment(tables), replications=replications, seed=seed, fidelity=fidelity
     )
     experiment.check()
     if not quiet:
@@ -129,16 +127,13 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
 @app.command()
 def check(file: File) -> None:
     """Validate an experiment file, with its sweep if it has one, without simulating anything."""
-    from fedbandits.experiments.files import (  # noqa: PLC0415 - after --help
-        load_tables,
-        read_experiment,
-    )
+    from fedbandits.experiments import files  # noqa: PLC0415 - after --help
 
-    tables = load_tables(file)
+    tables = files.load_tables(file)
     if "sweep" in tables:
         check_sweep(file, tables)
         return
-    experiment = read_experiment(tables)
+    experiment = files.read_experiment(tables)
     fidelities = experiment.check()
     typer.echo(f"{file}: valid")
     for variant, fidelity in zip(experiment.variants, fidelities, strict=True):
