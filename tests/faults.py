@@ -26,6 +26,7 @@ from typing import Any, TypeAlias, cast, get_args
 import numpy as np
 
 from fedbandits.errors import ProtocolError
+from fedbandits.federation.audit_file import AuditFile
 from fedbandits.federation.coordinator import Coordinator, Patience
 from fedbandits.federation.durable_log import DurableLog, read_log
 from fedbandits.privacy.policy import Privacy, Quantize
@@ -33,7 +34,6 @@ from fedbandits.privacy.sampling import Law
 from fedbandits.protocol import (
     ArmWithdrawn,
     Assignment,
-    AuditFile,
     Client,
     Conclusion,
     Decision,
@@ -41,16 +41,17 @@ from fedbandits.protocol import (
     PhaseAbandoned,
     PhaseClosed,
     PhaseOpened,
-    PhaseRefused,
     Quorum,
+    Reason,
     Record,
     Refusal,
     RefusalError,
     Rejection,
-    RunStopped,
+    RunEnded,
     Server,
     ServerSnapshot,
     ServerStarted,
+    ServerState,
     Update,
     UpdateAccepted,
     UpdateRejected,
@@ -214,10 +215,8 @@ GAMES: dict[str, Game] = {
 
 # What makes a record likely, so that all of them meet all faults.
 _PROVOKED: dict[str, tuple[str, ...]] = {
-    "PhaseRefused": ("budget", "no budget"),
     "AnswerRefused": ("budget", "no budget"),
     "PhaseAbandoned": ("mute", "falls silent", "silent at last", "silent at the horizon"),
-    "RunStopped": ("mute", "falls silent"),
 }
 
 
@@ -871,12 +870,16 @@ def check_log(world: World) -> None:
     """Read a log as somebody who knows the rules and not the code."""
     game, records = world.game, world.written
     active, admitted = [True] * 3, set[str]()
-    phase, is_open, is_over, epoch = 0, False, False, 1
+    phase, is_open, is_last, is_over, epoch = 0, False, False, False, 1
     reported: set[str] = set()
     faults: Counter[str] = Counter()
+    dropped: set[int] = set()
+    may_return: set[int] = set()  # those that were out when another arm was withdrawn
     for record in records:
         if not isinstance(record, UpdateRejected | ServerStarted):
             check(not is_over, f"{type(record).__name__} after the end")
+            ends = not is_last or isinstance(record, RunEnded)
+            check(ends, f"{type(record).__name__} where no phase follows")
         match record:
             case PhaseOpened(assignment=assignment, admitted=newcomers, complete=complete):
                 check(not is_open, "a phase was opened while one was open")
@@ -884,6 +887,7 @@ def check_log(world: World) -> None:
                 check(phase != game.rule.max_phases, "a phase after the last")
                 check(admitted.isdisjoint(newcomers), "a client was admitted twice")
                 pulled = [n > 0 for n in assignment.pulls]
+                active = [active[k] or (pulled[k] and k in may_return) for k in range(3)]
                 # An index rule leaves out what it need not ask for; one arm is always pulled.
                 fair = (
                     any(pulled) and all(active[arm] for arm, n in enumerate(pulled) if n)
@@ -893,7 +897,7 @@ def check_log(world: World) -> None:
                 check(
                     fair or not complete, "pulls of an arm that is out, or none of one that is in"
                 )
-                phase, is_open, is_over = assignment.phase, complete, not complete
+                phase, is_open, is_last = assignment.phase, complete, not complete
                 admitted |= set(newcomers)
                 reported = set()
             case UpdateAccepted(update=update):
@@ -912,23 +916,31 @@ def check_log(world: World) -> None:
                 out = {name for name in admitted - reported if most and faults[name] >= most}
                 needed = game.quorum.of(len(admitted - out))
                 check(len(reported) >= needed, f"decided by {len(reported)}, quorum {needed}")
-                stays = zip(active, decision.active, strict=True)
-                check(all(a or not b for a, b in stays), "an arm came back")
-                active = list(decision.active)
+                stays = enumerate(zip(active, decision.active, strict=True))
+                check(all(a or not b or k in may_return for k, (a, b) in stays), "an arm came back")
+                dropped |= {k for k in range(3) if active[k]}
+                active, may_return = list(decision.active), set()
+                dropped -= {k for k in range(3) if active[k]}
                 check(all(map(math.isfinite, decision.estimates)), "an estimate is no number")
-                is_open, is_over = False, decision.final
+                is_open, is_last = False, decision.final
             case PhaseAbandoned():
                 check(is_open, "abandoned what was not open")
                 is_open = False
             case ArmWithdrawn(arm=arm):
-                check(active[arm], "an arm was withdrawn twice")
+                check(active[arm] or arm in may_return, "an arm was withdrawn twice")
                 active[arm] = False
+                dropped.discard(arm)
+                may_return = set(dropped)
             case ServerStarted(epoch=newer):
                 check(newer > epoch, "an epoch was used twice")
                 epoch = newer
-            case PhaseRefused() | RunStopped():
+            case RunEnded(decision=last):
+                check(last.final, "a run has ended without a reason")
+                stays = enumerate(zip(active, last.active, strict=True))
+                check(all(a == b or k in may_return for k, (a, b) in stays), "other arms are left")
                 is_open, is_over = False, True
-        check(any(active), "no arm is left")
+        check(any(active) or bool(may_return), "no arm is left")
+    check(is_over, "the last word is not in the log")
 
 
 def check_end(world: World) -> None:
@@ -970,6 +982,10 @@ def check_replay(world: World) -> None:
                 continue
             case UpdateRejected():
                 continue
+            case RunEnded(decision=last):  # it may have ended by itself
+                if again.state is not ServerState.FINISHED:
+                    again._commit(record)
+                check(again.run_state.last_word == last, "another last word")
             case ServerStarted(epoch=epoch):
                 waiting = [
                     replace(update, header=replace(update.header, epoch=epoch))
@@ -1013,7 +1029,9 @@ def nobody_was_left_out(world: World) -> bool:
                 reported += 1
             case PhaseClosed() if reported < admitted:
                 return False
-            case PhaseAbandoned() | ArmWithdrawn() | PhaseRefused() | RunStopped():
+            case PhaseAbandoned() | ArmWithdrawn():
+                return False
+            case RunEnded(decision=last) if last.reason in (Reason.BUDGET, Reason.QUORUM):
                 return False
     return True
 

@@ -21,6 +21,9 @@ import numpy as np
 import fedbandits as fb
 from fedbandits.problems import Problem
 from fedbandits.rules.algorithms import Algorithm
+from fedbandits.rules.phased import Weights
+from fedbandits.rules.radii import Index
+from fedbandits.rules.sampling import Target
 
 FILE = Path(__file__).with_suffix(".json")
 
@@ -132,6 +135,9 @@ _PRIVACY = {
     ),
 }
 _FIDELITIES = ("cohorts", "clients", "pulls")
+_TARGETS: tuple[Target, ...] = ("clients", "population")
+_WEIGHTS: tuple[Weights, ...] = ("equal", "inverse-variance")
+_INDICES: tuple[Index, ...] = ("moss", "ucb2", "ucb")
 
 
 def _eliminations() -> Iterator[Setting]:
@@ -170,7 +176,7 @@ def _eliminations() -> Iterator[Setting]:
                 fidelity=fidelity,
             )
     for game, target, fidelity in product(
-        ("finite", "given", "finite rates"), ("clients", "population"), _FIDELITIES
+        ("finite", "given", "finite rates"), _TARGETS, _FIDELITIES
     ):
         yield Setting(
             name=f"target {game} {target} {fidelity}",
@@ -187,7 +193,7 @@ def _eliminations() -> Iterator[Setting]:
             fb.Assume(spread="estimate", min_clients=3),
             fb.Assume(noise="estimate", spread="estimate", min_clients=3),
         ),
-        ("equal", "inverse-variance"),
+        _WEIGHTS,
     ):
         for fidelity in ("clients", "pulls"):
             yield Setting(
@@ -219,11 +225,11 @@ def _eliminations() -> Iterator[Setting]:
             "baseline": fb.AuthorsBaseline(pulls=20),
             "improved": fb.ImprovedUcb(),
         }
-        for label, algorithm in plain.items():
+        for label, other in plain.items():
             yield Setting(
                 name=f"{label} {game} {fidelity}",
                 problem=problems[game],
-                algorithm=algorithm,
+                algorithm=other,
                 fidelity=fidelity,
                 horizon=1500,
                 replications=2,
@@ -257,7 +263,7 @@ def _eliminations() -> Iterator[Setting]:
 
 def _index_rules() -> Iterator[Setting]:
     problems = _problems()
-    for game, index, fidelity in product(problems, ("moss", "ucb2", "ucb"), _FIDELITIES):
+    for game, index, fidelity in product(problems, _INDICES, _FIDELITIES):
         yield Setting(
             name=f"fed-index {game} {index} {fidelity}",
             problem=problems[game],

@@ -18,6 +18,8 @@ from fedbandits.planning.question import Question, with_means
 from fedbandits.protocol import Client, Server, answer_of
 from fedbandits.rules.levels import SMALLEST_LEVEL, as_level
 from fedbandits.rules.phased import Beliefs
+from fedbandits.rules.reports import Reports
+from rule_calls import decided, width_of
 
 # Wrong types -------------------------------------------------------------------------------------
 
@@ -202,7 +204,8 @@ def test_a_level_that_leaves_floating_point_is_refused(radius: Any, delta: Any) 
 def test_the_smallest_level_has_finite_widths_in_the_last_of_many_phases(radius: Any) -> None:
     few = {"min_clients": 2} if radius is fb.PairedTRadius else {}
     rule = fed2(radius=radius(delta=SMALLEST_LEVEL, **few)).rule(beliefs(n_arms=1000))
-    verdict = rule.decide(
+    verdict = decided(
+        rule,
         phase=10**6,
         active=np.ones(1000, dtype=np.bool_),
         estimates=np.linspace(0.0, 1.0, 1000),
@@ -335,7 +338,7 @@ def test_a_paired_t_game_needs_neither_noise_nor_spread(
         assert not rule.needs_squares
         assert not rule.needs_components
         live = Server(rule)
-        assert not live.release.squares
+        assert not live.terms.release.squares
         decisions.append(play(live, admitting(clients_around([0.1, 0.5, 0.9], 200))))
         answer = answer_of(live)
         assert all(np.isfinite(ends).all() for ends in answer.intervals.values())
@@ -354,7 +357,10 @@ def test_what_uses_variances_is_still_to_be_told_them() -> None:
 
 def test_a_width_that_nothing_is_known_of_is_infinite() -> None:
     rule = fed1(radius=fb.PairedTRadius(delta=0.05, min_clients=3)).rule(told_nothing())
-    assert np.isinf(rule.interval_widths(0.05, phase=1, counts=np.full((3, 3), 10))).all()
+    nothing = Reports(
+        counts=np.full((3, 3), 10), means=np.zeros((3, 3)), active=np.ones(3, dtype=np.bool_)
+    )
+    assert np.isinf(rule.interval_widths(0.05, phase=1, reports=nothing)).all()
 
 
 # What can never decide ---------------------------------------------------------------------------
@@ -418,10 +424,10 @@ def test_fed1_ucb_may_take_its_clients_for_a_sample() -> None:
     sample = fed1(target="population").rule(told)
     # As Fed2-UCB does that admits them at once, of a population without end.
     admitted = fed2(admissions=3).rule(told)
-    assert sample.width(phase=2, counts=counts, sizes=[3]) == admitted.width(
-        phase=2, counts=counts, sizes=[3]
+    assert width_of(sample, phase=2, counts=counts, sizes=[3]) == width_of(
+        admitted, phase=2, counts=counts, sizes=[3]
     )
-    known = sample._known(1, np.ones(2, bool), np.zeros(2), counts, [3.0])
+    known = sample.estimate(Reports.planned(counts, [3.0]))
     assert float(known.client_variance) == pytest.approx(0.1**2 / 3)
     assert known.independent_clients
     assert fed1(target="clients").rule(told) == fed1().rule(told)

@@ -18,11 +18,13 @@ from fedbandits.problems.problem import best_arm, gaps
 from fedbandits.protocol import Client, PhaseClosed, Server, Update, UpdateAccepted
 from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.phased import Beliefs, PhasedRule
+from fedbandits.rules.reports import Reports
 from fedbandits.simulation.assumptions import doubts
 from fedbandits.simulation.game import Game
 from fedbandits.simulation.pulls import play_logged
 from fedbandits.simulation.regret import make_grid
 from fedbandits.simulation.simulator import build_rules
+from rule_calls import width_of
 from test_fidelities import LEVEL, p_values
 
 _rng = np.random.default_rng(5)
@@ -128,18 +130,16 @@ def weighted_rule(**changes: Any) -> PhasedRule:
 
 def test_the_variance_is_that_of_the_weighted_mean_and_has_no_client_term() -> None:
     rule, counts, shares = weighted_rule(), np.array([10.0, 20.0, 40.0]), np.array([3.0, 1.0, 1.0])
-    known = rule._known(
-        1, np.ones(2, dtype=np.bool_), np.zeros(2), counts, np.ones(1), shares=shares
-    )
+    known = rule.estimate(Reports.planned(counts, shares=shares))
     brute = 0.25 * (0.6**2 / 10 + 0.2**2 / 20 + 0.2**2 / 40)
     assert float(known.pull_variance) == pytest.approx(brute)
     assert float(known.client_variance) == 0.0
     assert float(known.heaviest_pull) == pytest.approx(0.06)
-    assert float(rule.width(phase=1, counts=counts, shares=shares)) == pytest.approx(
+    assert float(width_of(rule, phase=1, counts=counts, shares=shares)) == pytest.approx(
         math.sqrt(4 * brute * math.log(math.pi**2 / (6 * 0.05))) / 2
     )
     with pytest.raises(InputError, match="shares: are missing"):
-        rule.width(phase=1, counts=counts)
+        width_of(rule, phase=1, counts=counts)
 
 
 @pytest.mark.parametrize(
@@ -171,11 +171,11 @@ def test_cohorts_are_not_valid_and_no_theorem_covers_weights() -> None:
         simulate(NORMAL, fidelity="cohorts")
     variant = fb.Variant(label="a", problem=NORMAL, algorithm=fb.Fed1Ucb(pulls=10))
     (found,) = bounds_of(fb.Experiment(title="a", variants=[variant], horizon=10_000))
-    assert found.reason == "the theorems are about plain averages and one arm that is left"
+    assert found.reason == "the paper's proofs are about plain averages"
     ((rule, fidelity),) = build_rules([variant], 10_000)
     assert isinstance(rule, PhasedRule)
     assert fidelity.value == "clients"
-    assert doubts(NORMAL, rule) == []
+    assert doubts(rule, NORMAL) == []
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,24 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("text", EXAMPLES)
-def test_every_experiment_file_is_valid(text: str) -> None:
+def test_every_experiment_file_is_valid(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (own,) = blocks(text_of("extending.md"), "python")
+    Path("my_rules.py").write_text(own, encoding="utf-8")
     assert fb.read_experiment(COMPLETE | tomllib.loads(text)).check()
+
+
+def test_the_parts_of_the_example_are_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (own,) = blocks(text_of("extending.md"), "python")
+    Path("my_rules.py").write_text(own, encoding="utf-8")
+    (text,) = blocks(text_of("extending.md"), "toml")
+    built_in, hasty = fb.read_experiment(tomllib.loads(text)).run(workers=1).simulations
+    assert hasty.outcome.phases.max() <= 4 < built_in.outcome.phases.max()
 
 
 def test_the_first_example_is_a_whole_file() -> None:
@@ -128,17 +144,15 @@ def test_the_reference_has_every_algorithm_with_its_keys() -> None:
 
 def test_the_reference_has_every_law_with_its_parameters() -> None:
     described = rows(section(text_of("experiment-files.md"), "Laws"))
-    noise = {**files._NOISE_LAWS, fb.Empirical.law: fb.Empirical}
+    laws: dict[str, type] = {**fb.LAWS, fb.Empirical.law: fb.Empirical}
     for name, (use, parameters, _) in described.items():
+        members = dir(laws[name])
         assert use.split(", ") == [
-            word
-            for word, laws in (("noise", noise), ("spread", files._SPREAD_LAWS))
-            if name in laws
+            word for word, own in (("noise", "observe"), ("spread", "draw")) if own in members
         ]
-        law = files._NOISE_LAWS.get(name) or files._SPREAD_LAWS.get(name)
-        if law is not None:
-            assert words(parameters) == set(keys_of(law))
-    assert set(described) == set(noise) | set(files._SPREAD_LAWS)
+        if name in fb.LAWS:
+            assert words(parameters) == set(keys_of(laws[name]))
+    assert set(described) == set(laws)
 
 
 # Commands -----------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedbandits.errors import InputError
+from fedbandits.federation.audit_file import AuditFile, read_audit
 from fedbandits.federation.durable_log import (
     DamagedLogError,
     DurableLog,
@@ -38,26 +39,23 @@ from fedbandits.protocol import (
     AnswerRefused,
     ArmWithdrawn,
     Assignment,
-    AuditFile,
     Decision,
     Entry,
     Header,
     PhaseAbandoned,
     PhaseClosed,
     PhaseOpened,
-    PhaseRefused,
     Reason,
     Record,
     Refusal,
     Refused,
     Rejection,
     Release,
-    RunStopped,
+    RunEnded,
     ServerStarted,
     Update,
     UpdateAccepted,
     UpdateRejected,
-    read_audit,
 )
 from fedbandits.protocol.codec import decode, encode
 
@@ -97,11 +95,7 @@ RECORDS: list[Record] = [
     AnswerRefused(
         Refusal(header=HEADER, phase=2, client="a", why=Refused.FAILED, detail="ValueError")
     ),
-    PhaseRefused(
-        refusal=Refusal(header=HEADER, phase=2, client="b", why=Refused.BUDGET, detail="spent"),
-        decision=None,
-    ),
-    RunStopped(reason=Reason.STOPPED),
+    RunEnded(dataclasses.replace(DECISION, reason=Reason.BUDGET)),
 ]
 
 
@@ -322,7 +316,7 @@ MIDDLES: dict[str, list[str]] = {
     "the last two rows swapped": swapped(5, 6),
     "a row twice": ["INSERT INTO records SELECT 7, at, body, checksum FROM records WHERE number=6"],
     "another run": ["UPDATE header SET value = '{}' WHERE key = 'run'"],
-    "another format": ["UPDATE header SET value = '2' WHERE key = 'format'"],
+    "another format": ["UPDATE header SET value = '3' WHERE key = 'format'"],
     "no header": ["DELETE FROM header"],
 }
 
@@ -621,7 +615,7 @@ def test_what_is_nested_too_deep_is_an_input_error() -> None:
 @pytest.mark.parametrize("reason", [[], {}, 3, None, "why not"], ids=repr)
 def test_a_word_that_is_none_of_several_is_an_input_error(reason: Any) -> None:
     with pytest.raises(InputError, match=r"message\.reason: .* is not of type Reason"):
-        decode(RunStopped, {"is": "RunStopped", "reason": reason})
+        decode(Decision, encode(DECISION) | {"reason": reason})
 
 
 # The outbox --------------------------------------------------------------------------------------
@@ -646,7 +640,7 @@ def entry(mechanism: Mechanism | None, phase: int = 1) -> Entry:
         means=means,
         clipped=2,
         spent=Spending(gaussian_rho=0.5, laplaces=((0.25, 2),)),
-        total=Spending(gaussian_rho=1.5),
+        total=Spending(gaussian_rho=1.5).worst(Spending.laplace(3.0)),
         budget="rho = 1.5",
     )
 

@@ -41,11 +41,13 @@ from fedbandits.protocol import (
     Refusal,
     Refused,
     Rejection,
+    RunEnded,
     Server,
     ServerState,
     Update,
     answer_of,
 )
+from fedbandits.protocol.fold import apply
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
 from fedbandits.rules.phased import Beliefs, PhasedRule
 from fedbandits.rules.radii import CertifiedRadius, PairedTRadius, PaperRadius, Radius
@@ -103,15 +105,15 @@ def test_one_seed_is_played_again_by_one_line() -> None:
 
 
 class CountsTwice(Server):
-    def _fault_in(self, update: Update) -> Rejection | None:
-        fault = super()._fault_in(update)
+    def _rejection_of(self, update: Update) -> Rejection | None:
+        fault = super()._rejection_of(update)
         return None if fault is Rejection.DUPLICATE else fault
 
 
 class NeedsNobody(Server):
     @property
     def has_quorum(self) -> bool:
-        return bool(self._reported)
+        return bool(len(self.run_state.reports))
 
 
 class WritesLater(Server):
@@ -120,32 +122,47 @@ class WritesLater(Server):
     _waiting: Record | None = None
 
     def _commit(self, record: Record) -> None:
-        self._after(record)
-        self._apply(record)
+        self.run_state = apply(self.run_state, record)
         waiting, self._waiting = self._waiting, record
         if waiting is not None:
             self.log.append(waiting)
 
 
 class TakesLateOnes(Server):
-    def _fault_in(self, update: Update) -> Rejection | None:
-        fault = super()._fault_in(update)
+    def _rejection_of(self, update: Update) -> Rejection | None:
+        fault = super()._rejection_of(update)
         late = fault is Rejection.PHASE and self.state is ServerState.COLLECTING
         return None if late and 0 < update.phase < self.phase else fault
 
 
 class TakesAnyEpoch(Server):
-    def _fault_in(self, update: Update) -> Rejection | None:
-        fault = super()._fault_in(update)
+    def _rejection_of(self, update: Update) -> Rejection | None:
+        fault = super()._rejection_of(update)
         if fault is not Rejection.HEADER:
             return fault
         header = dataclasses.replace(update.header, epoch=self.header.epoch)
-        return super()._fault_in(dataclasses.replace(update, header=header))
+        return super()._rejection_of(dataclasses.replace(update, header=header))
 
 
 class StaysOnHarm(Server):
-    def _take_out(self, arm: int) -> None:
-        self._active = self._active & (np.arange(self._active.size) != arm)
+    """Takes the decision of the last phase for the last word, whatever was withdrawn since."""
+
+    def _commit(self, record: Record) -> None:
+        decisions = [each.decision for each in self.log if isinstance(each, PhaseClosed)]
+        if isinstance(record, RunEnded) and decisions:
+            last = dataclasses.replace(record.decision, best=decisions[-1].best)
+            record = RunEnded(last)
+        super()._commit(record)
+
+
+class BringsBack(Server):
+    """Lets an arm that was dropped play again, though nothing was withdrawn."""
+
+    def _commit(self, record: Record) -> None:
+        super()._commit(record)
+        if isinstance(record, PhaseClosed) and self.state is ServerState.READY:
+            active = ~np.isin(np.arange(3), list(self.withdrawn))
+            self.run_state = dataclasses.replace(self.run_state, active=active)
 
 
 class PullsAgain(Client):
@@ -197,6 +214,7 @@ MUTANTS: dict[str, tuple[Mutant, str]] = {
     "fresh noise": (Mutant(client=DrawsAgain), "noise again"),
     "answer before its record": (Mutant(client=SendsFirst), "not recorded"),
     "a withdrawn arm told as the best": (Mutant(server=StaysOnHarm), "withdrawn arm"),
+    "dropped arms played again": (Mutant(server=BringsBack), "pulls of an arm that is out"),
 }
 
 
@@ -583,8 +601,8 @@ def _check_kept(server: Server, path: Path) -> None:
             a_rule(clients=4),
             log=log,
             privacy=_POLICY,
-            quorum=server.quorum,
-            quarantine_after=server.quarantine_after,
+            quorum=server.terms.quorum,
+            quarantine_after=server.terms.quarantine_after,
         )
         assert again.snapshot() == server.snapshot()
 

@@ -113,7 +113,7 @@ MISTAKES: list[tuple[str, Edit, str]] = [
     (
         "beta as noise",
         lambda t: t["problem"]["noise"].update(law="beta"),
-        r"^problem\.noise\.law: 'beta' is not",
+        r'^problem\.noise\.law: "beta" is not',
     ),
     (
         "empirical sampled",

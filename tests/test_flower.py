@@ -25,10 +25,11 @@ from fedbandits.federation.flower.client import NodePlan, within
 from fedbandits.federation.flower.server import serve
 from fedbandits.federation.flower.transport import STRIKES, FlowerTransport
 from fedbandits.federation.flower.wire import packed, unpacked
+from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.last_word import best_arm
 from fedbandits.federation.local import server_of
 from fedbandits.federation.now_file import read_now
-from fedbandits.federation.run import begin_or_resume, read_run
+from fedbandits.federation.run import begin_or_resume
 from fedbandits.federation.trial import Trial, load_trial
 from fedbandits.protocol import (
     AnswerRefused,
@@ -213,7 +214,7 @@ def test_a_trial_that_was_changed_does_not_go_on(project: Path) -> None:
     file.write_text(file.read_text().replace('pulls = "20"', 'pulls = "10"'), encoding="utf-8")
     file.write_text(file.read_text().replace("deadline = 120", "deadline = 60"), encoding="utf-8")
     serve(Room(three_nodes(project)), config(project))
-    assert read_run(project / "run.fedlog")[0].server.finished
+    assert LoggedRun(project / "run.fedlog").server.finished
 
 
 class Hall:

@@ -18,19 +18,19 @@ from typing import Any
 import pytest
 
 from fedbandits.errors import InputError
+from fedbandits.federation.audit_file import read_audit
 from fedbandits.federation.durable_log import is_begun, read_log
 from fedbandits.federation.flower.processes import Child, LocalFederation
+from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.last_word import best_arm
 from fedbandits.federation.now_file import read_now
 from fedbandits.federation.project import flower_app
-from fedbandits.federation.run import read_run
 from fedbandits.federation.state_files import audit_file
 from fedbandits.protocol import (
     PhaseClosed,
     PhaseOpened,
     ServerStarted,
     UpdateAccepted,
-    read_audit,
 )
 from flower_project import (
     CLIENTS,
@@ -120,7 +120,7 @@ class Field:
     def wait_until_told(self, log: Path) -> list[Any]:
         """Wait until a run is over and its clients know it."""
         records = self.wait(log, _over)
-        server = read_run(log)[0].server
+        server = LoggedRun(log).server
         end = time.monotonic() + LONGEST
         while time.monotonic() < end:
             told = {best_arm(self.state, name) for name in server.clients}
@@ -204,12 +204,12 @@ def test_a_node_is_restarted_a_stranger_refused_and_a_second_server_too(
     assert field.federation.status_of(second) == "finished:failed"
     assert decided(records) == decided(simulated().log)
     assert len(of_kind(records, ServerStarted)) == 0
-    assert "stranger" not in read_run(log)[0].server.clients
+    assert "stranger" not in LoggedRun(log).server.clients
     said = stranger.output.read_text(encoding="utf-8")
     assert "Failed to activate SuperNode" in said
     assert not stranger.alive
     # Every phase was played once: 3 options, then the 2 that were left, twice.
-    run = read_run(log)[0].name
+    run = LoggedRun(log).name
     entries = read_audit(audit_file(field.state, "client-1"))
     assert [e.update.phase for e in entries if e.update.header.run == run] == [1, 2, 3]
     assert pulls_made(field.project)["client-1"] == 30 + 20 + 20
@@ -253,7 +253,7 @@ def test_a_node_killed_in_a_phase_does_not_keep_the_others(field: Field, tmp_pat
     records = field.wait(log, _over)
     (first, *_) = of_kind(records, PhaseOpened)
     assert len(first.admitted) == CLIENTS
-    server = read_run(log)[0].server
+    server = LoggedRun(log).server
     assert server.decision is not None
     assert server.arms[server.decision.best] == "blue"
     reported = {record.update.client for record in of_kind(records, UpdateAccepted)}

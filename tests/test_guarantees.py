@@ -24,12 +24,15 @@ from fedbandits.problems import Problem
 from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.eliminations import best_active
+from fedbandits.rules.estimates import Estimate
 from fedbandits.rules.phased import PhasedRule, Weights
 from fedbandits.rules.radii import RADII, Dependence, PhaseStatistics, Radius
+from fedbandits.rules.reports import Reports
 from fedbandits.rules.statistics import aggregate
 from fedbandits.simulation.game import Outcome
 from fedbandits.simulation.simulator import build_rules
 from games import APPROXIMATE, exact_game
+from rule_calls import changed, decided, width_of
 
 # Rules are played here on what they are not made for, too.
 pytestmark = pytest.mark.filterwarnings("ignore::fedbandits.errors.AssumptionWarning")
@@ -73,28 +76,28 @@ def rescale(monkeypatch: pytest.MonkeyPatch, radius: type[Radius], method: str, 
 
 
 @dataclass(frozen=True)
-class Overconfident:
+class Overconfident(Radius):
     """An error for any radius: it takes the evidence for so many times what it is."""
 
     right: Radius
     times: int
-    rule: str = "overconfident"
 
-    @property
-    def needs_clients(self) -> bool:
-        return self.right.needs_clients
-
-    def check_horizon(self, horizon: int | None) -> None:
-        self.right.check_horizon(horizon)
+    def __getattribute__(self, name: str) -> Any:
+        """Say of itself what the right one says."""
+        own = ("right", "times", "_seen", "half_widths", "stays", "margins")
+        if name in own or name.startswith("__"):
+            return object.__getattribute__(self, name)
+        return getattr(object.__getattribute__(self, "right"), name)
 
     def _seen(self, known: PhaseStatistics) -> PhaseStatistics:
-        means = known.client_means if self.needs_clients else None
-        return replace(
+        means = known.estimate.client_means if self.needs_each_client else None
+        seen = known.estimate
+        return changed(
             known,
-            pull_variance=known.pull_variance / self.times,
-            client_variance=known.client_variance / self.times,
-            pull_factor=known.pull_factor / self.times,
-            heaviest_pull=known.heaviest_pull / self.times,
+            pull_variance=seen.pull_variance / self.times,
+            client_variance=seen.client_variance / self.times,
+            pull_factor=seen.pull_factor / self.times,
+            heaviest_pull=seen.heaviest_pull / self.times,
             client_means=None if means is None else np.concatenate([means] * self.times, axis=-1),
         )
 
@@ -335,7 +338,8 @@ def test_the_tail_of_each_comparison_is_gaussian_in_later_phases_too(
     beliefs = fb.Beliefs(n_arms=2, horizon=100, noise=NOISE, spread=SPREAD)
     rule = fb.Fed2Ucb(pulls=3, admissions="2^p", radius=radius, weights=weights).rule(beliefs)
     cohorts = range(1, phase + 1)
-    verdict = rule.decide(
+    verdict = decided(
+        rule,
         phase=phase,
         active=np.ones((REPLICATIONS, 2), dtype=np.bool_),
         estimates=later_estimates(weights)[phase - 1],
@@ -364,7 +368,8 @@ def lost_by_paired_t(clients: int, phase: int = 1) -> float:
     means += rng.normal(0.0, 5.0, (REPLICATIONS, 1, clients))
     beliefs = fb.Beliefs(n_arms=2, horizon=100, noise=1e-9, spread=1e9)
     rule = fb.Fed2Ucb(pulls=1, admissions=clients, radius=PAIRED).rule(beliefs)
-    verdict = rule.decide(
+    verdict = decided(
+        rule,
         phase=phase,
         active=np.ones((REPLICATIONS, 2), dtype=np.bool_),
         estimates=aggregate(means),
@@ -457,13 +462,8 @@ def verdicts(rule: PhasedRule, phases: Sequence[Seen]) -> BoolArray:
     active: BoolArray = np.ones(phases[0].means.shape[:2], dtype=np.bool_)
     left = []
     for phase, seen in enumerate(phases, start=1):
-        verdict = rule.decide(
-            phase=phase,
-            active=active,
-            estimates=aggregate(seen.means, rule.weights_of(seen.counts)),
-            counts=seen.counts,
-            client_means=seen.means if rule.radius.needs_clients else None,
-        )
+        reports = Reports(counts=seen.counts, means=seen.means, active=active)
+        verdict = rule.decide(phase=phase, active=active, estimate=rule.estimate(reports))
         active = verdict.active
         left.append(active)
     return np.array(left)
@@ -779,8 +779,8 @@ def lost_if_one_has_it_all(spread: float, *, bounded: bool) -> float:
         clients += newcomers
         seen = np.where(place < clients, 1.0 / clients, 0.0)
         estimates = np.stack([seen, np.full(_MANY, _CONSTANT)], axis=-1)
-        active = rule.decide(
-            phase=phase, active=active, estimates=estimates, counts=[1.0], sizes=[clients]
+        active = decided(
+            rule, phase=phase, active=active, estimates=estimates, counts=[1.0], sizes=[clients]
         ).active
     assert clients == _MANY
     return float((~active[:, 0]).mean())
@@ -842,7 +842,9 @@ def test_an_interval_of_a_short_game_misses_its_mean_as_rarely_as_stated(
     game = first_phases(law)
     mean = 0.1 if law == "bernoulli, skewed" else 0.5
     (seen,) = game.phases
-    width = float(game.rule(radius_named(name), horizon=horizon).width(phase=1, counts=seen.counts))
+    width = float(
+        width_of(game.rule(radius_named(name), horizon=horizon), phase=1, counts=seen.counts)
+    )
     missed = int((np.abs(aggregate(seen.means[:, 0]) - mean) > width).sum())
     assert not exceeds(missed, game.n_games, 2 * horizon**-3), f"{missed} (seed {game.seed})"
 
@@ -955,10 +957,11 @@ def test_bernstein_keeps_its_word_when_the_last_client_in_has_all_the_successes(
         monkeypatch.setattr(
             fb.BernsteinRadius,
             "_variances",
-            lambda _, known: right(replace(known, independent_clients=True)),
+            lambda _, known: right(changed(known, independent_clients=True)),
         )
     rule = fb.Fed2Ucb(pulls=1, admissions=1, radius=radius).rule(beliefs)
-    verdict = rule.decide(
+    verdict = decided(
+        rule,
         phase=2,
         active=np.ones((n_games, 2), dtype=np.bool_),
         estimates=np.stack((first, second), axis=-1),
@@ -980,34 +983,42 @@ def known_at(seed: int, lead: tuple[int, ...], n_arms: int, clients: int = 40) -
     factor = 10.0 ** rng.uniform(-5.0, -1.0, shape)
     active = rng.random(shape) < 0.7
     active[..., rng.integers(n_arms)] = True
+    phase = rng.integers(1, 9, (*lead, 1))
+    client_variance = 10.0 ** rng.uniform(-6.0, -2.0, shape)
     return PhaseStatistics(
-        phase=rng.integers(1, 9, (*lead, 1)),
+        phase=phase,
         active=active,
-        estimates=aggregate(means),
-        pull_variance=0.25 * factor,
-        client_variance=10.0 ** rng.uniform(-6.0, -2.0, shape),
         n_arms=n_arms,
         horizon=1000,
-        pull_factor=factor,
-        heaviest_pull=np.minimum(factor * rng.uniform(1.0, 3.0, shape), 1.0),
-        independent_clients=bool(rng.random() < 0.5),
-        client_means=means,
+        estimate=Estimate(
+            values=aggregate(means),
+            pull_variance=0.25 * factor,
+            client_variance=client_variance,
+            pull_factor=factor,
+            heaviest_pull=np.minimum(factor * rng.uniform(1.0, 3.0, shape), 1.0),
+            pulls=1.0 / factor,
+            clients=np.array([float(clients)]),
+            even=np.array([True]),
+            independent_clients=bool(rng.random() < 0.5),
+            client_means=means,
+        ),
     )
 
 
 def member(known: PhaseStatistics, at: tuple[int, ...]) -> PhaseStatistics:
     """Return one of a batch, by itself."""
-    assert known.client_means is not None
-    return replace(
+    seen = known.estimate
+    assert seen.client_means is not None
+    return changed(
         known,
         phase=int(np.asarray(known.phase)[at][0]),
         active=known.active[at],
-        estimates=known.estimates[at],
-        pull_variance=known.pull_variance[at],
-        client_variance=known.client_variance[at],
-        pull_factor=known.pull_factor[at],
-        heaviest_pull=known.heaviest_pull[at],
-        client_means=known.client_means[at],
+        values=seen.values[at],
+        pull_variance=seen.pull_variance[at],
+        client_variance=seen.client_variance[at],
+        pull_factor=seen.pull_factor[at],
+        heaviest_pull=seen.heaviest_pull[at],
+        client_means=seen.client_means[at],
     )
 
 
@@ -1050,17 +1061,19 @@ def test_where_client_means_lie_in_memory_changes_no_bit(
     name: str, seed: int, lead: tuple[int, int], n_arms: int, clients: int
 ) -> None:
     known = known_at(seed, lead, n_arms, clients)
-    assert known.client_means is not None
-    moved = np.moveaxis(np.ascontiguousarray(np.moveaxis(known.client_means, -1, 0)), 0, -1)
+    assert known.estimate.client_means is not None
+    moved = np.moveaxis(
+        np.ascontiguousarray(np.moveaxis(known.estimate.client_means, -1, 0)), 0, -1
+    )
     rows = np.arange(lead[1])[:, np.newaxis]
     radius = radius_named(name)
     widths = radius.half_widths(known)
     for means in (
-        np.asfortranarray(known.client_means),
+        np.asfortranarray(known.estimate.client_means),
         moved,
-        known.client_means[:, rows, np.arange(n_arms)],
+        known.estimate.client_means[:, rows, np.arange(n_arms)],
     ):
-        assert radius.half_widths(replace(known, client_means=means)).tobytes() == widths.tobytes()
+        assert radius.half_widths(changed(known, client_means=means)).tobytes() == widths.tobytes()
 
 
 @every_radius
@@ -1072,11 +1085,11 @@ def test_the_arm_that_looks_best_is_never_dropped(
     known = known_at(seed, lead, n_arms)
     # Nothing left to learn makes all widths zero; a tie then goes to the lower index.
     certain = Overconfident(radius_named(name), 10**6) if name != "paired-t" else radius_named(name)
-    tied = replace(known, estimates=np.round(known.estimates, 1))
+    tied = changed(known, values=np.round(known.estimate.values, 1))
     for radius in [*variants_of(name), certain]:
         for each in (known, tied):
             stays = radius.stays(each)
-            best = np.asarray(best_active(each.estimates, each.active))
+            best = np.asarray(best_active(each.estimate.values, each.active))
             assert np.take_along_axis(stays, best[..., np.newaxis], axis=-1).all()
             assert not (stays & ~each.active).any()
 
@@ -1088,15 +1101,15 @@ def test_less_variance_means_narrower_widths_and_keeps_no_more_arms(
     name: str, seed: int, n_arms: int, share: float
 ) -> None:
     known = known_at(seed, (3,), n_arms)
-    assert known.client_means is not None
-    centre = known.estimates[..., np.newaxis]
-    surer = replace(
+    assert known.estimate.client_means is not None
+    centre = known.estimate.values[..., np.newaxis]
+    surer = changed(
         known,
-        pull_variance=known.pull_variance * share,
-        client_variance=known.client_variance * share,
-        pull_factor=known.pull_factor * share,
-        heaviest_pull=known.heaviest_pull * share,
-        client_means=centre + (known.client_means - centre) * share,
+        pull_variance=known.estimate.pull_variance * share,
+        client_variance=known.estimate.client_variance * share,
+        pull_factor=known.estimate.pull_factor * share,
+        heaviest_pull=known.estimate.heaviest_pull * share,
+        client_means=centre + (known.estimate.client_means - centre) * share,
     )
     for radius in variants_of(name):
         slack = 1e-12
@@ -1111,9 +1124,9 @@ def pair_width(radius: Any, known: PhaseStatistics, k: int, j: int) -> float:
     """Return by hand how far j must be ahead of k for k to go, in a batch of one."""
     log = math.log(1000)
     phase = int(np.asarray(known.phase))
-    v = (known.pull_variance + known.client_variance).tolist()
+    v = (known.estimate.pull_variance + known.estimate.client_variance).tolist()
     if radius.rule == "paper":
-        parts = (known.pull_variance, known.client_variance)
+        parts = (known.estimate.pull_variance, known.estimate.client_variance)
         return sum(math.sqrt(6 * log * float(part[arm])) for part in parts for arm in (k, j))
     if radius.rule == "joint":
         return math.sqrt(6 * log * v[k]) + math.sqrt(6 * log * v[j])
@@ -1128,15 +1141,15 @@ def pair_width(radius: Any, known: PhaseStatistics, k: int, j: int) -> float:
     if radius.rule == "certified":
         return math.sqrt(2 * proxy * -math.log(level))
     if radius.rule == "paired-t":
-        assert known.client_means is not None
-        difference = known.client_means[j] - known.client_means[k]
+        assert known.estimate.client_means is not None
+        difference = known.estimate.client_means[j] - known.estimate.client_means[k]
         quantile = float(stats.t.ppf(1 - level, difference.size - 1))
         return quantile * float(difference.std(ddof=1)) / math.sqrt(difference.size)
     if radius.rule == "bernstein":
         total = bernstein_variance(known, k, delta) + bernstein_variance(known, j, delta)
         twice = 2 if radius.dependence == "any" else 1
         half = -math.log(level / 2)
-        heaviest = float(known.heaviest_pull[known.active].max())
+        heaviest = float(known.estimate.heaviest_pull[known.active].max())
         return math.sqrt(2 * twice * total * half) + twice * heaviest * half
     raise AssertionError(radius.rule)
 
@@ -1145,10 +1158,10 @@ def bernstein_variance(known: PhaseStatistics, arm: int, delta: float) -> float:
     """Return the variance of an estimate by hand: the largest that its rates allow, by halving."""
     phase = int(np.asarray(known.phase))
     log = math.log(2 * 2 * known.n_arms * math.pi**2 * phase**2 / (6 * delta))
-    w, eta = float(known.heaviest_pull[arm]), float(known.pull_factor[arm])
-    clients = float(known.client_variance[arm])
-    pulls = eta if known.independent_clients else w
-    estimate = min(max(float(known.estimates[arm]), 0.0), 1.0)
+    w, eta = float(known.estimate.heaviest_pull[arm]), float(known.estimate.pull_factor[arm])
+    clients = float(known.estimate.client_variance[arm])
+    pulls = eta if known.estimate.independent_clients else w
+    estimate = min(max(float(known.estimate.values[arm]), 0.0), 1.0)
     highest = []
     for rate in (estimate, 1 - estimate):
         low, high = rate, 1e6
@@ -1167,7 +1180,7 @@ def test_who_stays_and_by_what_margin_is_as_a_loop_over_pairs_finds_it(
     name: str, seed: int, n_arms: int
 ) -> None:
     known = member(known_at(seed, (1,), n_arms), (0,))
-    estimates = known.estimates.tolist()
+    estimates = known.estimate.values.tolist()
     arms = np.flatnonzero(known.active).tolist()
     best = max(arms, key=lambda arm: estimates[arm])
     for radius in variants_of(name):
@@ -1194,8 +1207,8 @@ def test_chernoff_compares_the_ends_where_the_divergence_is_used_up(seed: int, n
         log = math.log(2 * n_arms * math.pi**2 * int(np.asarray(known.phase)) ** 2 / (6 * delta))
         ends = {}
         for arm in arms:
-            rate = min(max(float(known.estimates[arm]), 0.0), 1.0)
-            most = float(log * known.heaviest_pull[arm])
+            rate = min(max(float(known.estimate.values[arm]), 0.0), 1.0)
+            most = float(log * known.estimate.heaviest_pull[arm])
             grid = np.linspace(0.0, 1.0, 20_001)
             with np.errstate(divide="ignore", invalid="ignore"):
                 parts = [
@@ -1204,20 +1217,22 @@ def test_chernoff_compares_the_ends_where_the_divergence_is_used_up(seed: int, n
                 ]
             inside = grid[parts[0] + parts[1] <= most]
             inside = np.append(inside, rate)
-            clients = math.sqrt(2 * float(known.client_variance[arm]) * log)
+            clients = math.sqrt(2 * float(known.estimate.client_variance[arm]) * log)
             ends[arm] = (inside.min() - clients, inside.max() + clients)
         widths = radius.half_widths(known)
         margins = radius.margins(known)
         for k in arms:
             lower, upper = ends[k]
             assert widths[k] == pytest.approx((upper - lower) / 2, abs=1e-4)
-            own = known.estimates[k] - lower
-            others = [ends[j][1] - known.estimates[j] for j in arms if j != k]
+            own = known.estimate.values[k] - lower
+            others = [ends[j][1] - known.estimate.values[j] for j in arms if j != k]
             assert margins[k] == pytest.approx(own + max(others) if others else 0.0, abs=2e-4)
         highest = max(lower for lower, _ in ends.values())
         stays = radius.stays(known)
         for k in arms:
-            if abs(ends[k][1] - highest) > 2e-4 and k != best_active(known.estimates, known.active):
+            if abs(ends[k][1] - highest) > 2e-4 and k != best_active(
+                known.estimate.values, known.active
+            ):
                 assert stays[k] == (ends[k][1] > highest)
 
 
@@ -1263,7 +1278,8 @@ def test_tied_arms_stop_by_the_tolerance_and_all_that_are_left_are_good(
     left = active.copy()
     open_: BoolArray = np.ones(n_games, dtype=np.bool_)
     for phase, seen in enumerate(phases, start=1):
-        verdict = rule.decide(
+        verdict = decided(
+            rule,
             phase=phase,
             active=active,
             estimates=aggregate(seen.means),

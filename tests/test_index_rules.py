@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -23,7 +23,7 @@ from fedbandits.problems import Problem
 from fedbandits.protocol import Client, PhaseOpened, Quorum, Server, Update
 from fedbandits.protocol.answer import answer_of
 from fedbandits.reproduce.movielens.groups import as_released
-from fedbandits.rules.guarantees import promise_of
+from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.index_rules import IndexRule
 from fedbandits.rules.radii import Index, IndexRadius
 from fedbandits.rules.radii.known import example_statistics
@@ -31,6 +31,7 @@ from fedbandits.rules.standing import Standing
 from fedbandits.simulation.game import Outcome
 from fedbandits.theory.index_regret import index_regret_bound, low_index_bound
 from games import APPROXIMATE, exact_game
+from rule_calls import changed, estimate_by_hand
 from test_trial import RATES, coins
 
 LEVEL = 1e-4
@@ -48,10 +49,44 @@ def index_rule(**settings_of: Any) -> IndexRule:
     return rule
 
 
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What clients have reported between two phases, with estimates by hand."""
+
+    active: BoolArray
+    estimates: FloatArray
+    counts: IntArray | FloatArray
+    sizes: FloatArray
+    clients: IntArray
+    slots_left: IntArray
+
+    def by(self, rule: IndexRule) -> Standing:
+        """Return it as a rule knows it."""
+        estimate = estimate_by_hand(
+            rule, estimates=self.estimates, counts=self.counts, sizes=self.sizes
+        )
+        return Standing(
+            active=self.active,
+            estimate=estimate,
+            clients=self.clients,
+            slots_left=self.slots_left,
+        )
+
+
+def planned(rule: IndexRule, seen: Seen, newcomers: Any = 0) -> IntArray:
+    """Return what a rule plays in phase 2 if so many have joined."""
+    return rule.plan(2, seen.active, seen.by(rule), newcomers)
+
+
+def joining(rule: IndexRule, seen: Seen, capped: bool = False) -> tuple[int, bool]:
+    """Return how many a rule asks to join in phase 2, and whether a cap has cut them."""
+    return rule.admit(2, int(seen.clients), capped, seen.by(rule))
+
+
 def standing(
     estimates: list[float], counts: list[list[int]], sizes: list[int], **changes: Any
-) -> Standing:
-    known = Standing(
+) -> Seen:
+    known = Seen(
         active=np.ones(len(estimates), dtype=np.bool_),
         estimates=np.array(estimates),
         counts=np.array(counts),
@@ -66,7 +101,7 @@ def standing(
 
 
 def test_widths_are_those_of_the_page() -> None:
-    known = replace(
+    known = changed(
         example_statistics(),
         pull_variance=np.array([1e-4, 4e-4]),
         client_variance=np.array([1e-4, 0.0]),
@@ -86,7 +121,7 @@ def test_widths_are_those_of_the_page() -> None:
 
 
 def test_an_index_that_has_seen_everything_is_still_above_its_estimate() -> None:
-    known = replace(
+    known = changed(
         example_statistics(), pull_variance=np.array(1e-12), client_variance=np.zeros(1)
     )
     indices: tuple[Index, ...] = ("moss", "ucb2")
@@ -98,9 +133,9 @@ def test_an_index_that_has_seen_everything_is_still_above_its_estimate() -> None
 
 def test_a_leader_is_committed_to_when_its_lower_end_is_above_every_index() -> None:
     radius = IndexRadius(noise=0.5)
-    known = replace(
+    known = changed(
         example_statistics(),
-        estimates=np.array([0.5, 0.6]),
+        values=np.array([0.5, 0.6]),
         pull_variance=np.array([1e-4, 1e-5]),
         client_variance=np.array([1e-4, 1e-4]),
         clients=np.array(1.0),
@@ -109,7 +144,7 @@ def test_a_leader_is_committed_to_when_its_lower_end_is_above_every_index() -> N
     # Of the leader only what more pulls would remove counts.
     down = math.sqrt(2 * 1e-5 * float(radius.logs(known)[1]))
     for gap, decided in ((1.001 * (up + down), True), (0.999 * (up + down), False)):
-        apart = replace(known, estimates=np.array([0.6 - gap, 0.6]))
+        apart = changed(known, values=np.array([0.6 - gap, 0.6]))
         assert radius.stays(apart).tolist() == [not decided, True]
 
 
@@ -119,7 +154,7 @@ def test_a_confidence_sequence_covers_at_all_times_at_once() -> None:
     radius = IndexRadius(noise=1.0, commit="certified", delta=delta, first_variance=1 / 20)
     rng = np.random.default_rng(1)
     pulls = np.arange(1, steps + 1)
-    known = replace(
+    known = changed(
         example_statistics(), n_arms=1, pull_variance=1.0 / pulls, client_variance=np.zeros(steps)
     )
     means = rng.standard_normal((walks, steps)).cumsum(axis=1) / pulls
@@ -149,10 +184,10 @@ def test_the_first_phase_pulls_all_arms_by_as_many_clients_as_are_of_use() -> No
 def test_the_leader_and_its_challengers_are_played_and_nobody_else() -> None:
     rule = index_rule(spread=0.0, population=4)
     far = standing([0.2, 0.575, 0.6], [[1000], [1000], [1000]], [4])
-    pulls = rule.plan(2, far.active, far)
+    pulls = planned(rule, far)
     assert pulls[0] == 0
     # Its index would be at the leader's estimate with so many pulls in all.
-    known = rule.choose(far).known
+    known = rule.choose(far.by(rule)).known
     width = float(rule.radius.half_widths(known)[1])
     target = 4000 * (width / 0.025) ** 2
     assert 4400 < target < 8000
@@ -164,43 +199,43 @@ def test_a_challenger_s_pulls_grow_by_the_factor_at_most() -> None:
     near = standing([0.59, 0.6, 0.0], [[1000], [1000], [1000]], [4])
     for growth in (0.5, 1.0, 3.0):
         rule = index_rule(spread=0.0, population=4, growth=growth)
-        assert rule.plan(2, near.active, near)[0] == 1000 * growth
+        assert planned(rule, near)[0] == 1000 * growth
 
 
 def test_no_arm_runs_ahead_of_the_one_with_the_highest_index() -> None:
     rule = index_rule(spread=0.0, population=4, growth=3.0)
     race = standing([0.55, 0.599, 0.6], [[30], [1000], [1000]], [4])
-    index = rule.choose(race).index
+    index = rule.choose(race.by(rule)).index
     assert index.argmax() == 0
     assert index[1] > 0.6
-    assert rule.plan(2, race.active, race).tolist() == [90, 0, 0]
+    assert planned(rule, race).tolist() == [90, 0, 0]
     close = replace(race, counts=np.array([[400], [1000], [1000]]), estimates=race.estimates + 0.0)
     close.estimates[0] = 0.585
-    assert rule.choose(close).index.argmax() == 0
-    assert rule.plan(2, close.active, close)[1] == 600
+    assert rule.choose(close.by(rule)).index.argmax() == 0
+    assert planned(rule, close)[1] == 600
 
 
 def test_a_leader_that_is_far_ahead_is_not_pulled_without_need() -> None:
     rule = index_rule(spread=0.0, population=4)
     ahead = standing([0.1, 0.58, 0.6], [[1000], [1000], [9000]], [4])
-    pulls = rule.plan(2, ahead.active, ahead)
+    pulls = planned(rule, ahead)
     assert pulls[1] > 0
     assert pulls[2] == 0
     # Who has just joined has nothing to compare with.
     grown = replace(ahead, clients=np.asarray(8))
-    assert rule.plan(2, grown.active, grown, newcomers=4)[2] > 0
+    assert planned(rule, grown, 4)[2] > 0
 
 
 def test_few_arms_a_phase_are_the_leader_and_the_highest_indices() -> None:
     rule = index_rule(spread=0.0, population=4, arms_per_phase=2)
     near = standing([0.597, 0.598, 0.6], [[100], [100], [100]], [4])
-    assert (rule.plan(2, near.active, near) > 0).tolist() == [False, True, True]
+    assert (planned(rule, near) > 0).tolist() == [False, True, True]
 
 
 def test_without_challengers_the_leader_plays_alone() -> None:
     rule = index_rule(spread=0.0, population=4)
     alone = standing([0.1, 0.2, 0.9], [[100], [100], [100]], [4])
-    pulls = rule.plan(2, alone.active, alone)
+    pulls = planned(rule, alone)
     assert pulls[:2].tolist() == [0, 0]
     assert pulls[2] >= 100
 
@@ -208,7 +243,7 @@ def test_without_challengers_the_leader_plays_alone() -> None:
 def test_a_phase_that_does_not_fit_is_played_on_the_leader() -> None:
     rule = index_rule(spread=0.0, population=4)
     late = standing([0.55, 0.59, 0.6], [[1000], [1000], [1000]], [4], slots_left=np.asarray(50))
-    pulls = rule.plan(2, late.active, late)
+    pulls = planned(rule, late)
     assert pulls[:2].tolist() == [0, 0]
     assert pulls[2] > 50
 
@@ -216,10 +251,10 @@ def test_a_phase_that_does_not_fit_is_played_on_the_leader() -> None:
 def test_arms_that_nobody_has_pulled_are_pulled_first() -> None:
     rule = index_rule(spread=0.0, population=4)
     unknown = standing([0.5, 0.0, 0.6], [[10], [0], [10]], [4])
-    assert rule.plan(2, unknown.active, unknown)[1] == rule.pulls(1)
+    assert planned(rule, unknown)[1] == rule.pulls(1)
     nothing = standing([0.0, 0.0, 0.0], [[0], [0], [0]], [4], slots_left=np.asarray(3))
-    assert rule.plan(2, nothing.active, nothing).tolist() == [rule.pulls(1)] * 3
-    assert rule.admit(2, 4, False, nothing) == (0, False)
+    assert planned(rule, nothing).tolist() == [rule.pulls(1)] * 3
+    assert joining(rule, nothing) == (0, False)
 
 
 def test_withdrawn_arms_are_neither_played_nor_followed() -> None:
@@ -227,7 +262,7 @@ def test_withdrawn_arms_are_neither_played_nor_followed() -> None:
     known = standing(
         [0.59, 0.6, 0.9], [[100], [100], [100]], [4], active=np.array([True, True, False])
     )
-    pulls = rule.plan(2, known.active, known)
+    pulls = planned(rule, known)
     assert pulls[2] == 0
     assert (pulls[:2] > 0).all()
 
@@ -239,18 +274,18 @@ def test_a_challenger_short_of_clients_asks_for_as_many_as_there_are() -> None:
     rule = index_rule()  # σ²/σ_c² = 25 pulls
     for pulls, wanted in ((24, 0), (26, 8)):
         known = standing([0.59, 0.6, 0.1], [[pulls], [pulls], [pulls]], [8])
-        assert rule.admit(2, 8, False, known) == (wanted, False)
+        assert joining(rule, known) == (wanted, False)
     # Without them it is not pulled more, however often it would like to be.
-    assert rule.plan(2, known.active, known, 0)[0] == 0
-    assert rule.plan(2, known.active, known, 8)[0] == 13
+    assert planned(rule, known, 0)[0] == 0
+    assert planned(rule, known, 8)[0] == 13
 
 
 def test_clients_who_are_in_are_asked_before_others_join() -> None:
     """Without that, an arm that few have pulled doubles the clients phase after phase."""
     rule = index_rule()
     known = standing([0.59, 0.6, 0.1], [[1000, 0], [1000, 30], [1000, 0]], [8, 2000])
-    assert rule.admit(2, 2008, False, known) == (0, False)
-    assert rule.plan(2, known.active, known)[0] > 0
+    assert joining(rule, known) == (0, False)
+    assert planned(rule, known)[0] > 0
 
 
 @pytest.mark.parametrize("gap", [0.001, 0.0001, 0.0])
@@ -266,14 +301,14 @@ def test_ties_bring_in_no_more_clients_than_are_of_worth(gap: float) -> None:
 
 def test_admissions_end_at_the_population_and_at_the_cap() -> None:
     known = standing([0.59, 0.6, 0.1], [[500], [500], [500]], [8])
-    assert index_rule(population=50).admit(2, 8, False, known) == (8, False)
+    assert joining(index_rule(population=50), known) == (8, False)
     few = index_rule(population=10, initial_clients=8)
-    assert few.admit(2, 8, False, known) == (2, False)
+    assert joining(few, known) == (2, False)
     capped = replace(index_rule(), max_clients=10)
-    assert capped.admit(2, 8, False, known) == (2, True)
-    assert capped.admit(2, 8, True, known) == (0, True)
+    assert joining(capped, known) == (2, True)
+    assert joining(capped, known, capped=True) == (0, True)
     everyone = index_rule(population=8)
-    assert everyone.admit(2, 8, False, known) == (0, False)
+    assert joining(everyone, known) == (0, False)
 
 
 @settings(deadline=None, derandomize=True, max_examples=100)
@@ -283,7 +318,7 @@ def test_a_batch_is_planned_as_its_members(seed: int, games: int, groups: int) -
     rule = index_rule(n_arms=4, spread=float(rng.choice([0.0, 0.05, 0.3])))
     counts = rng.integers(0, 60, (games, 4, groups)) * (rng.random((games, 1, groups)) < 0.8)
     sizes = rng.integers(1, 20, (games, 1, groups)).astype(np.float64)
-    together = Standing(
+    together = Seen(
         active=rng.random((games, 4)) < 0.8,
         estimates=rng.normal(0.5, 0.1, (games, 4)),
         counts=counts,
@@ -291,10 +326,10 @@ def test_a_batch_is_planned_as_its_members(seed: int, games: int, groups: int) -
         clients=sizes.sum(axis=(1, 2)).astype(np.int64),
         slots_left=rng.integers(1, 2000, games),
     )
-    joined, _ = rule.joining(np.zeros(games, dtype=np.bool_), together)
-    pulls = rule.plan(2, together.active, together, joined)
+    joined, _ = rule.joining(np.zeros(games, dtype=np.bool_), together.by(rule))
+    pulls = planned(rule, together, joined)
     for game in range(games):
-        alone = Standing(
+        alone = Seen(
             active=together.active[game],
             estimates=together.estimates[game],
             counts=counts[game],
@@ -302,8 +337,8 @@ def test_a_batch_is_planned_as_its_members(seed: int, games: int, groups: int) -
             clients=together.clients[game],
             slots_left=together.slots_left[game],
         )
-        assert rule.admit(2, int(alone.clients), False, alone)[0] == joined[game]
-        assert (rule.plan(2, alone.active, alone, joined[game]) == pulls[game]).all()
+        assert joining(rule, alone)[0] == joined[game]
+        assert (planned(rule, alone, joined[game]) == pulls[game]).all()
         order = rng.permutation(4)
         moved = replace(
             alone,
@@ -311,13 +346,13 @@ def test_a_batch_is_planned_as_its_members(seed: int, games: int, groups: int) -
             estimates=alone.estimates[order],
             counts=counts[game][order],
         )
-        assert (rule.plan(2, moved.active, moved, joined[game]) == pulls[game][order]).all()
+        assert (planned(rule, moved, joined[game]) == pulls[game][order]).all()
 
 
 def test_the_lowest_mean_is_found_where_that_is_the_goal() -> None:
     rule = index_rule(spread=0.0, population=4, goal="min")
     known = standing([0.2, 0.22, 0.9], [[1000], [1000], [1000]], [4])
-    pulls = rule.plan(2, known.active, known)
+    pulls = planned(rule, known)
     assert pulls[0] > pulls[1] > 0
     assert pulls[2] == 0
 
@@ -578,7 +613,7 @@ def test_an_index_is_as_seldom_too_low_as_the_lemma_says(index: Index) -> None:
     walks, slots, below = 20_000, 2000, 0.2
     rule = index_rule(n_arms=2, horizon=slots, noise=1.0, spread=0.0, population=1, index=index)
     pulls = np.arange(1, slots + 1)
-    known = replace(
+    known = changed(
         example_statistics(),
         n_arms=2,
         horizon=slots,
@@ -654,7 +689,7 @@ def test_what_the_proof_says_of_a_phase_holds_whatever_is_known(
     rng = np.random.default_rng(seed)
     games = 50
     before = np.ceil(10 ** rng.uniform(0, 4, (games, n_arms)))
-    known = Standing(
+    known = Seen(
         active=np.ones((games, n_arms), dtype=np.bool_),
         estimates=rng.normal(0.5, 10 ** rng.uniform(-3, 0, (games, 1)), (games, n_arms)).round(3),
         counts=before[..., np.newaxis],
@@ -662,8 +697,8 @@ def test_what_the_proof_says_of_a_phase_holds_whatever_is_known(
         clients=np.full(games, clients),
         slots_left=np.full(games, 10**9),
     )
-    choice = rule.choose(known)
-    after = before + rule.plan(2, known.active, known)
+    choice = rule.choose(known.by(rule))
+    after = before + planned(rule, known)
     highest = before[np.arange(games), choice.index.argmax(axis=-1)][:, np.newaxis]
     leader = before[choice.leader][:, np.newaxis]
     assert ((after / before).max(axis=-1) >= 1.1 - 1e-12).all()
@@ -676,9 +711,9 @@ def test_what_the_proof_says_of_a_phase_holds_whatever_is_known(
 
 
 def test_what_it_promises() -> None:
-    promise = promise_of(index_rule(population=4, commit="certified", delta=0.2))
+    promise = index_rule(population=4, commit="certified", delta=0.2).guarantee()
     assert promise.error == 0.2
-    assert promise_of(index_rule()).words.startswith("none")
+    assert index_rule().guarantee().words().startswith("none")
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ import fedbandits as fb
 from fedbandits.cli.main import app
 from fedbandits.construct import keys_of
 from fedbandits.federation import LiveTrial
+from fedbandits.federation.audit_file import read_audit
 from fedbandits.federation.coordinator import Coordinator, Progress
 from fedbandits.federation.host import ClientHost, ClientInfo
 from fedbandits.federation.last_word import best_arm
@@ -47,7 +48,6 @@ from fedbandits.protocol import (
     Release,
     Update,
     arms_hash,
-    read_audit,
 )
 from fedbandits.protocol.messages import Header
 from fedbandits.protocol.turns import permuted_blocks

@@ -25,6 +25,7 @@ from fedbandits.privacy.accounting import (
     laplace_epsilon_for,
     rho_of,
 )
+from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.sampling import Law, Noise, discrete_noise, seeded_noise
 from fedbandits.rules.arrays import FloatArray, IntArray
 
@@ -296,3 +297,35 @@ def test_without_opendp_the_message_says_what_to_install(monkeypatch: pytest.Mon
     with pytest.raises(InputError) as caught:
         discrete_noise("gaussian", 1234.5, 1)  # a scale for which none was built before
     assert 'pip install "fedbandits[privacy]"' in str(caught.value)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_of_releases_that_are_not_ordered_each_order_has_its_own_largest(seed: int) -> None:
+    """What a person spends whose observations are split over two releases is bounded too."""
+    rng = np.random.default_rng(seed)
+    gaussian = Spending.gaussian(float(rng.uniform(0.05, 3.0)))
+    laplace = Spending.laplace(float(rng.uniform(0.1, 3.0)))
+    both = gaussian.worst(laplace)
+    assert both == laplace.worst(gaussian) == both.worst(gaussian)
+    assert both.rho == max(gaussian.rho, laplace.rho)
+    for delta in (1e-9, 1e-6, 1e-2):
+        larger = max(gaussian.epsilon(delta), laplace.epsilon(delta))
+        assert both.epsilon(delta) >= larger * (1 - 1e-9)
+        # A share of the observations in one release, the rest in the other.
+        for share in (0.1, 0.5, 0.9):
+            split = Spending.gaussian(share**2 * gaussian.rho).plus(
+                Spending.laplace((1 - share) * laplace.pure_epsilon)
+            )
+            assert split.epsilon(delta) <= both.epsilon(delta) * (1 + 1e-9)
+
+
+def test_the_larger_of_two_kinds_of_noise_is_not_the_one_with_the_larger_rho() -> None:
+    """Laplace noise of ε₀ = 1.5 has the larger ρ, and Gaussian noise of ρ = 0.9 has ε = 7.3."""
+    policy = Privacy(range=(0, 1), noise="laplace", scale=0.1)
+    old, new = Spending.gaussian(0.9), Spending.laplace(1.5)
+    assert old.rho < new.rho
+    for total in (policy.total(old, new), policy.total(new, old)):
+        assert (
+            total.epsilon(1e-6) == pytest.approx(old.epsilon(1e-6)) == pytest.approx(7.3, abs=0.05)
+        )
+        assert total.rho == new.rho

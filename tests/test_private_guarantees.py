@@ -32,6 +32,7 @@ from fedbandits.rules.distortion import (
 )
 from fedbandits.rules.phased import PhasedRule, Weights
 from fedbandits.rules.radii import Dependence, Radius
+from fedbandits.rules.reports import Reports
 from fedbandits.rules.statistics import aggregate
 from fedbandits.simulation.clients import ClientEvidence
 from fedbandits.simulation.game import Game, Outcome
@@ -39,6 +40,7 @@ from fedbandits.simulation.phases import Played, play_phases
 from fedbandits.simulation.regret import make_grid
 from fedbandits.simulation.simulator import build_rules
 from games import MEANS
+from rule_calls import width_of
 from test_fidelities import LEVEL, p_values
 from test_guarantees import (
     LEVELS,
@@ -478,7 +480,8 @@ def test_variances_are_as_by_hand_in_later_phases_too(weights: Weights) -> None:
         sample = run.outcome.trace[p - 1].var(axis=0, ddof=1).mean()
         assert abs(sample / total - 1) < 4 * math.sqrt(2 / (2 * replications))
         assert parts[p - 1] > 0.1 * total
-        width = rule.width(
+        width = width_of(
+            rule,
             phase=p,
             counts=counts,
             sizes=[2**q for q in range(1, p + 1)],
@@ -574,14 +577,10 @@ def times_lost(
     active: BoolArray = np.ones(phases[0].means.shape[:2], dtype=np.bool_)
     for phase, seen in enumerate(phases, start=1):
         distortion = claimed(seen.distortion)
-        weights = rule.weights_of(seen.counts, distortion=distortion)
-        active = rule.decide(
-            phase=phase,
-            active=active,
-            estimates=aggregate(seen.means, weights),
-            counts=seen.counts,
-            distortion=distortion,
-        ).active
+        reports = Reports(
+            counts=seen.counts, means=seen.means, active=active, distortion=distortion
+        )
+        active = rule.decide(phase=phase, active=active, estimate=rule.estimate(reports)).active
     return int((~active[:, 0]).sum())
 
 
@@ -1188,16 +1187,19 @@ def rounding_errors(radius: Radius, widening: Widening) -> list[Errs]:
     assert plain.trace is not None
     found = []
     for phase, played in enumerate(seen, start=1):
-        counts = played.counts[0, 0, 0]
-        left = played.distortion
+        left = played.estimate
+        bare, wide = (
+            rule.radius.half_widths(rule._known(phase, np.zeros(1, np.bool_), estimate))
+            for estimate in (replace(left, distortion=UNDISTORTED), left)
+        )
         off = np.abs(private.trace[phase - 1] - plain.trace[phase - 1])
         found.append(
             Errs(
                 bits=played.bits,
                 largest=float(np.nanmax(off)),
-                claimed=float(left.averaged(rule.weights_of(counts)).bias.max()),
-                width=float(rule.width(phase=phase, counts=counts)),
-                widened=float(rule.width(phase=phase, counts=counts, distortion=left).max()),
+                claimed=float(left.distortion.bias.max()),
+                width=float(bare.max()),
+                widened=float(wide.max()),
             )
         )
     return found

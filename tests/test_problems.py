@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.integrate import dblquad
 from scipy.special import hyp1f1
 
+from fedbandits import CertifiedRadius, Fed2Ucb, simulate
 from fedbandits.errors import InputError
 from fedbandits.problems import (
     Approximate,
@@ -710,17 +711,52 @@ def test_a_mistake_is_named_by_its_key(where: str, make: Callable[[], object]) -
     ],
     ids=named,
 )
-def test_recentring_out_of_the_range_of_probabilities_is_refused(game: Problem) -> None:
-    refused = []
+def test_recentring_keeps_a_probability_a_probability(game: Problem) -> None:
+    plain, stopped = 0, 0
     for seed in range(20):
-        try:
-            means = game.sampler(sources(seed)).draw(5).means
-        except InputError as error:
-            refused.append(error.where)
-        else:
-            assert 0 <= means.min() <= means.max() <= 1
-    assert refused
-    assert set(refused) == {"population"}
+        means = game.sampler(sources(seed)).draw(5).means
+        drawn = replace(cast(Any, game), population=None).sampler(sources(seed)).draw(5).means
+        shifted = drawn + (game.means - drawn.mean(axis=1))[:, None]
+        np.testing.assert_allclose(means.mean(axis=1), game.means, rtol=0, atol=1e-15)
+        assert 0 <= means.min() <= means.max() <= 1
+        for after, before, plainly in zip(means, drawn, shifted, strict=True):
+            if 0 <= plainly.min() <= plainly.max() <= 1:
+                # To the last bit as if there were no range.
+                assert after.tolist() == plainly.tolist()
+                plain += 1
+            else:
+                inside = (after > 0) & (after < 1)
+                assert np.ptp((after - before)[inside]) <= 1e-15
+                assert (np.abs(after - plainly)[inside] > 0).all()
+                stopped += 1
+    assert plain > 0
+    assert stopped > 0
+
+
+@given(
+    means=st.lists(st.floats(0.001, 0.999), min_size=2, max_size=3),
+    width=st.floats(0.001, 0.99),
+    population=st.integers(1, 60),
+    seed=st.integers(0, 10**6),
+)
+def test_whatever_can_be_made_can_be_drawn(
+    means: list[float], width: float, population: int, seed: int
+) -> None:
+    sigma = width * min(math.sqrt(mean * (1 - mean)) for mean in means)
+    game = Approximate(means=means, noise=Bernoulli(), spread=Beta(sigma), population=population)
+    drawn = game.sampler(sources(seed)).draw(population).means
+    assert 0 <= drawn.min() <= drawn.max() <= 1
+    np.testing.assert_allclose(drawn.mean(axis=1), means, rtol=0, atol=1e-14)
+
+
+def test_a_game_with_a_finite_population_of_rates_plays_in_every_fidelity() -> None:
+    game = Approximate(means=[0.05, 0.9], noise=Bernoulli(), spread=Beta(0.2), population=6)
+    rule = Fed2Ucb(pulls=20, admissions="2^p", radius=CertifiedRadius(delta=0.05))
+    for fidelity in ("clients", "pulls"):
+        run = simulate(
+            game, rule, horizon=5000, replications=20, fidelity=fidelity, workers=1, warn=False
+        )
+        assert (run.outcome.winner == 1).all()
 
 
 def test_spread_that_stays_within_probabilities_is_no_mistake() -> None:

@@ -13,7 +13,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.errors import AssumptionWarning
 from fedbandits.experiments.tables import chose_best
-from fedbandits.rules.guarantees import LIKE_DRAWS, interval_assumptions, promise_of
+from fedbandits.rules.guarantees import Assumption
 
 GAME = fb.Approximate(means=[0.4, 0.6], noise=fb.Gaussian(0.5), spread=fb.Gaussian(0.1))
 RATES = fb.Approximate(means=[0.4, 0.6], noise=fb.Bernoulli(), spread=fb.Beta(0.1))
@@ -57,8 +57,10 @@ def fed2(radius: Any, **settings: Any) -> fb.Fed2Ucb:
     ],
 )
 def test_every_radius_says_what_it_promises(radius: Any, words: str) -> None:
-    (found,) = experiment(GAME, fed2(radius)).guarantees()
-    assert re.search(words, found), found
+    # Outcomes of a normal law leave every range, which would break what some radii promise.
+    ranged = isinstance(radius, fb.ChernoffRadius | fb.BernsteinRadius)
+    (found,) = experiment(RATES if ranged else GAME, fed2(radius)).guarantees()
+    assert re.search(words, found.words()), found
 
 
 # Whom it is for ----------------------------------------------------------------------------------
@@ -83,7 +85,7 @@ WEIGHTED = fb.Exact(
 )
 def test_a_promise_says_whom_it_is_for(problem: Any, algorithm: Any, words: str) -> None:
     (found,) = experiment(problem, algorithm).guarantees()
-    assert found.endswith(f"; the answer is {words}")
+    assert found.words().endswith(f"; the answer is {words}")
 
 
 @pytest.mark.parametrize(
@@ -104,8 +106,8 @@ def test_a_part_of_a_finite_population_rests_on_how_its_clients_scatter(
     told: dict[str, Any], algorithm: Any, assumed: bool
 ) -> None:
     rule = algorithm.rule(fb.Beliefs(n_arms=2, horizon=1000, noise=0.5, spread=0.1, **told))
-    assert (LIKE_DRAWS in promise_of(rule).conditions) == assumed
-    assert (LIKE_DRAWS in interval_assumptions(rule)) == assumed
+    for found in (rule.guarantee(), rule.interval_guarantee(0.05)):
+        assert (found.condition(Assumption.LIKE_DRAWS) is not None) == assumed
 
 
 # Tolerance ---------------------------------------------------------------------------------------
@@ -114,14 +116,14 @@ def test_a_part_of_a_finite_population_rests_on_how_its_clients_scatter(
 def test_a_tolerance_is_part_of_the_promise() -> None:
     radius = fb.CertifiedRadius(delta=0.1, dependence="any")
     (found,) = experiment(GAME, fed2(radius, epsilon=0.05)).guarantees()
-    assert found.startswith(
+    assert found.words().startswith(
         "drops the best option, or settles on one worse by more than 0.05, with a probability of at"
         " most 0.1;"
     )
     # What is lost by an option that is a little worse grows with the horizon.
     for paper in (fb.PaperRadius(), fb.JointRadius()):
         (found,) = experiment(GAME, fed2(paper, epsilon=0.05)).guarantees()
-        assert found.startswith("none: ")
+        assert found.words().startswith("none: ")
 
 
 @pytest.mark.parametrize(
@@ -194,13 +196,13 @@ def test_a_tie_that_nothing_ends_is_doubted(
 def test_the_theorems_are_about_plain_averages() -> None:
     algorithm = fed2(fb.PaperRadius(), weights="inverse-variance")
     (found,) = experiment(GAME, algorithm).guarantees()
-    assert found.startswith("none")
+    assert found.words().startswith("none")
 
 
 def test_the_client_constant_does_not_matter_where_all_are_in() -> None:
     algorithm = fb.Fed1Ucb(pulls=10, radius=fb.PaperRadius(arm=6, client=0))
     (found,) = experiment(GIVEN, algorithm).guarantees()
-    assert "Theorems" in found
+    assert "Theorems" in found.words()
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from fedbandits.cli import main
 from fedbandits.errors import InputError, ProtocolError
 from fedbandits.experiments.describe import describe_experiment, describe_privacy
 from fedbandits.experiments.files import read_experiment
+from fedbandits.federation.audit_file import AuditFile, read_audit
 from fedbandits.loopback import play
 from fedbandits.privacy.accounting import Spending
 from fedbandits.privacy.mechanisms import Mechanism, Noised, Rounded
@@ -36,13 +37,12 @@ from fedbandits.privacy.sampling import Law, Noise, discrete_noise, seeded_noise
 from fedbandits.problems import Problem
 from fedbandits.problems.clipping import clipping
 from fedbandits.protocol import (
+    AnswerRefused,
     Assignment,
-    AuditFile,
     Client,
     ClientState,
     Decision,
     Header,
-    PhaseRefused,
     Reason,
     Refusal,
     RefusalError,
@@ -52,17 +52,18 @@ from fedbandits.protocol import (
     Server,
     Update,
     arms_hash,
-    read_audit,
 )
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.distortion import UNDISTORTED, Distortion, DistortionSums, ReleaseError
+from fedbandits.rules.estimators import InverseVariance, Plain
 from fedbandits.rules.phased import Beliefs, PhasedRule
 from fedbandits.rules.radii import Radius
 from fedbandits.rules.radii.paired_t import t_interval_widths
-from fedbandits.simulation.private_games import privacy_doubts
+from fedbandits.simulation.assumptions import doubts
 from fedbandits.simulation.streams import Purpose, Streams
 from games import APPROXIMATE
+from rule_calls import decided, width_of
 
 # The same examples in every run; one that fails is printed with how to repeat it.
 repeatable = settings(deadline=None, derandomize=True, print_blob=True, max_examples=100)
@@ -654,7 +655,7 @@ def test_at_user_level_releases_add_up_and_end(budget: dict[str, float]) -> None
     decision, _ = played(server, user)
     assert decision is not None
     assert (decision.phase, decision.reason) == (3, Reason.BUDGET)
-    assert not [record for record in server.log if isinstance(record, PhaseRefused)]
+    assert not [record for record in server.log if isinstance(record, AnswerRefused)]
 
 
 def test_a_refusal_ends_the_game_with_what_was_known() -> None:
@@ -667,7 +668,7 @@ def test_a_refusal_ends_the_game_with_what_was_known() -> None:
     assert {client.state for client in clients} == {ClientState.FINISHED}
     assert {client.best for client in clients} == {last.best}
     # With the estimates of the phase before.
-    closed = [record for record in server.log if isinstance(record, PhaseRefused)]
+    closed = [record for record in server.log if isinstance(record, AnswerRefused)]
     assert [record.refusal.why for record in closed] == [Refused.BUDGET]
     assert [record.refusal.phase for record in closed] == [3]
 
@@ -676,7 +677,7 @@ def test_a_refusal_ends_the_game_with_what_was_known() -> None:
     assert [alone.rule.spent_after(phase) for phase in (1, 2)] == [False, True]
     decision, _ = played(alone, STRICT)
     assert decision == last
-    assert not [record for record in alone.log if isinstance(record, PhaseRefused)]
+    assert not [record for record in alone.log if isinstance(record, AnswerRefused)]
     assert last.active == (True, True, True)
     assert np.isfinite(last.widths).all()
 
@@ -1833,14 +1834,14 @@ def test_without_protection_decisions_are_the_same_to_the_last_bit(
     radius: Radius, weights: Any
 ) -> None:
     """Left out, nothing, and errors of nothing: one verdict."""
-    if radius.needs_clients:
+    if radius.needs_each_client:
         weights = "equal"  # its only ones
     rng = np.random.default_rng(SEED)
     rule = dataclasses.replace(
         Fed2Ucb(pulls=10, admissions=4, radius=radius).rule(
             Beliefs(n_arms=4, horizon=10**4, noise=0.1, spread=0.02)
         ),
-        weights=weights,
+        estimator=Plain() if weights == "equal" else InverseVariance(),
     )
     for _ in range(20):
         counts = rng.integers(1, 200, 40)[np.newaxis].repeat(4, axis=0)
@@ -1850,19 +1851,19 @@ def test_without_protection_decisions_are_the_same_to_the_last_bit(
             "active": np.array([True, True, False, True]),
             "estimates": means.mean(axis=1),
             "counts": counts,
-            "client_means": means if radius.needs_clients else None,
+            "client_means": means if radius.needs_each_client else None,
         }
         nothing = DistortionSums.nothing((4, 40)).released(counts, ReleaseError()).over(counts)
-        plain = rule.decide(**known)
+        plain = decided(rule, **known)
         # "chernoff" has an event more wherever means are protected, however little.
         for distortion in (UNDISTORTED, nothing)[: 1 if radius.rule == "chernoff" else 2]:
-            verdict = rule.decide(**known, distortion=distortion)
+            verdict = decided(rule, **known, distortion=distortion)
             assert verdict.active.tolist() == plain.active.tolist()
             assert verdict.widths.tobytes() == plain.widths.tobytes()
             assert verdict.settled == plain.settled
         # Something is seen.
         some = DistortionSums.nothing((4, 40)).released(counts, ReleaseError(bias=0.01))
-        wider = rule.decide(**known, distortion=some.over(counts))
+        wider = decided(rule, **known, distortion=some.over(counts))
         active = known["active"]
         shapes = [np.broadcast_to(verdict.widths, 4)[active] for verdict in (plain, wider)]
         assert (shapes[1] > shapes[0]).all()
@@ -1881,12 +1882,12 @@ def test_a_server_widens_by_what_its_clients_did(privacy: Privacy) -> None:
             assert server.receive(client.play(assignment)) is None
         widths[held] = np.array(server.close().widths)
     counts = np.full((3, 4), 20)
-    bare = rule.width(phase=1, counts=counts)
+    bare = width_of(rule, phase=1, counts=counts)
     assert widths[None].tolist() == np.broadcast_to(bare, 3).tolist()
     error = privacy.mechanism(20, 3).error
     distortion = DistortionSums.nothing((3, 4)).released(20, error).over(counts)
     assert widths[privacy] == pytest.approx(
-        rule.width(phase=1, counts=counts, distortion=distortion), rel=1e-12
+        width_of(rule, phase=1, counts=counts, distortion=distortion), rel=1e-12
     )
     assert (widths[privacy] > widths[None]).all()
 
@@ -1924,6 +1925,23 @@ def test_what_was_sent_under_another_policy_is_counted_by_todays(tmp_path: Path)
     assert Client("a", halves, privacy=person, outbox=AuditFile(file)).spent.rho == pytest.approx(
         2500 * client.spent.rho, rel=1e-3
     )
+
+
+def test_after_a_change_from_gaussian_to_laplace_noise_the_larger_epsilon_counts(
+    tmp_path: Path,
+) -> None:
+    """By ρ the Laplace release is the larger one, and ε = 1.5 would be printed: it is 7.3."""
+    old = fb.Privacy(range=(0, 1), noise="gaussian", rho=0.9)
+    new = fb.Privacy(range=(0, 1), noise="laplace", scale=1 / 150, delta=1e-6)
+    file = tmp_path / "a.jsonl"
+    Client("a", halves, privacy=old, outbox=AuditFile(file)).play(noised_assignment(old, 1))
+    client = Client("a", halves, privacy=new, outbox=AuditFile(file))
+    client.play(noised_assignment(new, 2))
+    *_, last = AuditFile(file)
+    assert last.spent.rho > 0.9
+    for total in (client.spent, last.total):
+        assert total.epsilon(1e-6) == pytest.approx(7.3, abs=0.05)
+    assert "epsilon = 7.3" in last.budget
 
 
 @pytest.mark.parametrize("level", ["event", "user"])
@@ -2067,7 +2085,11 @@ def test_numbers_out_of_all_proportion_are_refused(keys: dict[str, Any], where: 
 
 def test_a_gap_below_two_steps_of_nearest_rounding_may_never_be_decided() -> None:
     game = fb.Approximate(means=[0.4, 0.65], noise=fb.Bernoulli(), spread=fb.Beta(0.01))
-    (doubt,) = privacy_doubts(
-        game, fb.Privacy(range=(0, 1), quantize=fb.Quantize(bits=3, rounding="nearest"))
+    (doubt,) = doubts(
+        Fed1Ucb(pulls=10, clients=5, target="population").rule(
+            Beliefs(n_arms=2, horizon=1000, noise=0.5, spread=0.1)
+        ),
+        game,
+        fb.Privacy(range=(0, 1), quantize=fb.Quantize(bits=3, rounding="nearest")),
     )
     assert "may never be told apart" in doubt

@@ -21,22 +21,29 @@ from fedbandits.loopback import play
 from fedbandits.privacy.policy import Privacy, Quantize
 from fedbandits.privacy.sampling import seeded_noise
 from fedbandits.protocol import (
+    AnswerRefused,
+    ArmWithdrawn,
     Assignment,
     Client,
     ClientState,
     Decision,
     Header,
     MemoryLog,
+    PhaseAbandoned,
     PhaseClosed,
     PhaseOpened,
     Pull,
     Quorum,
     Reason,
     Record,
+    Refusal,
+    Refused,
     Rejection,
     Release,
+    RunEnded,
     Server,
     ServerSnapshot,
+    ServerStarted,
     ServerState,
     Update,
     UpdateAccepted,
@@ -46,6 +53,8 @@ from fedbandits.protocol import (
     conclusion_of,
 )
 from fedbandits.protocol.client import MOST_AT_ONCE
+from fedbandits.protocol.decisions import decided
+from fedbandits.protocol.tally import means_of
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb, ImprovedUcb
 from fedbandits.rules.phased import Beliefs, PhasedRule
 from fedbandits.rules.radii import BernsteinRadius, ChernoffRadius, PaperRadius
@@ -155,9 +164,15 @@ class Played:
 def play_watched(
     setting: Setting, order: Callable[[list[Update]], Sequence[Update]], noise: bool = False
 ) -> Played:
-    """Play a game message by message; every call of the server adds one record."""
-    server = Server(setting.rule)
-    snapshots = [server.snapshot()]
+    """Play a game message by message, and look at the server before every record."""
+    snapshots: list[ServerSnapshot] = []
+
+    class Watching(MemoryLog):
+        def append(self, record: Record) -> None:
+            snapshots.append(server.snapshot())
+            super().append(record)
+
+    server = Server(setting.rule, log=Watching())
     clients: list[Client] = []
     rng = np.random.default_rng(setting.seed)
 
@@ -165,25 +180,21 @@ def play_watched(
         if noise and rng.random() < 0.5:
             bad = bad_updates(good)
             assert server.receive(bad[int(rng.integers(len(bad)))]) is not None
-            snapshots.append(server.snapshot())
 
     while not server.finished:
         newcomers = [drawn_client(setting, len(clients) + i) for i in range(server.wanted())]
         clients += newcomers
         assignment = server.open([client.name for client in newcomers])
-        snapshots.append(server.snapshot())
         if server.finished:
             break
         updates = [client.play(assignment) for client in clients]
         for message in order(updates):
             disturb(message)
             assert server.receive(message) is None
-            snapshots.append(server.snapshot())
         disturb(updates[0])
         server.close()
-        snapshots.append(server.snapshot())
         disturb(updates[0])
-    return Played(server, snapshots)
+    return Played(server, [*snapshots, server.snapshot()])
 
 
 @modest
@@ -219,6 +230,8 @@ def test_a_replayed_server_goes_on_as_the_live_one_did(
                 assert server.receive(message) is None
             case PhaseClosed(decision=decision):
                 assert server.close() == decision
+            case RunEnded():
+                server.end()
             case _:
                 raise AssertionError(record)
     assert records_of(server) == records
@@ -283,7 +296,7 @@ def test_a_game_keeps_the_promises_of_its_phases(setting: Setting) -> None:
                 if complete:
                     assert list(assignment.pulls) == full
                 else:
-                    assert number == len(records) - 1
+                    assert number == len(records) - 2
                     assert sum(full) > rule.slots - slots > 0
                     assert sum(assignment.pulls) == rule.slots - slots
                 slots += sum(assignment.pulls)
@@ -316,9 +329,15 @@ def test_a_game_keeps_the_promises_of_its_phases(setting: Setting) -> None:
                 assert decision.final == (
                     len(left) == 1 or decision.phase == rule.max_phases or slots == rule.horizon
                 )
-                assert decision.final == (number == len(records) - 1)
+                assert decision.final == (number == len(records) - 2)
             case _:
-                raise AssertionError(record)
+                assert number == len(records) - 1
+    ended = records[-1]
+    assert isinstance(ended, RunEnded)
+    assert ended.decision.final
+    for decision in decisions[-1:]:
+        reason = decision.reason if decision.final else ended.decision.reason
+        assert ended.decision == dataclasses.replace(decision, reason=reason)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -388,17 +407,36 @@ EVENTS: dict[str, Record] = {
     "phase decided": PhaseClosed(a_decision(Reason.OPEN)),
     "one arm left": PhaseClosed(a_decision(Reason.ONE_ARM_LEFT)),
     "last phase decided": PhaseClosed(a_decision(Reason.LAST_PHASE)),
+    "answer refused": AnswerRefused(
+        Refusal(header=HEADER, phase=1, client="a", why=Refused.FAILED)
+    ),
+    "phase abandoned": PhaseAbandoned(phase=1, reported=0, expected=2),
+    "arm withdrawn": ArmWithdrawn(arm=0, reason="harm"),
+    "server started": ServerStarted(epoch=2),
+    "run ended": RunEnded(a_decision(Reason.STOPPED)),
 }
 LEGAL = {
     (ServerState.READY, "phase opened"): ServerState.COLLECTING,
-    (ServerState.READY, "phase played out"): ServerState.FINISHED,
+    (ServerState.READY, "phase played out"): ServerState.ENDING,
     (ServerState.READY, "update rejected"): ServerState.READY,
+    (ServerState.READY, "arm withdrawn"): ServerState.READY,
+    (ServerState.READY, "server started"): ServerState.READY,
+    (ServerState.READY, "run ended"): ServerState.FINISHED,
     (ServerState.COLLECTING, "update accepted"): ServerState.COLLECTING,
     (ServerState.COLLECTING, "update rejected"): ServerState.COLLECTING,
     (ServerState.COLLECTING, "phase decided"): ServerState.READY,
-    (ServerState.COLLECTING, "one arm left"): ServerState.FINISHED,
-    (ServerState.COLLECTING, "last phase decided"): ServerState.FINISHED,
+    (ServerState.COLLECTING, "one arm left"): ServerState.ENDING,
+    (ServerState.COLLECTING, "last phase decided"): ServerState.ENDING,
+    (ServerState.COLLECTING, "answer refused"): ServerState.COLLECTING,
+    (ServerState.COLLECTING, "phase abandoned"): ServerState.READY,
+    (ServerState.COLLECTING, "arm withdrawn"): ServerState.COLLECTING,
+    (ServerState.COLLECTING, "server started"): ServerState.COLLECTING,
+    (ServerState.COLLECTING, "run ended"): ServerState.FINISHED,
+    (ServerState.ENDING, "update rejected"): ServerState.ENDING,
+    (ServerState.ENDING, "server started"): ServerState.ENDING,
+    (ServerState.ENDING, "run ended"): ServerState.FINISHED,
     (ServerState.FINISHED, "update rejected"): ServerState.FINISHED,
+    (ServerState.FINISHED, "server started"): ServerState.FINISHED,
 }
 
 
@@ -406,10 +444,12 @@ def server_in(state: ServerState) -> Server:
     server = Server(fed1())
     if state is not ServerState.READY:
         server.open(["a", "b"])
-    if state is ServerState.FINISHED:
+    if state in (ServerState.ENDING, ServerState.FINISHED):
         for client in "ab":
             server.receive(update(client=client))
-        server.close()
+        server._commit(PhaseClosed(decided(server.run_state)))
+    if state is ServerState.FINISHED:
+        server.end()
     assert server.state is state
     return server
 
@@ -434,7 +474,7 @@ def test_a_server_takes_an_event_exactly_when_its_table_says_so(
             Server.replay(server.rule, [*records, EVENTS[event]])
 
 
-@pytest.mark.parametrize("state", [ServerState.COLLECTING, ServerState.FINISHED])
+@pytest.mark.parametrize("state", [s for s in ServerState if s is not ServerState.READY])
 def test_a_phase_is_opened_only_between_phases(state: ServerState) -> None:
     server = server_in(state)
     records, before = records_of(server), server.snapshot()
@@ -443,7 +483,7 @@ def test_a_phase_is_opened_only_between_phases(state: ServerState) -> None:
     assert (records_of(server), server.snapshot()) == (records, before)
 
 
-@pytest.mark.parametrize("state", [ServerState.READY, ServerState.FINISHED])
+@pytest.mark.parametrize("state", [s for s in ServerState if s is not ServerState.COLLECTING])
 def test_a_phase_is_closed_only_while_it_is_open(state: ServerState) -> None:
     server = server_in(state)
     records, before = records_of(server), server.snapshot()
@@ -517,7 +557,8 @@ def test_a_record_is_in_the_log_before_it_is_applied() -> None:
         server.receive(update(client=client))
     server.close()
     collects = (ServerState.COLLECTING, 1)
-    assert seen == [(ServerState.READY, 0), collects, collects, collects]
+    ends = (ServerState.ENDING, 1)
+    assert seen == [(ServerState.READY, 0), collects, collects, collects, ends]
 
 
 def test_a_log_that_fails_leaves_the_server_as_it_was() -> None:
@@ -679,7 +720,9 @@ def test_protection_that_moves_means_out_of_the_range_is_no_lie(
     ]
     assignment = server.open([client.name for client in clients])
     assert [server.receive(client.play(assignment)) for client in clients] == [None] * 20
-    means = np.array([server._means_of(report) for report in server._reported.values()])
+    means = np.array(
+        [means_of(report, server.run_state.mechanism) for _, report in server.run_state.reports]
+    )
     assert ((means < 0) | (means > 1)).any()
 
 
@@ -981,9 +1024,11 @@ def test_a_phase_that_does_not_fit_is_cut_and_nobody_reports(
     assert server.receive(update(counts=pulls)) is Rejection.PHASE
     with pytest.raises(ProtocolError):
         server.close()
-    (first, rejected) = records_of(server)
+    (first, ended, rejected) = records_of(server)
     assert isinstance(first, PhaseOpened)
     assert not first.complete
+    assert isinstance(ended, RunEnded)
+    assert (ended.decision.reason, ended.decision.winner) == (Reason.HORIZON, None)
     assert isinstance(rejected, UpdateRejected)
 
 
@@ -999,7 +1044,8 @@ def test_a_second_phase_that_does_not_fit_leaves_the_first_decision() -> None:
     assert sum(last.pulls) == 15
     assert last.previous == decision
     assert server.finished
-    assert server.decision == decision
+    assert server.decision == dataclasses.replace(decision, reason=Reason.HORIZON)
+    assert records_of(server)[-1] == RunEnded(server.decision)
 
 
 def test_a_cap_on_phases_ends_the_game_undecided_on_the_best_estimate() -> None:

@@ -24,6 +24,7 @@ from fedbandits.reproduce.steps import Step
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.simulation.simulator import build_rules
+from rule_calls import width_of
 from test_movielens import RATINGS, folder, matrix
 from test_movielens import table as ratings_file
 
@@ -192,7 +193,7 @@ def test_a_rule_that_takes_users_for_a_sample_subtracts_no_population() -> None:
         zip(plays, build_rules([play.variant for play in plays.values()], 10**6), strict=True)
     )
     widths = {
-        key: float(rule.width(phase=6, counts=np.full((1, 1, 60), 10**6)).max())
+        key: float(width_of(rule, phase=6, counts=np.full((1, 1, 60), 10**6)).max())
         for key, (rule, _) in rules.items()
         if isinstance(rule, PhasedRule)
     }

@@ -29,6 +29,7 @@ from fedbandits.simulation.game import Game, Outcome
 from fedbandits.simulation.phases import Played, play_phases
 from fedbandits.simulation.pulls import play_logged, play_pulls
 from fedbandits.simulation.regret import Breakpoints, RegretLedger, make_grid
+from rule_calls import estimate_by_hand
 
 modest = settings(deadline=None, derandomize=True, max_examples=160)
 seeds = st.integers(0, 2**32 - 1)
@@ -235,7 +236,7 @@ class Recorded:
             for server in servers
         ]
         self.counts: FloatArray = np.zeros(0)
-        self.sizes: FloatArray = np.ones(1)
+        self.rule = servers[0].rule
         self.most_phases = most_phases
 
     def admit(self, phase: int, clients: int, active: BoolArray) -> None:
@@ -250,7 +251,8 @@ class Recorded:
             for step in range(n_phases)
         ]
         # Whatever stands where an arm is not active must not matter.
-        return Played(np.where(active, np.array(estimates), 1e300), counts)
+        values = np.where(active, np.array(estimates), 1e300)
+        return Played(estimate_by_hand(self.rule, estimates=values, counts=counts))
 
     def keep(self, going: BoolArray) -> None:
         self.estimates = [

@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import math
 import pickle
-from dataclasses import replace
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
@@ -29,7 +28,6 @@ from fedbandits.rules.algorithms import (
     ImprovedUcb,
     LocalUcb,
     Ucb1,
-    algorithm_named,
 )
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.eliminations import best_active, eliminate
@@ -38,6 +36,7 @@ from fedbandits.rules.phased import AllAtOnce, Beliefs, Charge, PhasedRule, Play
 from fedbandits.rules.radii import ImprovedUcbRadius, PaperRadius
 from fedbandits.rules.radii.known import example_statistics
 from fedbandits.rules.statistics import aggregate, client_factor, clients_in, pull_factor
+from rule_calls import changed, decided
 
 modest = settings(deadline=None, derandomize=True, max_examples=150)
 
@@ -271,7 +270,8 @@ def test_the_rule_s_widths_are_the_double_bound_of_the_paper(
     rule = Fed2Ucb(pulls=1, admissions=1, radius=PaperRadius(arm=a, client=b)).rule(
         Beliefs(n_arms=2, horizon=horizon, noise=noise, spread=spread)
     )
-    verdict = rule.decide(
+    verdict = decided(
+        rule,
         phase=p,
         active=np.ones(2, dtype=np.bool_),
         estimates=np.zeros(2),
@@ -298,7 +298,8 @@ def test_the_double_bound_is_the_single_one_when_the_population_is_in(
     rule = Fed2Ucb(pulls=1, admissions=clients).rule(
         Beliefs(n_arms=2, horizon=horizon, noise=noise, spread=spread, population=clients)
     )
-    verdict = rule.decide(
+    verdict = decided(
+        rule,
         phase=len(f),
         active=np.ones(2, dtype=np.bool_),
         estimates=np.zeros(2),
@@ -318,10 +319,10 @@ def test_the_constants_of_the_proof_are_the_default() -> None:
 def test_a_radius_takes_a_batch() -> None:
     pull, client = np.array([[1e-4, 4e-4], [9e-4, 0.0]]), np.array([[0.0, 1e-4], [4e-4, 0.0]])
     radius = PaperRadius(arm=2.0, client=3.0)
-    known = replace(example_statistics(), pull_variance=pull, client_variance=client, horizon=1000)
+    known = changed(example_statistics(), pull_variance=pull, client_variance=client, horizon=1000)
     widths = radius.half_widths(known)
     for at in np.ndindex(2, 2):
-        one = replace(known, pull_variance=pull[at], client_variance=client[at])
+        one = changed(known, pull_variance=pull[at], client_variance=client[at])
         assert same_bits(widths[at], radius.half_widths(one))
 
 
@@ -607,10 +608,10 @@ def test_a_batch_of_games_is_decided_as_each_of_them(seed: int, n_games: int, cl
     active[:, 0] = True
     estimates = rng.normal(0.5, 1.0, size=shape)
     counts = rng.integers(1, 500, size=(*shape, clients))
-    together = rule.decide(phase=2, active=active, estimates=estimates, counts=counts)
+    together = decided(rule, phase=2, active=active, estimates=estimates, counts=counts)
     for game in range(n_games):
-        alone = rule.decide(
-            phase=2, active=active[game], estimates=estimates[game], counts=counts[game]
+        alone = decided(
+            rule, phase=2, active=active[game], estimates=estimates[game], counts=counts[game]
         )
         assert together.active[game].tolist() == alone.active.tolist()
         assert same_bits(together.widths[game], alone.widths)
@@ -627,13 +628,13 @@ def test_several_phases_are_decided_together_as_one_after_the_other(name: str) -
     estimates = rng.normal(0.5, 0.2, size=(n_phases, n_games, rule.n_arms))
     counts = rng.integers(1, 500, size=(n_phases, 1, 1, clients))
     phases = np.arange(2, 2 + n_phases)
-    together = rule.decide(
-        phase=phases.reshape(-1, 1, 1), active=active, estimates=estimates, counts=counts
+    together = decided(
+        rule, phase=phases.reshape(-1, 1, 1), active=active, estimates=estimates, counts=counts
     )
     widths = np.broadcast_to(together.widths, estimates.shape)
     for step, phase in enumerate(phases.tolist()):
-        alone = rule.decide(
-            phase=phase, active=active, estimates=estimates[step], counts=counts[step]
+        alone = decided(
+            rule, phase=phase, active=active, estimates=estimates[step], counts=counts[step]
         )
         assert together.active[step].tolist() == alone.active.tolist()
         assert same_bits(widths[step], np.broadcast_to(alone.widths, estimates[step].shape))
@@ -665,8 +666,12 @@ def test_improved_ucb_makes_the_pulls_of_auer_and_ortner(horizon: int) -> None:
     for m, (n_m, log) in enumerate(table):
         pulls += rule.pulls(m + 1)
         assert pulls == n_m
-        verdict = rule.decide(
-            phase=m + 1, active=np.ones(3, dtype=np.bool_), estimates=np.zeros(3), counts=[pulls]
+        verdict = decided(
+            rule,
+            phase=m + 1,
+            active=np.ones(3, dtype=np.bool_),
+            estimates=np.zeros(3),
+            counts=[pulls],
         )
         assert float(verdict.widths) == pytest.approx(
             math.sqrt(float(log) / (2 * n_m)), rel=1e-12, abs=0.0
@@ -702,7 +707,7 @@ def test_improved_ucb_refuses_a_horizon_without_a_phase() -> None:
 
 
 def test_the_radius_of_improved_ucb_is_never_of_a_negative_log() -> None:
-    known = replace(example_statistics(), pull_variance=np.array(0.25), horizon=10, phase=9)
+    known = changed(example_statistics(), pull_variance=np.array(0.25), horizon=10, phase=9)
     late = ImprovedUcbRadius().half_widths(known)
     assert float(late) == 0.0
 
@@ -728,7 +733,7 @@ def made(name: str) -> Algorithm:
 @every_algorithm
 def test_an_algorithm_goes_by_the_name_it_is_registered_under(name: str) -> None:
     assert made(name).name == name
-    assert algorithm_named(name) is ALGORITHMS[name]
+    assert ALGORITHMS.named(name, "algorithm") is ALGORITHMS[name]
 
 
 @every_algorithm
@@ -774,13 +779,13 @@ def test_a_phased_rule_admits_plays_and_decides(name: str) -> None:
     assert planned.sum() >= 3
     counts = np.full((4, clients), planned.max())
     estimates = np.array([0.2, 0.4, 9.0, 0.3])
-    verdict = rule.decide(phase=1, active=active, estimates=estimates, counts=counts)
+    verdict = decided(rule, phase=1, active=active, estimates=estimates, counts=counts)
     assert (verdict.widths > 0).all()
     assert verdict.active[1]
     assert not (verdict.active & ~active).any()
     # With a million times as many pulls by the whole population nothing is left open.
     counts = np.full((4, 12), 10**9)
-    verdict = rule.decide(phase=1, active=active, estimates=estimates, counts=counts)
+    verdict = decided(rule, phase=1, active=active, estimates=estimates, counts=counts)
     assert verdict.active.tolist() == [False, True, False, False]
 
 
@@ -821,7 +826,7 @@ def test_who_plays_and_who_pays_for_communication() -> None:
 
 def test_an_unknown_algorithm_is_answered_with_the_nearest() -> None:
     with pytest.raises(InputError, match='did you mean "fed2-ucb"'):
-        algorithm_named("fed2ucb")
+        ALGORITHMS.named("fed2ucb", "algorithm")
 
 
 # Who plays ---------------------------------------------------------------------------------------

@@ -36,18 +36,17 @@ from fedbandits.experiments.report.run_page import run_html
 from fedbandits.experiments.report.run_tables import FEW_CLIENTS
 from fedbandits.federation.coordinator import Coordinator, Patience
 from fedbandits.federation.course import Outcome
-from fedbandits.federation.durable_log import DurableLog, LogContent, read_log
+from fedbandits.federation.durable_log import DurableLog, read_log
+from fedbandits.federation.followed import FollowedRun, LoggedRun
 from fedbandits.federation.host import ClientHost, ClientInfo, PullByName
 from fedbandits.federation.local import LocalTransport, server_of, try_trial
 from fedbandits.federation.requests import RequestFolder
-from fedbandits.federation.run import Run, begin_or_resume, header_of, read_run
+from fedbandits.federation.run import begin_or_resume, header_of
 from fedbandits.federation.status import (
     MOST_NAMES,
     MOST_PHASES,
     ArmState,
-    answers_over_phases,
     printable,
-    status_of,
 )
 from fedbandits.federation.trial import Trial, read_trial
 from fedbandits.protocol import (
@@ -58,7 +57,6 @@ from fedbandits.protocol import (
     MemoryLog,
     PhaseClosed,
     Reason,
-    Record,
     Refusal,
     Refused,
     Rejection,
@@ -174,7 +172,7 @@ def closings(path: Path) -> list[int]:
 
 def test_a_finished_run_is_told_with_its_answer(finished: Path, command: Command) -> None:
     done = command("status", finished)
-    run, content = read_run(finished)
+    run, content = LoggedRun(finished), read_log(finished)
     assert done.code == 0
     assert "it is over" in done.out
     assert answer_of(run.server).words() in done.out
@@ -190,7 +188,7 @@ def test_a_finished_run_is_told_with_its_answer(finished: Path, command: Command
 def test_json_says_the_same_and_nothing_else(finished: Path, command: Command) -> None:
     done = command("status", finished, "--json")
     said = json.loads(done.out)
-    run, content = read_run(finished)
+    run, content = LoggedRun(finished), read_log(finished)
     server = run.server
     assert (said["run"], said["title"], said["state"]) == ("colours", "colours", "finished")
     assert (said["began"], said["wrote"]) == (content.times[0], content.times[-1])
@@ -214,16 +212,12 @@ def test_json_says_the_same_and_nothing_else(finished: Path, command: Command) -
 
 def test_an_open_phase_says_who_is_missing(finished: Path, tmp_path: Path) -> None:
     """Cut after each record: what is said is what the server of these records knows."""
-    records = read_log(finished).records
+    content = read_log(finished)
+    records, trial = content.records, read_trial(content.header["trial"])
+    run = FollowedRun("colours", trial)
     for n in range(len(records)):
-        content = LogContent(
-            header=read_log(finished).header,
-            records=records[:n],
-            times=read_log(finished).times[:n],
-        )
-        trial = read_trial(content.header["trial"])
         server = server_of(trial, MemoryLog(records[:n]), "colours")
-        status = status_of(Run(name="colours", trial=trial, server=server), content)
+        status = run.status()
         assert status.state is server.state
         assert status.missing == server.missing
         assert status.bits == sum(
@@ -234,9 +228,10 @@ def test_an_open_phase_says_who_is_missing(finished: Path, tmp_path: Path) -> No
         if server.state is ServerState.COLLECTING:
             assert sorted((*status.reported, *status.missing)) == sorted(server.clients)
         json.dumps(status.as_dict(), allow_nan=False)
+        run.take(records[n], content.times[n])
     last = cut(finished, tmp_path / "cut.fedlog", closings(finished)[-1] - 3)
-    words = status_of(*read_run(last)).state_words()
-    run, _ = read_run(last)
+    words = LoggedRun(last).status().state_words()
+    run = LoggedRun(last)
     assert len(run.server.missing) == 2
     assert words.endswith(f"have reported; missing: {', '.join(run.server.missing)}")
 
@@ -388,11 +383,11 @@ def test_withdrawals_may_leave_one_arm_of_which_nothing_is_known(tmp_path: Path)
     with log:
         server.withdraw(0, "harm")
         server.withdraw(1, "harm")
-    status = status_of(*read_run(path))
+    status = LoggedRun(path).status()
     assert status.finished
     assert status.answer is None
     assert "blue is all that withdrawals have left" in status.state_words()
-    assert "<p>red was withdrawn (harm).</p>" in run_html(*read_run(path))
+    assert "<p>red was withdrawn (harm).</p>" in run_html(LoggedRun(path))
 
 
 # A log that is being written ----------------------------------------------------------------------
@@ -522,22 +517,21 @@ def test_a_withdrawn_arm_is_shown_as_it_was_known_then(
     """In the middle of a phase, whose reports are then in no estimate of it."""
     first = closings(finished)[0]
     path = cut(finished, tmp_path / "run.fedlog", first + 2)
-    known = answer_of(read_run(cut(finished, tmp_path / "then.fedlog", first))[0].server)
+    known = answer_of(LoggedRun(cut(finished, tmp_path / "then.fedlog", first)).server)
     assert command("withdraw", path, "blue", "--reason", "harm").code == 0
     log, run = begin_or_resume(read_trial(TABLES), path)
     with log:
         for client in run.server.missing:
             assert run.server.receive(update(run.server, client)) is None
         run.server.close()
-    status = status_of(*read_run(path))
+    status = LoggedRun(path).status()
     (blue,) = [arm for arm in status.arms if arm.name == "blue"]
     assert blue.state is ArmState.WITHDRAWN
     assert (blue.estimate, blue.low, blue.high) == (
         known.estimates["blue"],
         *known.intervals["blue"],
     )
-    run, content = read_run(path)
-    paths = arm_paths(arm_rows(status.arms, "max"), answers_over_phases(run, content))
+    paths = arm_paths(arm_rows(status.arms, "max"), LoggedRun(path).answers())
     (withdrawn,) = [one for one in paths if one.state is ArmState.WITHDRAWN]
     assert withdrawn.phases == [1]
 
@@ -631,7 +625,7 @@ def test_the_page_of_a_finished_run(finished: Path, tmp_path: Path, command: Com
     done = command("report", finished, "--out", tmp_path / "page")
     assert done.out == f"report: {tmp_path / 'page' / 'report.html'}\n"
     page = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
-    run, content = read_run(finished)
+    run, content = LoggedRun(finished), read_log(finished)
     answer = answer_of(run.server)
     assert "The answer is <b>blue</b>" in page
     assert "This run goes on" not in page
@@ -659,11 +653,11 @@ def test_the_page_is_beside_the_log_by_default(finished: Path, command: Command)
 
 def test_the_page_of_a_run_that_goes_on_is_honest(finished: Path, tmp_path: Path) -> None:
     first = closings(finished)[0]
-    page = run_html(*read_run(cut(finished, tmp_path / "open.fedlog", first + 2)))
+    page = run_html(LoggedRun(cut(finished, tmp_path / "open.fedlog", first + 2)))
     assert "This run goes on." in page
     assert "Phase 2 is open: 1 of 6 clients has reported" in page
     assert "it goes on: several options are left" in page
-    nothing = run_html(*read_run(cut(finished, tmp_path / "first.fedlog", 2)))
+    nothing = run_html(LoggedRun(cut(finished, tmp_path / "first.fedlog", 2)))
     assert "No phase was decided yet" in nothing
     assert figures_of(nothing) == {}
     assert "Eliminations over time" not in nothing
@@ -671,7 +665,7 @@ def test_the_page_of_a_run_that_goes_on_is_honest(finished: Path, tmp_path: Path
 
 def test_what_comes_from_the_log_is_text(tmp_path: Path) -> None:
     """Names of clients and arms, and reasons, are anybody's."""
-    page = run_html(*read_run(eventful(tmp_path / "run.fedlog")))
+    page = run_html(LoggedRun(eventful(tmp_path / "run.fedlog")))
     found = Tags(page)
     assert "alert(1)" in page
     assert "<script>alert" not in page
@@ -686,7 +680,7 @@ def test_what_comes_from_the_log_is_text(tmp_path: Path) -> None:
 
 
 def test_the_page_has_the_course_of_the_run(tmp_path: Path) -> None:
-    page = run_html(*read_run(eventful(tmp_path / "run.fedlog")))
+    page = run_html(LoggedRun(eventful(tmp_path / "run.fedlog")))
     found = Tags(page)
     assert "abandoned: below the quorum" in found.row("1")[0]
     assert found.row("1")[1:4] == ["4", "4", "1"]
@@ -709,7 +703,7 @@ def test_protected_means_are_said_to_be(tmp_path: Path, command: Command) -> Non
 
 
 @pytest.fixture(scope="module")
-def crowd() -> tuple[Run, LogContent]:
+def crowd() -> FollowedRun:
     """Return a run of 3,000 clients."""
     trial = read_trial(TABLES | {"admissions": "3000", "pulls": "10"})
     log = MemoryLog()
@@ -720,20 +714,19 @@ def crowd() -> tuple[Run, LogContent]:
             server.receive(update(server, client, (np.inf, 0, 0)))
         server.receive(update(server, client))
     server.close()
-    return Run(name="crowd", trial=trial, server=server), content_of(log, trial)
+    return followed("crowd", trial, log)
 
 
-def content_of(records: MemoryLog, trial: Trial) -> LogContent:
-    found: tuple[Record, ...] = tuple(records)
-    times = tuple(
-        f"2026-01-01T00:{n // 60 % 60:02}:{n % 60:02}.000+00:00" for n in range(len(found))
-    )
-    return LogContent(header=header_of(trial, "x"), records=found, times=times)
+def followed(name: str, trial: Trial, records: MemoryLog) -> FollowedRun:
+    run = FollowedRun(name, trial)
+    for n, record in enumerate(records):
+        run.take(record, f"2026-01-01T00:{n // 60 % 60:02}:{n % 60:02}.000+00:00")
+    return run
 
 
-def test_thousands_of_clients_are_shortened_with_totals(crowd: tuple[Run, LogContent]) -> None:
-    status = status_of(*crowd)
-    page = run_html(*crowd)
+def test_thousands_of_clients_are_shortened_with_totals(crowd: FollowedRun) -> None:
+    status = crowd.status()
+    page = run_html(crowd)
     found = Tags(page)
     assert f"{FEW_CLIENTS} of 3,000 clients have a row" in page
     named = [row for row in found.rows if re.match(r"client \d+", row[0])]
@@ -755,7 +748,7 @@ def test_thousands_of_clients_are_shortened_with_totals(crowd: tuple[Run, LogCon
 
 
 @pytest.fixture(scope="module")
-def long_run() -> tuple[Run, LogContent]:
+def long_run() -> FollowedRun:
     """Return a run of 40 phases and 30 arms, of which one goes out in phase 30."""
     arms = [f"arm {number}" for number in range(30)]
     trial = read_trial(
@@ -771,16 +764,16 @@ def long_run() -> tuple[Run, LogContent]:
         server.close()
         if phase == 10:
             server.withdraw(3, "harm")
-    return Run(name="long", trial=trial, server=server), content_of(log, trial)
+    return followed("long", trial, log)
 
 
 def test_many_phases_keep_those_in_which_an_arm_went_out(
-    long_run: tuple[Run, LogContent],
+    long_run: FollowedRun,
 ) -> None:
-    run, content = long_run
-    answers = answers_over_phases(run, content)
+    run = long_run
+    answers = run.answers()
     phases = [answer.phase for answer in answers]
-    status = status_of(run, content)
+    status = run.status()
     (out,) = [arm for arm in status.arms if arm.state is ArmState.OUT]
     assert out.name == "arm 29"
     assert out.phase is not None
@@ -792,20 +785,20 @@ def test_many_phases_keep_those_in_which_an_arm_went_out(
 
 
 def test_the_last_answer_of_all_is_the_answer(finished: Path) -> None:
-    run, content = read_run(finished)
-    answers = answers_over_phases(run, content)
-    phases = status_of(run, content).course.phases
+    run = LoggedRun(finished)
+    answers = run.answers()
+    phases = run.status().course.phases
     assert [answer.phase for answer in answers] == [
         each.phase for each in phases if each.outcome is Outcome.DECIDED
     ]
     assert answers[-1] == answer_of(run.server)
 
 
-def test_paths_end_where_arms_go_out(long_run: tuple[Run, LogContent]) -> None:
-    run, content = long_run
-    status = status_of(run, content)
+def test_paths_end_where_arms_go_out(long_run: FollowedRun) -> None:
+    run = long_run
+    status = run.status()
     rows = arm_rows(status.arms, "max")
-    answers: list[Answer] = answers_over_phases(run, content)
+    answers: list[Answer] = run.answers()
     paths = arm_paths(rows, answers)
     assert len(paths) == 30
     assert sum(path.colour is not None for path in paths) == MOST_COLOURED
@@ -823,8 +816,8 @@ def test_paths_end_where_arms_go_out(long_run: tuple[Run, LogContent]) -> None:
 
 
 def test_the_best_stands_first_whatever_the_goal(finished: Path) -> None:
-    run, content = read_run(finished)
-    arms = status_of(run, content).arms
+    run = LoggedRun(finished)
+    arms = run.status().arms
     assert [row.name for row in arm_rows(arms, "max")] == ["blue", "green", "red"]
     left = [replace(arm, state=ArmState.LEFT) for arm in arms]
     assert [row.name for row in arm_rows(left, "min")] == ["red", "green", "blue"]

@@ -17,11 +17,13 @@ from fedbandits.privacy.sampling import seeded_noise
 from fedbandits.problems.problem import as_goal, best_arm, gap, gaps
 from fedbandits.protocol import Answer, Client, PhaseClosed, Server, Update, answer_of
 from fedbandits.protocol.messages import Reason
-from fedbandits.rules.guarantees import LIKE_DRAWS
+from fedbandits.rules.guarantees import Assumption
 from fedbandits.rules.phased import LONGEST_HORIZON, Beliefs, PhasedRule
+from fedbandits.rules.reports import Reports
 from fedbandits.simulation.game import Game
 from fedbandits.simulation.pulls import play_logged
 from fedbandits.simulation.regret import make_grid
+from rule_calls import decided
 
 # Rules are played here on what they are not made for, too.
 pytestmark = pytest.mark.filterwarnings("ignore::fedbandits.errors.AssumptionWarning")
@@ -229,6 +231,7 @@ def test_the_width_of_an_interval_is_the_stated_one_in_every_phase_and_with_all_
         rule = certified(weights=weights).rule(
             Beliefs(n_arms=5, horizon=None, noise=0.5, spread=0.1)
         )
+        seen = Reports.planned(counts)
         for arm, row in enumerate(counts):
             inside = row[row > 0]
             variance = 0.1**2 + 0.5**2 / inside
@@ -236,7 +239,7 @@ def test_the_width_of_an_interval_is_the_stated_one_in_every_phase_and_with_all_
             v = (w**2 * variance).sum() / w.sum() ** 2
             for phase in (1, 3, 7):
                 log = np.log(2 * 5 * np.pi**2 * phase**2 / (6 * 0.05))
-                found = rule.interval_widths(0.05, phase=phase, counts=counts)[arm]
+                found = rule.interval_widths(0.05, phase=phase, reports=seen)[arm]
                 assert found == pytest.approx(np.sqrt(2 * v * log))
 
 
@@ -295,8 +298,8 @@ def test_an_answer_for_some_of_real_clients_says_what_they_must_be_like() -> Non
         server.open(["a", "b"])
         found = answer_of_two(server, phase=1)
         assert found.whom == "these 10 clients"
-        assert (LIKE_DRAWS in found.assumptions) == (not bounded)
-        assert (LIKE_DRAWS in str(found.error)) == (not bounded)
+        assert (Assumption.LIKE_DRAWS.value in found.assumptions) == (not bounded)
+        assert (Assumption.LIKE_DRAWS.value in str(found.error)) == (not bounded)
 
 
 def answer_of_two(server: Server, phase: int) -> Answer:
@@ -383,7 +386,8 @@ def test_deciding_is_symmetric_in_the_goal() -> None:
         counts = np.array([40.0, 20.0])
         sizes = np.array([2.0, 4.0])
         up, down = (
-            replace(mirrored, goal=as_goal(goal)).decide(
+            decided(
+                replace(mirrored, goal=as_goal(goal)),
                 phase=2,
                 active=active,
                 estimates=sign * estimates,
@@ -430,9 +434,10 @@ def test_a_finite_population_that_is_a_sample_itself_leaves_more_open() -> None:
     for target, share in (("clients", 1 / 50 - 1 / 100), ("population", 1 / 50)):
         rule = certified(target=target).rule(beliefs)
         everything = fb.CertifiedRadius(delta=0.05).half_widths
-        known = rule._known(1, np.ones(4, bool), np.zeros(4), [10.0], [50.0])
-        assert float(known.client_variance) == pytest.approx(0.01 * share)
-        assert everything(known) == pytest.approx(rule.width(phase=1, counts=[10], sizes=[50]))
+        planned = Reports.planned([10.0], [50.0])
+        known = rule._known(1, np.ones(4, bool), rule.estimate(planned))
+        assert float(known.estimate.client_variance) == pytest.approx(0.01 * share)
+        assert everything(known) == pytest.approx(rule.width(phase=1, reports=planned))
 
 
 def test_inverse_variance_weights_are_refused_where_clients_count_the_same() -> None:

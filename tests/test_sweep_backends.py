@@ -37,6 +37,7 @@ GRID: dict[str, Any] = {
     "problem.spread.sigma": [0.05, 0.2],
     "variants.pulls": ["10", "20", "30"],
 }
+OWN_PARTS = Path(__file__).parent / "own_parts.py"
 # Cohorts, clients one by one, and a baseline.
 VARIANTS = [
     BASE["variants"][0],
@@ -184,6 +185,24 @@ def test_ray_on_this_machine_gives_the_same_numbers(expected: pl.DataFrame, tmp_
     while any(Path(f"/proc/{process}/exe").exists() for process in started):
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+@pytest.mark.parametrize("backend", ["dask", "ray"])
+def test_parts_of_ones_own_travel_with_their_source(backend: str, tmp_path: Path) -> None:
+    pytest.importorskip(BACKENDS[backend])
+    own = tmp_path / "my_rules.py"
+    own.write_text(OWN_PARTS.read_text(encoding="utf-8"), encoding="utf-8")
+    radius = {"rule": "scaled", "factor": 0.5}
+    mine = sweep_of(
+        {"variants.pulls": ["10", "20"]},
+        plugins=[str(own)],
+        variants=[{**BASE["variants"][0], "radius": radius}],
+        replications=10,
+    )
+    own.unlink()
+    here = run_sweep(mine, tmp_path / "here", workers=1).replications()
+    there = run_sweep(mine, tmp_path / "there", backend=backend, workers=1).replications()
+    assert there.equals(here)
 
 
 def test_a_ray_worker_that_is_lost_is_made_up_for(

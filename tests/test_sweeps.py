@@ -219,6 +219,63 @@ def test_a_setting_that_cannot_be_played_is_named_before_any_is(tmp_path: Path) 
     assert not (tmp_path / FOLDER).exists()
 
 
+FINITE_RATES = """
+title = "finite rates"
+horizon = 4_000
+replications = 40
+
+[problem]
+model = "approximate"
+means = [0.4, 0.6, 0.9]
+noise = { law = "bernoulli" }
+spread = { law = "beta", sigma = 0.1 }
+population = 400
+
+[[variants]]
+algorithm = "fed2-ucb"
+pulls = "100"
+admissions = "10"
+fidelity = "FIDELITY"
+"""
+
+
+def test_finite_populations_of_rates_are_valid_and_play(tmp_path: Path) -> None:
+    path = tmp_path / "rates.toml"
+    path.write_text(FINITE_RATES.replace("FIDELITY", "clients"), encoding="utf-8")
+    assert command("check", path).returncode == 0
+    assert command("run", path, "--quiet", "--workers", "1").returncode == 0
+    with path.open("a", encoding="utf-8") as file:
+        file.write('[sweep]\n"problem.population" = [400, 50, 10]\n')
+    assert command("check", path).returncode == 0
+    done = command("sweep", path, "--out", tmp_path / "out", "--quiet", "--workers", "1")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_a_worker_refuses_ends_the_sweep_with_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "late.toml"
+    grid = '[sweep]\n"problem.population" = [400, 300, 200, 100, 50, 40, 100_000, 30, 20, 10]\n'
+    path.write_text(FINITE_RATES.replace("FIDELITY", "pulls") + grid, encoding="utf-8")
+    words = ["--out", str(tmp_path / "out"), "--quiet", "--workers", "2", "--memory-limit", "4"]
+    script = (
+        "from fedbandits.cli import main\n"
+        "from fedbandits.sweeps.backends import on_processes\n"
+        "on_processes._SERIAL_SECONDS = 0.0\n"
+        "main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, "sweep", str(path), *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: memory_limit: a population of 100,000 takes 2 MiB")
+    assert line.endswith("(setting: population = 100,000)")
+    assert not (tmp_path / "out" / "replications.parquet").exists()
+
+
 def test_a_file_without_a_sweep_is_refused() -> None:
     with pytest.raises(fb.InputError, match="sweep: is missing; name a key"):
         fb.read_sweep(BASE)

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import fedbandits as fb
 from fedbandits.cli.main import app
+from fedbandits.federation.audit_file import read_audit
 from fedbandits.federation.host import ClientHost, ClientInfo
 from fedbandits.federation.last_word import best_arm
 from fedbandits.federation.local import server_of, try_trial
@@ -31,7 +32,6 @@ from fedbandits.protocol import (
     Server,
     Update,
     conclusion_of,
-    read_audit,
 )
 from fedbandits.protocol.turns import MOST_TURNS, permuted_blocks, turns
 

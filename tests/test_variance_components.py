@@ -20,6 +20,7 @@ from fedbandits.problems.laws import NoiseLaw
 from fedbandits.protocol import Client, Rejection, Release, Server, Update, UpdateAccepted
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.phased import Beliefs, PhasedRule
+from fedbandits.rules.reports import Reports
 from fedbandits.rules.variance_components import (
     VarianceComponents,
     merged_squares,
@@ -277,34 +278,33 @@ def test_a_rule_plugs_the_estimates_in(radius: Any, weights: Any) -> None:
     rng = np.random.default_rng(6)
     counts = np.array([20.0] * 6 + [10.0] * 8)
     means, squares = rng.normal(0.5, 0.2, (3, 14)), rng.random((3, 14))
-    found = rule.components(counts=counts, client_means=means, squares=squares, active=active)
-    assert found is not None
+    seen = Reports(counts=counts, means=means, squares=squares, active=active)
+    noise, spread = (np.asarray(found) for found in rule.sampling.variances(seen))
     plugged = algorithm.rule(
-        replace(
-            told,
-            noise=math.sqrt(float(found.noise_variance)),
-            spread=math.sqrt(float(found.spread_variance)),
-        )
+        replace(told, noise=math.sqrt(noise.item()), spread=math.sqrt(spread.item()))
     )
     assert not plugged.needs_components
-    assert rule.weights_of(counts, components=found).reshape(-1) == pytest.approx(
-        plugged.weights_of(counts)
+    weights_found, weights_told = (
+        each.estimator.weights(seen, each.sampling).reshape(-1) for each in (rule, plugged)
     )
+    assert weights_found == pytest.approx(weights_told)
     estimates = np.array([0.1, 0.5, 0.9])
-    one = rule.decide(phase=2, active=active, estimates=estimates, counts=counts, components=found)
-    other = plugged.decide(phase=2, active=active, estimates=estimates, counts=counts)
+    one, other = (
+        each.decide(phase=2, active=active, estimate=replace(each.estimate(seen), values=estimates))
+        for each in (rule, plugged)
+    )
     assert one.active.tolist() == other.active.tolist()
     assert one.widths == pytest.approx(float(other.widths))
-    # Without an estimate it does not decide at all.
-    with pytest.raises(InputError, match="components: are missing"):
-        rule.decide(phase=2, active=active, estimates=estimates, counts=counts)
-    open_still = replace(found, noise_variance=np.array(np.inf), spread_variance=np.array(np.inf))
-    nothing = rule.decide(
-        phase=2, active=active, estimates=estimates, counts=counts, components=open_still
-    )
+    # Without what every client reports it does not decide at all.
+    with pytest.raises(InputError, match="needs the mean of every client"):
+        rule.estimate(Reports.planned(counts))
+    # Where nothing differs nothing can be said.
+    alike = replace(seen, means=np.full((3, 14), 0.5), squares=np.zeros((3, 14)))
+    unknown = rule.estimate(alike)
+    nothing = rule.decide(phase=2, active=active, estimate=replace(unknown, values=estimates))
     assert nothing.active.all()
     assert np.isinf(nothing.widths).all()
-    assert np.isfinite(rule.weights_of(counts, components=open_still)).all()
+    assert np.isfinite(rule.estimator.weights(alike, rule.sampling)).all()
 
 
 def test_where_all_clients_are_in_the_spread_is_of_no_consequence() -> None:
@@ -312,17 +312,14 @@ def test_where_all_clients_are_in_the_spread_is_of_no_consequence() -> None:
         Beliefs(n_arms=2, horizon=None, noise=0.5, spread=None)
     )
     assert not rule.needs_squares
-    unknown = VarianceComponents(
-        noise_variance=np.array(0.25),
-        spread_variance=np.array(np.inf),
-        noise_freedom=np.array(np.inf),
-        spread_freedom=np.array(22.0),
-    )
     known = replace(rule, spread=0.1)
-    counts = np.full(12, 10.0)
-    assert float(rule.width(phase=1, counts=counts, components=unknown)[0]) == pytest.approx(
-        float(known.width(phase=1, counts=counts))
+    # Of clients that are all alike the spread is not known.
+    seen = Reports(
+        counts=np.full((2, 12), 10.0), means=np.full((2, 12), 0.5), active=np.ones(2, np.bool_)
     )
+    told = rule.sampling.variances(replace(seen, means=seen.each_mean()))
+    assert np.isfinite(told[0]).all()
+    assert rule.width(phase=1, reports=seen) == pytest.approx(known.width(phase=1, reports=seen))
 
 
 @pytest.mark.parametrize(
@@ -369,10 +366,10 @@ def test_estimating_is_told_apart_from_knowing() -> None:
         )
         ((rule, fidelity),) = build_rules([variant], 10_000)
         assert isinstance(rule, PhasedRule)
-        assert [doubt for doubt in doubts(GAUSSIAN, rule) if words in doubt]
+        assert [doubt for doubt in doubts(rule, GAUSSIAN) if words in doubt]
         assert fidelity.value == "clients"
         experiment = fb.Experiment(title="a", variants=[variant], horizon=10_000)
-        assert "none in finite samples" in experiment.guarantees()[0]
+        assert "none in finite samples" in experiment.guarantees()[0].words()
         with pytest.raises(InputError, match="estimated from what every client reports"):
             build_rules([replace(variant, fidelity="cohorts")], 10_000)
 

@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     from fedbandits.experiments.experiment import Experiment
     from fedbandits.experiments.files import load_experiment, read_experiment
     from fedbandits.experiments.results import Results
+    from fedbandits.federation.audit_file import AuditFile
     from fedbandits.loopback import play
     from fedbandits.planning.plan import Plan, plan
     from fedbandits.privacy.policy import Privacy, Quantize
     from fedbandits.problems import (
+        LAWS,
+        PROBLEMS,
         Approximate,
         Bernoulli,
         Beta,
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
         best_arm,
         gap,
     )
-    from fedbandits.protocol import AuditFile, Client, Server
+    from fedbandits.protocol import Client, Server
     from fedbandits.rules.algorithms import (
         ALGORITHMS,
         AuthorsBaseline,
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
     )
     from fedbandits.rules.phased import Beliefs
     from fedbandits.rules.radii import (
+        RADII,
         BernsteinRadius,
         CertifiedRadius,
         ChernoffRadius,
@@ -82,10 +86,13 @@ _HOMES = {
     "fedbandits.experiments.experiment": ("Experiment",),
     "fedbandits.experiments.files": ("load_experiment", "read_experiment"),
     "fedbandits.experiments.results": ("Results",),
+    "fedbandits.federation.audit_file": ("AuditFile",),
     "fedbandits.loopback": ("play",),
     "fedbandits.planning.plan": ("Plan", "plan"),
     "fedbandits.privacy.policy": ("Privacy", "Quantize"),
     "fedbandits.problems": (
+        "LAWS",
+        "PROBLEMS",
         "Approximate",
         "Bernoulli",
         "Beta",
@@ -99,7 +106,7 @@ _HOMES = {
         "best_arm",
         "gap",
     ),
-    "fedbandits.protocol": ("AuditFile", "Client", "Server"),
+    "fedbandits.protocol": ("Client", "Server"),
     "fedbandits.rules.algorithms": (
         "ALGORITHMS",
         "AuthorsBaseline",
@@ -113,6 +120,7 @@ _HOMES = {
     ),
     "fedbandits.rules.phased": ("Beliefs",),
     "fedbandits.rules.radii": (
+        "RADII",
         "BernsteinRadius",
         "CertifiedRadius",
         "ChernoffRadius",
@@ -132,6 +140,9 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __version__ = version("fedbandits")
 __all__ = [
     "ALGORITHMS",
+    "LAWS",
+    "PROBLEMS",
+    "RADII",
     "Approximate",
     "Assume",
     "AssumptionWarning",

@@ -11,15 +11,21 @@ from dataclasses import MISSING, fields
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, create_model
+from pydantic.errors import PydanticUserError
 
-from fedbandits.errors import InputError, nearest
+from fedbandits.errors import InputError, UnstatedError, nearest
 from fedbandits.privacy.policy import Bits, Quantize
+from fedbandits.problems.laws import LAWS, NoiseLaw, SpreadLaw
+from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.estimators import ESTIMATORS, Estimator
 from fedbandits.rules.levels import Level, LevelLike, as_level
 from fedbandits.rules.radii import RADII, PaperRadius, Radius
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
 
 T = TypeVar("T")
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class StrictTable(BaseModel):
@@ -60,20 +66,70 @@ def radius_from(table: object) -> Radius:
     """
     if not isinstance(table, Mapping):
         raise InputError("", f'{table!r} is not a table such as {{ rule = "paper", arm = 6.0 }}')
-    rule = table.get("rule", PaperRadius.rule)
-    if not isinstance(rule, str) or rule not in RADII:
-        raise InputError("rule", f"{rule!r} is not a radius; {nearest(str(rule), RADII)}")
-    return construct(RADII[rule], {k: v for k, v in table.items() if k != "rule"}, "")
+    radius = RADII.named(table.get("rule", PaperRadius.rule), "rule")
+    return construct(radius, {k: v for k, v in table.items() if k != "rule"}, "")
 
 
-def paper_radius_from(table: object) -> PaperRadius:
+def paper_radius_from(table: object) -> Radius:
     """Return the paper's radius from a table: what algorithms of the paper alone take."""
     radius = radius_from(table)
-    if not isinstance(radius, PaperRadius):
+    if radius.constants is None:
         raise InputError(
             "rule", f'"{radius.rule}" goes with fed2-ucb and fed1-ucb; this one takes "paper"'
         )
     return radius
+
+
+def noise_from(table: object) -> NoiseLaw:
+    """Return the law of noise that a table describes.
+
+    Examples
+    --------
+    >>> noise_from({"law": "gaussian", "sigma": 0.5})
+    Gaussian(sigma=0.5)
+    """
+    law: NoiseLaw = _law_from(table, NoiseLaw, "a law of noise")
+    return law
+
+
+def spread_from(table: object) -> SpreadLaw:
+    """Return the law of spread that a table describes.
+
+    Examples
+    --------
+    >>> spread_from({"law": "bernoulli"})
+    Traceback (most recent call last):
+        ...
+    fedbandits.errors.InputError: law: "bernoulli" is not a law of spread; known: beta, gaussian,
+    uniform
+    """
+    law: SpreadLaw = _law_from(table, SpreadLaw, "a law of spread")
+    return law
+
+
+def _law_from(table: object, role: type, what: str) -> Any:
+    if not isinstance(table, Mapping):
+        raise InputError(
+            "", f'{table!r} is not a table such as {{ law = "gaussian", sigma = 0.5 }}'
+        )
+    law = LAWS.named(table.get("law"), "law", role=role, what=what)
+    return construct(law, {key: value for key, value in table.items() if key != "law"}, "")
+
+
+def estimator_from(table: object) -> Estimator:
+    """Return the estimator that a word or a table describes.
+
+    Examples
+    --------
+    >>> estimator_from("inverse-variance")
+    InverseVariance()
+    """
+    if isinstance(table, str):
+        table = {"name": table}
+    if not isinstance(table, Mapping):
+        raise InputError("", f'{table!r} is not a word or a table such as {{ name = "plain" }}')
+    estimator = ESTIMATORS.named(table.get("name"), "name")
+    return construct(estimator, {k: v for k, v in table.items() if k != "name"}, "")
 
 
 def level_from(value: object) -> Level:
@@ -105,6 +161,26 @@ def pair_from(value: object) -> tuple[float, float]:
         if all(isinstance(n, int | float) and not isinstance(n, bool) for n in value):
             return float(first), float(second)
     raise InputError("", f"{value!r} is not a list of two numbers such as [0, 1]")
+
+
+def array_from(value: object) -> FloatArray:
+    """Return an array of numbers, which is a list in a file, or lists in lists.
+
+    Examples
+    --------
+    >>> array_from([[0, 1], [0.5, 0.5]])
+    array([[0. , 1. ],
+           [0.5, 0.5]])
+    """
+    try:
+        found = np.array(value)
+    except ValueError:  # of different lengths
+        found = np.array(None)
+    if found.dtype.kind not in "iuf" or not found.ndim:
+        raise InputError("", f"{value!r} is not a list of numbers such as [0.5, 0.6]")
+    found = found.astype(np.float64)
+    found.setflags(write=False)
+    return found
 
 
 def quantize_from(table: object) -> Quantize:
@@ -139,9 +215,13 @@ READERS: dict[Any, Callable[[Any], Any]] = {
     ScheduleLike: as_schedule,
     Radius: radius_from,
     PaperRadius: paper_radius_from,
+    NoiseLaw: noise_from,
+    SpreadLaw: spread_from,
+    Estimator | None: estimator_from,
     LevelLike: level_from,
     LevelLike | None: level_from,
     tuple[float, float]: pair_from,
+    FloatArray: array_from,
     Quantize | None: quantize_from,
     Bits: bits_from,
 }
@@ -153,6 +233,16 @@ Whoever has more such types adds them here, before the first table with one of t
 
 @cache  # making a model takes far longer than using it
 def _model_of(cls: type) -> type[BaseModel]:
+    try:
+        return _new_model_of(cls)
+    except (PydanticUserError, NameError, TypeError) as error:
+        first = str(error).partition("\n")[0]
+        raise InputError(
+            cls.__qualname__, f"has a field whose type is none that a file can give: {first}"
+        ) from None
+
+
+def _new_model_of(cls: type) -> type[BaseModel]:
     hints = get_type_hints(cls)
     keys: dict[str, Any] = {}
     for field in fields(cls):
@@ -185,29 +275,25 @@ def construct(cls: type[T], table: Mapping[str, Any], where: str) -> T:
     (known: arm, client)
     """
     kind: type = cls
-    model = _model_of(kind)
-    try:
-        checked = model.model_validate(dict(table))
-    except ValidationError as error:
-        raise input_error(error, where, model.model_fields) from None
+    for method in sorted(getattr(kind, "__abstractmethods__", ())):
+        raise UnstatedError(kind.__name__, method, "all that is asked of it")
+    checked = validated(_model_of(kind), table, where)
     try:
         return cls(**{name: getattr(checked, name) for name in checked.model_fields_set})
     except InputError as error:
         raise error.within(where) if where else error from None
 
 
-def input_error(error: ValidationError, where: str, known: Collection[str]) -> InputError:
-    """Return the first of pydantic's complaints as an error of ours.
+def validated(model: type[ModelT], table: Mapping[str, Any], where: str) -> ModelT:
+    """Return a table as its model has it; an error names the key."""
+    try:
+        return model.model_validate(dict(table))
+    except ValidationError as error:
+        raise _input_error(error, where, model.model_fields) from None
 
-    Parameters
-    ----------
-    error : ValidationError
-        What pydantic found.
-    where : str
-        Where the table stands.
-    known : collection of str
-        The keys that the table may have, to suggest the nearest.
-    """
+
+def _input_error(error: ValidationError, where: str, known: Collection[str]) -> InputError:
+    """Return the first of pydantic's complaints, and the nearest of the keys that are known."""
     first = error.errors(include_url=False)[0]
     place = ""
     for part in first["loc"]:

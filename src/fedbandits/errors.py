@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from functools import cache
 from numbers import Integral, Real
 from typing import Any, get_args
 
@@ -52,6 +53,33 @@ class InputError(FedbanditsError, ValueError):
 
 class ProtocolError(FedbanditsError):
     """A message or a call that the protocol does not allow in this state."""
+
+
+class UnstatedError(FedbanditsError):
+    """A class does not say something of itself that is needed.
+
+    Parameters
+    ----------
+    owner : str
+        The class.
+    name : str
+        The attribute or method to write.
+    meaning : str
+        What it says, after "whether" or "what".
+
+    Examples
+    --------
+    >>> print(UnstatedError("Laplace", "clipped(low, high)", "what clipping does"))
+    Laplace does not say what clipping does; define Laplace.clipped(low, high)
+    """
+
+    def __init__(self, owner: str, name: str, meaning: str) -> None:
+        # All of them, so that the error survives the way from a worker process.
+        super().__init__(owner, name, meaning)
+
+    def __str__(self) -> str:
+        owner, name, meaning = self.args
+        return f"{owner} does not say {meaning}; define {owner}.{name}"
 
 
 class AssumptionWarning(UserWarning):
@@ -139,3 +167,46 @@ def check_word(word: object, words: Any, where: str) -> None:
     known = get_args(words)
     if word not in known:
         raise InputError(where, f"{word!r} is not known; {nearest(str(word), known)}")
+
+
+def check_stated(value: object, contract: type, where: str, *, parent: str = "") -> None:
+    """Refuse a value whose class does not state all that a contract asks for.
+
+    Parameters
+    ----------
+    value : object
+        What is given.
+    contract : type
+        A protocol.
+    where : str
+        The key or argument.
+    parent : str
+        The class to inherit from, which has defaults; the contract itself if it is not said.
+
+    Examples
+    --------
+    >>> from typing import Protocol
+    >>> class Purse(Protocol):
+    ...     def pay(self, price): ...
+    >>> check_stated(0.5, Purse, "purse")
+    Traceback (most recent call last):
+        ...
+    fedbandits.errors.InputError: purse: the class float does not say "pay"; write it, or inherit
+    from Purse, which has defaults for much of it
+    """
+    kind: type = type(value)
+    missing = _unsaid(kind, contract)
+    if missing:  # by the class: an instance may have more
+        missing = missing - set(dir(value))
+    if missing:
+        names = ", ".join(f'"{name}"' for name in sorted(missing))
+        raise InputError(
+            where,
+            f"the class {type(value).__name__} does not say {names}; write it, or inherit from"
+            f" {parent or contract.__name__}, which has defaults for much of it",
+        )
+
+
+@cache  # asked of every variant of a sweep
+def _unsaid(kind: type, contract: type) -> frozenset[str]:
+    return frozenset(name for name in dir(contract) if name[0] != "_") - set(dir(kind))

@@ -25,7 +25,7 @@ def audit(
     ] = False,
 ) -> None:
     """Show everything that a client has sent, and the privacy budget it has spent."""
-    from fedbandits.protocol import read_audit  # noqa: PLC0415 - after --help
+    from fedbandits.federation.audit_file import read_audit  # noqa: PLC0415 - after --help
 
     entries = read_audit(file)
     if as_json:

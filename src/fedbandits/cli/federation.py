@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedbandits.cli.options import Plugins
+
 if TYPE_CHECKING:
     from fedbandits.federation.coordinator import Progress
 
@@ -32,6 +34,7 @@ def try_(
     seed: Annotated[
         int | None, typer.Option(min=0, help="Instead of the trial's; pull has its own.")
     ] = None,
+    plugin: Plugins = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="The answer alone.")] = False,
 ) -> None:
     """Play the whole federation in this process, in memory: how to debug a trial."""
@@ -39,7 +42,7 @@ def try_(
     from fedbandits.federation.trial import load_trial  # noqa: PLC0415 - likewise
     from fedbandits.protocol import answer_of  # noqa: PLC0415 - likewise
 
-    trial = load_trial(project)
+    trial = load_trial(project, plugins=plugin or ())
     server = try_trial(
         trial,
         load_pull(project),

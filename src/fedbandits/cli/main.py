@@ -20,7 +20,14 @@ from fedbandits.cli.contest import contest
 from fedbandits.cli.data import app as data_app
 from fedbandits.cli.federation import new, try_
 from fedbandits.cli.interrupt import RunInterruptedError, interruptible
-from fedbandits.cli.options import MemoryLimit, Quiet, SummaryAsJson, Workers, print_table
+from fedbandits.cli.options import (
+    MemoryLimit,
+    Plugins,
+    Quiet,
+    SummaryAsJson,
+    Workers,
+    print_table,
+)
 from fedbandits.cli.plan import plan
 from fedbandits.cli.reproduce import reproduce
 from fedbandits.cli.runs import report, status, withdraw
@@ -77,6 +84,7 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
         Path | None,
         typer.Option("--out", "-o", help="Write tables, figures and report.html here."),
     ] = None,
+    plugin: Plugins = None,
     replications: Annotated[
         int | None, typer.Option("--replications", "-n", min=1, help="Instead of the file's.")
     ] = None,
@@ -92,14 +100,15 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
 ) -> None:
     """Simulate every variant of an experiment file, print a table, write the results."""
     from fedbandits.cli.progress import show_progress  # noqa: PLC0415 - after --help
-    from fedbandits.experiments import files  # noqa: PLC0415 - after --help
+    from fedbandits.experiments.files import read_experiment  # noqa: PLC0415 - after --help
     from fedbandits.experiments.output import open_output, write_results  # noqa: PLC0415 - likewise
+    from fedbandits.plugins import load_tables  # noqa: PLC0415 - likewise
 
-    tables = files.load_tables(file)
+    tables = load_tables(file, plugins=plugin or ())
     if "sweep" in tables and not quiet:
         typer.echo("note: [sweep] is left out here; fedbandits sweep plays it", err=True)
     experiment = _changed(
-        files.read_experiment(tables), replications=replications, seed=seed, fidelity=fidelity
+        read_experiment(tables), replications=replications, seed=seed, fidelity=fidelity
     )
     experiment.check()
     if not quiet:
@@ -125,30 +134,34 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
 
 
 @app.command()
-def check(file: File) -> None:
+def check(file: File, plugin: Plugins = None) -> None:
     """Validate an experiment file, with its sweep if it has one, without simulating anything."""
-    from fedbandits.experiments import files  # noqa: PLC0415 - after --help
+    from fedbandits.experiments.files import read_experiment  # noqa: PLC0415 - after --help
+    from fedbandits.plugins import load_tables  # noqa: PLC0415 - likewise
 
-    tables = files.load_tables(file)
+    tables = load_tables(file, plugins=plugin or ())
     if "sweep" in tables:
         check_sweep(file, tables)
         return
-    experiment = files.read_experiment(tables)
+    experiment = read_experiment(tables)
     fidelities = experiment.check()
     typer.echo(f"{file}: valid")
-    for variant, fidelity in zip(experiment.variants, fidelities, strict=True):
+    for variant, fidelity, proven in zip(
+        experiment.variants, fidelities, experiment.guarantees(), strict=True
+    ):
         typer.echo(f"  {variant.label}: {variant.algorithm.name}, fidelity {fidelity}")
+        typer.echo(f"    guarantee: {proven.words()}")
     _print_doubts(experiment)
 
 
 @app.command()
-def bounds(file: File) -> None:
+def bounds(file: File, plugin: Plugins = None) -> None:
     """Print what the paper's theorems promise for each variant, or why they promise nothing."""
     from fedbandits.experiments.bounds import bounds_of  # noqa: PLC0415 - after --help
     from fedbandits.experiments.files import load_experiment  # noqa: PLC0415 - after --help
     from fedbandits.experiments.text import bounds_table  # noqa: PLC0415 - after --help
 
-    experiment = load_experiment(file)
+    experiment = load_experiment(file, plugins=plugin or ())
     print_table(bounds_table(experiment.title, bounds_of(experiment)))
 
 
@@ -163,14 +176,13 @@ def _changed(
     experiment: Experiment, *, replications: int | None, seed: int | None, fidelity: str | None
 ) -> Experiment:
     """Return the experiment with what the command line overrides."""
-    from fedbandits.rules.indices import SlotRule  # noqa: PLC0415 - after --help
     from fedbandits.simulation.simulator import build_rules  # noqa: PLC0415 - after --help
 
     variants = experiment.variants
     if fidelity is not None:
         plain = [replace(variant, fidelity=None) for variant in variants]
         variants = [
-            variant if isinstance(rule, SlotRule) else replace(variant, fidelity=fidelity)
+            variant if rule.decides_every_slot else replace(variant, fidelity=fidelity)
             for variant, (rule, _) in zip(
                 plain, build_rules(plain, experiment.horizon), strict=True
             )

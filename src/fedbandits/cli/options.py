@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,6 +21,15 @@ SummaryAsJson = Annotated[
 ]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress and no table; errors only.")
+]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plugin",
+        metavar="PATH",
+        help="A Python file that registers parts of your own, besides those that the file lists;"
+        " may be repeated.",
+    ),
 ]
 
 

@@ -15,8 +15,7 @@ from fedbandits.cli.interrupt import interruptible
 from fedbandits.errors import InputError, ProtocolError, nearest
 
 if TYPE_CHECKING:
-    from fedbandits.federation.durable_log import LogContent
-    from fedbandits.federation.run import Run
+    from fedbandits.federation.followed import LoggedRun
     from fedbandits.protocol import Server
 
 LogFile = Annotated[Path, typer.Argument(help="The log of a run.", metavar="LOG")]
@@ -35,9 +34,7 @@ def status(
 
     The log may be written meanwhile.
     """
-    from fedbandits.federation.status import status_of  # noqa: PLC0415 - after --help
-
-    found = status_of(*_read(log))
+    found = _read(log).status()
     if as_json:
         typer.echo(json.dumps(found.as_dict(), indent=2, allow_nan=False))
     else:
@@ -64,7 +61,7 @@ def withdraw(
     words = " ".join(reason.split())
     if not words:
         raise InputError("--reason", "is empty; say why, for those who read the log")
-    run, _ = _read(log)
+    run = _read(log)
     number = _number(run.server, arm)
     try:
         with trusted(log), DurableLog(log) as written:
@@ -89,20 +86,20 @@ def report(
     """Write a page about a run, over or not: what is known, what it rests on, what was sent."""
     from fedbandits.experiments.output import open_output  # noqa: PLC0415 - after --help
 
-    run, content = _read(log)
+    run = _read(log)
     folder = log.parent if out is None else out
     with interruptible("nothing was written"), open_output(folder) as staging:
         from fedbandits.experiments.report.run_page import run_html  # noqa: PLC0415 - heavy
 
-        (staging / "report.html").write_text(run_html(run, content), encoding="utf-8")
+        (staging / "report.html").write_text(run_html(run), encoding="utf-8")
     typer.echo(f"report: {folder / 'report.html'}")
 
 
-def _read(log: Path) -> tuple[Run, LogContent]:
-    from fedbandits.federation.run import read_run  # noqa: PLC0415 - after --help
+def _read(log: Path) -> LoggedRun:
+    from fedbandits.federation.followed import LoggedRun  # noqa: PLC0415 - after --help
 
     with trusted(log):
-        return read_run(log)
+        return LoggedRun(log)
 
 
 @contextmanager
@@ -143,8 +140,11 @@ def _number(server: Server, arm: str) -> int:
 def _await(log: Path, arm: str, seconds: float) -> None:
     """Wait until a server has withdrawn an arm; end with exit code 1 if it has not in time."""
     end = time.monotonic() + seconds
+    run = _read(log)
+    server = run.server
     while True:
-        server = _read(log)[0].server
+        with trusted(log):
+            run.refresh()
         if server.arms.index(arm) in server.withdrawn:
             return
         try:

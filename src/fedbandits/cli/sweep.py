@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedbandits.cli.interrupt import interruptible
-from fedbandits.cli.options import MemoryLimit, Quiet, SummaryAsJson, Workers, print_table
+from fedbandits.cli.options import (
+    MemoryLimit,
+    Plugins,
+    Quiet,
+    SummaryAsJson,
+    Workers,
+    print_table,
+)
 
 if TYPE_CHECKING:
     from fedbandits.sweeps.doubts import Doubt
@@ -36,6 +43,7 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
     ] = 10.0,
     workers: Workers = None,
     memory_limit: MemoryLimit = 512,
+    plugin: Plugins = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Play what an earlier run has finished, too.")
     ] = False,
@@ -55,7 +63,7 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
             return "nothing was finished, and nothing was written"
         return f"finished cells are kept in {out}; run it again to go on"
 
-    asked = load_sweep(file, most=None if yes else MOST_SETTINGS)
+    asked = load_sweep(file, most=None if yes else MOST_SETTINGS, plugins=plugin or ())
     with interruptible(left_behind):
         check_output(out, command="fedbandits sweep")
         with show_sweep(quiet=quiet) as watch:

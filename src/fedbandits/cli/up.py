@@ -64,7 +64,7 @@ def _require_flower() -> None:
 def _run(log: Path, plan: LocalPlan) -> None:
     from fedbandits.federation.durable_log import is_begun  # noqa: PLC0415 - after --help
     from fedbandits.federation.flower.up import bring_up  # noqa: PLC0415 - heavy
-    from fedbandits.federation.run import read_run  # noqa: PLC0415 - likewise
+    from fedbandits.federation.followed import LoggedRun  # noqa: PLC0415 - likewise
     from fedbandits.protocol import answer_of  # noqa: PLC0415 - likewise
 
     try:
@@ -74,7 +74,7 @@ def _run(log: Path, plan: LocalPlan) -> None:
         begun = f"what has happened is in the log; go on with: fedbandits resume {log}"
         left = begun if is_begun(log) else "nothing had begun; run it again"
         raise RunInterruptedError(left) from None
-    run, _ = read_run(log)
+    run = LoggedRun(log)
     if run.server.decision is None:
         typer.echo(f"nothing was decided: no phase was closed; see: fedbandits status {log}")
         raise typer.Exit(1)

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fedbandits.contest.games import ContestGame
-from fedbandits.problems.exact import Exact
 from fedbandits.rules.algorithms import (
     Algorithm,
     AuthorsBaseline,
@@ -58,7 +57,7 @@ def _elimination(
     """Return Fed1-UCB where all clients are given, else Fed2-UCB."""
 
     def enter(game: ContestGame) -> Algorithm:
-        if isinstance(game.problem, Exact):
+        if game.problem.clients_are_given:
             pulls = "2^(p+4)" if doubling else "ceil(10*log(T))"
             return Fed1Ucb(pulls=pulls, radius=exact)
         by_variance = weighted and game.problem.population is None
@@ -103,13 +102,13 @@ def entrants() -> list[Entrant]:
         ),
         Entrant(
             label="centralized",
-            enter=lambda game: Centralized() if isinstance(game.problem, Exact) else None,
+            enter=lambda game: Centralized() if game.problem.clients_are_given else None,
         ),
         Entrant(
             label="local-ucb",
             enter=_in_slots(
                 lambda game: LocalUcb(
-                    clients=None if isinstance(game.problem, Exact) else LOCAL_CLIENTS
+                    clients=None if game.problem.clients_are_given else LOCAL_CLIENTS
                 )
             ),
         ),

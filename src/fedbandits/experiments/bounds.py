@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from fedbandits.experiments.experiment import Experiment
 from fedbandits.problems.problem import gaps
-from fedbandits.rules.indices import SlotRule
-from fedbandits.simulation.simulator import Variant, build_rules
-from fedbandits.theory.regret import RegretBound, obstacle_to_bound, regret_bound
+from fedbandits.simulation.simulator import Variant
+from fedbandits.theory.regret import RegretBound, regret_bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,22 +42,23 @@ def bounds_of(experiment: Experiment) -> list[VariantBound]:
     (3, 3058)
     """
     found = []
-    rules = build_rules(experiment.variants, experiment.horizon)
-    for variant, (rule, _) in zip(experiment.variants, rules, strict=True):
-        problem = variant.problem
-        worse = gaps(problem)
-        others = worse[worse > 0] if (worse == 0).sum() == 1 else worse
-        reason: str | None = "no theorem of the paper is about rules that decide in every slot"
-        if not isinstance(rule, SlotRule):
-            reason = obstacle_to_bound(
+    built = zip(experiment.variants, experiment.built, experiment.guarantees(), strict=True)
+    for variant, (rule, _), proven in built:
+        bound, reason = None, None
+        if rule.decides_every_slot:
+            reason = "no theorem of the paper is about rules that decide in every slot"
+        elif not proven.regret:
+            reason = f'the theorems are about the paper\'s radius, and this is "{rule.radius.rule}"'
+            reason = reason if proven.claim else proven.statement().removeprefix("none: ")
+        elif not proven.holds:
+            reason = "; ".join(proven.breaches)
+        else:
+            worse = gaps(variant.problem)
+            bound = regret_bound(
                 rule,
-                others,
-                true_noise=problem.noise_proxy,
-                true_spread=problem.spread_proxy,
-                true_population=problem.population,
+                worse[worse > 0],
+                cost=variant.communication_cost,
+                privacy=variant.privacy,
             )
-        bound = None
-        if reason is None and not isinstance(rule, SlotRule):
-            bound = regret_bound(rule, others, cost=variant.communication_cost)
         found.append(VariantBound(variant=variant, bound=bound, reason=reason))
     return found

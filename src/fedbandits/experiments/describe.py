@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import asdict
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from fedbandits.construct import parameters_of
 from fedbandits.privacy.policy import Privacy
-from fedbandits.problems.approximate import Approximate
-from fedbandits.problems.cognitive_radio import CognitiveRadio
-from fedbandits.problems.exact import Exact
-from fedbandits.problems.laws import Empirical
-from fedbandits.problems.problem import Problem
+from fedbandits.rules.estimators import Estimator
 from fedbandits.rules.levels import Level
 from fedbandits.rules.radii import Radius
 from fedbandits.rules.schedules import Schedule
@@ -40,77 +37,18 @@ def describe_experiment(experiment: Experiment) -> dict[str, Any]:
         "seed": experiment.seed,
         "grid_points": experiment.grid_points,
     }
+    if experiment.plugins:
+        described["plugins"] = [asdict(plugin) for plugin in experiment.plugins]
     single = len(problems) == 1 and "problem" in problems
     if single:
-        described["problem"] = describe_problem(problems["problem"])
+        described["problem"] = problems["problem"].described()
     else:
-        described["problems"] = {key: describe_problem(p) for key, p in problems.items()}
+        described["problems"] = {key: problem.described() for key, problem in problems.items()}
     described["variants"] = [
         _describe_variant(variant, None if single else variant.problem.name)
         for variant in experiment.variants
     ]
     return described
-
-
-def describe_problem(problem: Problem) -> dict[str, Any]:
-    """Return the table of a problem.
-
-    Examples
-    --------
-    >>> from fedbandits.problems import Gaussian
-    >>> describe_problem(Exact(local_means=[[0.2, 0.9], [0.7, 0.2]], noise=Gaussian(0.5)))
-    {'model': 'exact', 'local_means': [[0.2, 0.9], [0.7, 0.2]], 'noise': {'law': 'gaussian',
-    'sigma': 0.5}}
-    """
-    match problem:
-        case Approximate():
-            table: dict[str, Any] = {
-                "model": problem.model,
-                "means": problem.means.tolist(),
-                "noise": _describe_law(problem.noise),
-                "spread": _describe_law(problem.spread),
-            }
-            if problem.offset:
-                table["spread"]["offset"] = problem.offset
-        case Exact(noise=Empirical() as noise):
-            table = {
-                "model": problem.model,
-                "observations": noise.observations(problem.table.shape[1]),
-                "noise": {"law": noise.law},
-            }
-        case Exact():
-            table = {
-                "model": problem.model,
-                "local_means": problem.table.tolist(),
-                "noise": _describe_law(problem.noise),
-            }
-        case CognitiveRadio():
-            table = {
-                "model": problem.model,
-                "area": list(problem.area),
-                "base_station": list(problem.base_station),
-                "listener": problem.listener,
-                "channels": [
-                    [
-                        {"at": list(mast.at), "reach": mast.reach, "activity": mast.activity}
-                        for mast in channel.transmitters
-                    ]
-                    for channel in problem.channels
-                ],
-            }
-        case _:
-            return {"model": problem.model, "means": problem.means.tolist()}
-    if isinstance(problem, Exact) and problem.weights is not None:
-        table["client_weights"] = [float(weight) for weight in problem.weights]
-    if problem.goal != "max":
-        table["goal"] = problem.goal
-    if problem.population is not None and not isinstance(problem, Exact):
-        table["population"] = problem.population
-    return table
-
-
-def _describe_law(law: Any) -> dict[str, Any]:
-    return {"law": law.law, **parameters_of(law)}
 
 
 def _describe_variant(variant: Variant, problem: str | None) -> dict[str, Any]:
@@ -158,4 +96,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Radius):
         parameters = {name: _plain(part) for name, part in parameters_of(value).items()}
         return {"rule": value.rule, **parameters}
+    if isinstance(value, Estimator):
+        return {"name": value.name, **parameters_of(value)}
     return value

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fedbandits.errors import InputError
-from fedbandits.experiments.guarantees import guarantee
 from fedbandits.experiments.results import Results
+from fedbandits.plugins import Plugin
 from fedbandits.problems.problem import Problem
+from fedbandits.rules.guarantees import Guarantee
 from fedbandits.simulation.simulator import (
     DEFAULT_MEMORY_LIMIT,
     Built,
@@ -16,6 +17,7 @@ from fedbandits.simulation.simulator import (
     Variant,
     all_doubts,
     build_rules,
+    guarantee_of,
     simulate_all,
 )
 
@@ -38,6 +40,8 @@ class Experiment:
         The same seed gives the same numbers.
     grid_points : int
         On how many slots regret curves are kept.
+    plugins : tuple of Plugin
+        Where parts of one's own come from, for whoever reads the experiment back.
 
     Examples
     --------
@@ -62,6 +66,7 @@ class Experiment:
     replications: int = 100
     seed: int = 0
     grid_points: int = 400
+    plugins: tuple[Plugin, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variants", tuple(self.variants))
@@ -95,12 +100,15 @@ class Experiment:
         """Return the fidelity of every variant, or say what is wrong, without simulating."""
         return [fidelity.value for _, fidelity in self.built]
 
-    def guarantees(self) -> list[str]:
-        """Return what the rule of every variant promises, in words."""
-        return [guarantee(rule) for rule, _ in self.built]
+    def guarantees(self) -> list[Guarantee]:
+        """Return what is proven about every variant's game."""
+        return [
+            guarantee_of(variant, rule)
+            for variant, (rule, _) in zip(self.variants, self.built, strict=True)
+        ]
 
     def doubts(self) -> list[list[str]]:
-        """Return for every variant which assumptions of its guarantee the problem does not keep."""
+        """Return for every variant what breaks its guarantee or speaks against its game."""
         return [
             all_doubts(variant, rule)
             for variant, (rule, _) in zip(self.variants, self.built, strict=True)

@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
-from fedbandits.construct import READERS, StrictTable, construct, input_error, keys_of
+from fedbandits.construct import (
+    READERS,
+    StrictTable,
+    construct,
+    keys_of,
+    noise_from,
+    spread_from,
+    validated,
+)
 from fedbandits.errors import InputError, check_not_negative, nearest
 from fedbandits.experiments.experiment import Experiment
+from fedbandits.plugins import Plugin, load_tables, plugins_in_use, plugins_of
 from fedbandits.privacy.policy import Privacy, Quantize
-from fedbandits.problems.approximate import Approximate
-from fedbandits.problems.cognitive_radio import Channel, CognitiveRadio, Listener, Transmitter
-from fedbandits.problems.exact import Exact
-from fedbandits.problems.laws import (
-    Bernoulli,
-    Beta,
+from fedbandits.problems import (
+    LAWS,
+    PROBLEMS,
+    Approximate,
+    Channel,
+    CognitiveRadio,
     Empirical,
-    Gaussian,
-    NoiseLaw,
-    SpreadLaw,
-    Uniform,
+    Exact,
+    Problem,
+    Transmitter,
 )
-from fedbandits.problems.problem import Problem, as_goal
-from fedbandits.rules.algorithms import algorithm_named
+from fedbandits.problems.cognitive_radio import Listener
+from fedbandits.problems.problem import as_goal
+from fedbandits.rules.algorithms import ALGORITHMS
 from fedbandits.rules.radii import RADII, PaperRadius, check_option
 from fedbandits.simulation.simulator import MOST_GRID_POINTS, Assume, Told, Variant, as_told
 
 READERS[Told | None] = lambda value: as_told(value, "")
 
-TableT = TypeVar("TableT", bound=StrictTable)
-LawT = TypeVar("LawT", NoiseLaw, SpreadLaw)
-
-_NOISE_LAWS: dict[str, type[NoiseLaw]] = {law.law: law for law in (Gaussian, Bernoulli, Uniform)}
-_SPREAD_LAWS: dict[str, type[SpreadLaw]] = {law.law: law for law in (Gaussian, Uniform, Beta)}
+LawT = TypeVar("LawT")
 
 
 class _File(StrictTable):
@@ -53,6 +57,8 @@ class _File(StrictTable):
     variants: list[dict[str, Any]]
     # Read by `fedbandits.sweeps`; without it the file is the experiment that it varies.
     sweep: dict[str, Any] | None = None
+    # Read by `fedbandits.plugins`, before anything else.
+    plugins: list[Any] = Field(default_factory=list)
 
 
 class _Variant(StrictTable):
@@ -71,8 +77,17 @@ class _Variant(StrictTable):
     privacy: dict[str, Any] | None = None
 
 
-class _ApproximateTable(StrictTable):
+class _ProblemTable(StrictTable):
+    """The keys of a problem whose table is not its fields."""
+
+    inner: ClassVar[tuple[str, ...]] = ()
+
     model: str
+
+
+class _ApproximateTable(_ProblemTable):
+    inner: ClassVar[tuple[str, ...]] = ("spread.offset",)
+
     means: list[float]
     noise: dict[str, Any]
     spread: dict[str, Any]
@@ -80,8 +95,7 @@ class _ApproximateTable(StrictTable):
     population: Annotated[int, Field(ge=1, le=10**15)] | None = None
 
 
-class _ExactTable(StrictTable):
-    model: str
+class _ExactTable(_ProblemTable):
     local_means: list[list[float]] | None = None
     observations: list[list[list[float]]] | None = None
     noise: dict[str, Any]
@@ -89,8 +103,9 @@ class _ExactTable(StrictTable):
     goal: str = "max"
 
 
-class _CognitiveRadioTable(StrictTable):
-    model: str
+class _CognitiveRadioTable(_ProblemTable):
+    inner: ClassVar[tuple[str, ...]] = ("city.channels", "city.seed")
+
     area: list[float] | None = None
     channels: list[list[dict[str, Any]]] | None = None
     city: dict[str, int] | None = None
@@ -99,30 +114,22 @@ class _CognitiveRadioTable(StrictTable):
     population: int | None = None
 
 
-def load_experiment(path: str | Path) -> Experiment:
-    """Return the experiment of a TOML file.
+def load_experiment(path: str | Path, *, plugins: Iterable[str | Path] = ()) -> Experiment:
+    """Return the experiment of a TOML file, or of the summary.json of a run.
+
+    Parameters
+    ----------
+    path : path
+        Of the file.
+    plugins : iterable of paths
+        Plugin files besides those that the file lists.
 
     Raises
     ------
     InputError
         If the file cannot be read or says something that cannot be; the message names the key.
     """
-    return read_experiment(load_tables(path))
-
-
-def load_tables(path: str | Path) -> dict[str, Any]:
-    """Return the tables of a TOML file."""
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(str(path), f"is not UTF-8 text: {error.reason}") from None
-    try:
-        return tomllib.loads(text)
-    except ValueError as error:  # also for a whole number of thousands of digits
-        raise InputError(str(path), f"is not TOML: {error}") from None
+    return read_experiment(load_tables(path, plugins=plugins))
 
 
 def read_experiment(tables: Mapping[str, Any]) -> Experiment:
@@ -143,7 +150,12 @@ def read_experiment(tables: Mapping[str, Any]) -> Experiment:
     >>> experiment.variants[0].label, experiment.check()
     ('fed1-ucb', ['clients'])
     """
-    file = _validated(_File, tables, "")
+    plugins = plugins_of(tables)
+    with plugins_in_use(plugins):
+        return _experiment(validated(_File, tables, ""), plugins)
+
+
+def _experiment(file: _File, plugins: tuple[Plugin, ...]) -> Experiment:
     check_not_negative(file.communication_cost, "communication_cost")
     problems = _problems(file)
     variants = []
@@ -159,14 +171,8 @@ def read_experiment(tables: Mapping[str, Any]) -> Experiment:
         replications=file.replications,
         seed=file.seed,
         grid_points=file.grid_points,
+        plugins=plugins,
     )
-
-
-def _validated(model: type[TableT], table: Mapping[str, Any], where: str) -> TableT:
-    try:
-        return model.model_validate(dict(table))
-    except ValidationError as error:
-        raise input_error(error, where, model.model_fields) from None
 
 
 def _problems(file: _File) -> dict[str, Problem]:
@@ -182,8 +188,8 @@ def _problems(file: _File) -> dict[str, Problem]:
 
 
 def _variant(table: Mapping[str, Any], problems: dict[str, Problem], cost: float) -> Variant:
-    common = _validated(_Variant, table, "")
-    algorithm = algorithm_named(common.algorithm)
+    common = validated(_Variant, table, "")
+    algorithm = ALGORITHMS.named(common.algorithm, "algorithm")
     own = {key: value for key, value in table.items() if key not in _Variant.model_fields}
     try:
         built = construct(algorithm, own, "")
@@ -232,22 +238,18 @@ def _chosen(name: str | None, problems: dict[str, Problem]) -> Problem:
 
 
 def _problem(table: Mapping[str, Any], name: str, where: str) -> Problem:
-    model = table.get("model")
-    if not isinstance(model, str) or model not in _MODELS:
-        raise InputError(
-            f"{where}.model",
-            "is missing; " + nearest("", _MODELS)
-            if model is None
-            else f"{model!r} is not a model; {nearest(str(model), _MODELS)}",
-        )
     try:
-        return _MODELS[model](table, name)
+        model = PROBLEMS.named(table.get("model"), "model")
+        if model in _MODELS:
+            return _MODELS[model][1](table, name)
+        own = {key: value for key, value in table.items() if key != "model"}
+        return construct(model, own | ({"name": name} if "name" in keys_of(model) else {}), "")
     except InputError as error:
         raise error.within(where) from None
 
 
 def _approximate(table: Mapping[str, Any], name: str) -> Problem:
-    checked = _validated(_ApproximateTable, table, "")
+    checked = validated(_ApproximateTable, table, "")
     if checked.noise.get("law") == Empirical.law:
         raise InputError("noise.law", 'empirical noise needs given clients; use model = "exact"')
     spread = {key: value for key, value in checked.spread.items() if key != "offset"}
@@ -256,8 +258,8 @@ def _approximate(table: Mapping[str, Any], name: str) -> Problem:
         raise InputError("spread.offset", f"{offset!r} is not a number")
     return Approximate(
         means=checked.means,
-        noise=_law(checked.noise, _NOISE_LAWS, "noise"),
-        spread=_law(spread, _SPREAD_LAWS, "spread"),
+        noise=_law(noise_from, checked.noise, "noise"),
+        spread=_law(spread_from, spread, "spread"),
         offset=float(offset),
         population=checked.population,
         name=name,
@@ -267,7 +269,7 @@ def _approximate(table: Mapping[str, Any], name: str) -> Problem:
 
 def _exact(table: Mapping[str, Any], name: str) -> Problem:
     try:
-        return _given(_validated(_ExactTable, table, ""), name)
+        return _given(validated(_ExactTable, table, ""), name)
     except InputError as error:
         if error.where.startswith("weights"):
             raise InputError(f"client_{error.where}", error.problem) from None
@@ -289,14 +291,14 @@ def _given(checked: _ExactTable, name: str) -> Problem:
         raise InputError("observations", 'only goes with noise = { law = "empirical" }')
     if checked.local_means is None:
         raise InputError("local_means", "is missing; give a row for every client")
-    noise = _law(checked.noise, _NOISE_LAWS, "noise")
+    noise = _law(noise_from, checked.noise, "noise")
     return Exact(
         local_means=checked.local_means, noise=noise, name=name, goal=goal, weights=weights
     )
 
 
 def _cognitive_radio(table: Mapping[str, Any], name: str) -> Problem:
-    checked = _validated(_CognitiveRadioTable, table, "")
+    checked = validated(_CognitiveRadioTable, table, "")
     if (checked.channels is None) == (checked.city is None):
         raise InputError("channels", "give either channels or a city, and not both")
     if checked.city is not None:
@@ -360,25 +362,18 @@ def _pair(values: list[float], where: str) -> tuple[float, float]:
     return values[0], values[1]
 
 
-_TABLES: dict[str, type[StrictTable]] = {
-    Approximate.model: _ApproximateTable,
-    Exact.model: _ExactTable,
-    CognitiveRadio.model: _CognitiveRadioTable,
-}
-
-_MODELS: dict[str, Callable[[Mapping[str, Any], str], Problem]] = {
-    Approximate.model: _approximate,
-    Exact.model: _exact,
-    CognitiveRadio.model: _cognitive_radio,
+_MODELS: dict[type, tuple[type[_ProblemTable], Callable[[Mapping[str, Any], str], Problem]]] = {
+    Approximate: (_ApproximateTable, _approximate),
+    Exact: (_ExactTable, _exact),
+    CognitiveRadio: (_CognitiveRadioTable, _cognitive_radio),
 }
 
 
-def _law(table: Mapping[str, Any], laws: Mapping[str, type[LawT]], where: str) -> LawT:
-    law = table.get("law")
-    if not isinstance(law, str) or law not in laws:
-        problem = "is missing" if law is None else f"{law!r} is not a law of {where}"
-        raise InputError(f"{where}.law", f"{problem}; {nearest(str(law or ''), laws)}")
-    return construct(laws[law], {key: value for key, value in table.items() if key != "law"}, where)
+def _law(read: Callable[[object], LawT], table: Mapping[str, Any], where: str) -> LawT:
+    try:
+        return read(table)
+    except InputError as error:
+        raise error.within(where) from None
 
 
 def keys_of_file(tables: Mapping[str, Any]) -> list[str]:
@@ -397,7 +392,12 @@ def keys_of_file(tables: Mapping[str, Any]) -> list[str]:
     ['horizon', 'replications', 'seed', 'communication_cost', 'problem.local_means',
     'problem.observations', 'problem.noise', 'problem.client_weights']
     """
-    beside = ("title", "grid_points", "problem", "problems", "variants", "sweep")
+    with plugins_in_use(plugins_of(tables)):
+        return _keys_of_file(tables)
+
+
+def _keys_of_file(tables: Mapping[str, Any]) -> list[str]:
+    beside = ("title", "grid_points", "problem", "problems", "variants", "sweep", "plugins")
     found = [key for key in _File.model_fields if key not in beside]
     for where, table in problem_tables(tables).items():
         found += [f"{where}.{key}" for key in _keys_of_problem(table)]
@@ -426,22 +426,21 @@ def problem_tables(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _keys_of_problem(table: Mapping[str, Any]) -> list[str]:
-    model = _TABLES.get(str(table.get("model")))
-    found = [] if model is None else [key for key in model.model_fields if key != "model"]
-    laws: tuple[tuple[str, Mapping[str, type]], ...] = (
-        ("noise", _NOISE_LAWS),
-        ("spread", _SPREAD_LAWS),
-    )
-    for key, known in laws:
+    model = PROBLEMS.get(str(table.get("model")))
+    if model is None:
+        return []
+    own = _MODELS[model][0] if model in _MODELS else None
+    keys = keys_of(model) if own is None else list(own.model_fields)
+    found = [key for key in keys if key not in ("model", "name")]
+    for key in ("noise", "spread"):
         if key in found:
-            law = known.get(str(table.get(key, {}).get("law")))
-            found += [f"{key}.law", *(f"{key}.{own}" for own in (keys_of(law) if law else ()))]
-    found += ["spread.offset"] if "spread" in found else []
-    return found + (["city.channels", "city.seed"] if "city" in found else [])
+            law = LAWS.get(str(table.get(key, {}).get("law")))
+            found += [f"{key}.law", *(f"{key}.{one}" for one in (keys_of(law) if law else ()))]
+    return found + list(() if own is None else own.inner)
 
 
 def _keys_of_variant(table: Mapping[str, Any]) -> list[str]:
-    algorithm = keys_of(algorithm_named(str(table.get("algorithm"))))
+    algorithm = keys_of(ALGORITHMS.named(str(table.get("algorithm")), "algorithm"))
     found = [key for key in _Variant.model_fields if key != "label"] + algorithm
     parts: dict[str, list[str]] = {
         "assume": keys_of(Assume),

@@ -166,8 +166,10 @@ def write_tables_and_figures(results: Results, folder: Path) -> dict[str, bytes]
         in_parts=figures.shown_in_parts(*named),
     )
     images = {"regret.png": figures.image(figure, "png")}
-    for problem, name in figures.map_names(variant.problem for variant in variants).items():
-        if name not in images:
+    problems = [variant.problem for variant in variants]
+    names = figures.map_names(problems)
+    for problem in problems:
+        if problem.map is not None and (name := names[problem.map.place]) not in images:
             images[name] = figures.image(figures.availability_figure(problem), "png")
     for name, content in {**images, "regret.pdf": figures.image(figure, "pdf")}.items():
         (folder / name).write_bytes(content)

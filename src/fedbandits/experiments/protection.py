@@ -9,7 +9,6 @@ import numpy as np
 from fedbandits.experiments.tables import quantity
 from fedbandits.privacy.policy import Privacy
 from fedbandits.problems.clipping import clipping
-from fedbandits.rules.indices import SlotRule
 from fedbandits.simulation.private_games import spent_at_most
 from fedbandits.simulation.simulator import Simulation
 
@@ -26,7 +25,7 @@ def uplink_of(simulation: Simulation) -> dict[str, dict[str, float | None]]:
 def protection_of(simulation: Simulation) -> dict[str, Any] | None:
     """Return what summary.json says of a variant's privacy; None where nothing is protected."""
     privacy, outcome, rule = simulation.variant.privacy, simulation.outcome, simulation.rule
-    if privacy is None or isinstance(rule, SlotRule):
+    if privacy is None or rule.decides_every_slot:
         return None
     spent = spent_at_most(rule, privacy, int(outcome.phases.max()))
     epsilon = spent.epsilon(privacy.delta)

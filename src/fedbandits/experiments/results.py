@@ -54,7 +54,7 @@ class Results:
                     **summarise(simulation),
                     "uplink_bits": uplink_of(simulation),
                     "privacy": protection_of(simulation),
-                    "guarantee": promised[number],
+                    "guarantee": promised[number].words(),
                     "doubts": doubts[number],
                 }
                 for number, simulation in enumerate(self.simulations)

@@ -49,7 +49,7 @@ def chose_best(simulation: Simulation) -> BoolArray:
     With a tolerance one that is worse by no more is what was asked for, and counts as the best.
     """
     winner = simulation.outcome.winner
-    tolerance = getattr(simulation.variant.algorithm, "epsilon", 0.0) * (1 + ROUNDING)
+    tolerance = simulation.variant.algorithm.tolerance * (1 + ROUNDING)
     return np.asarray((winner >= 0) & (gaps(simulation.variant.problem)[winner] <= tolerance))
 
 

@@ -53,15 +53,18 @@ def bounds_table(title: str, bounds: Sequence[VariantBound]) -> Table:
     table = Table(title=Text(title), title_justify="left", title_style="bold")
     table.add_column("variant", overflow="fold")
     table.add_column("bound on regret", justify="right", no_wrap=True)
-    for heading in ("exploration", "communication", "failure", "phases"):
+    capped = any(found.bound is not None and found.bound.undecided > 0 for found in bounds)
+    also = ("undecided",) if capped else ()
+    for heading in ("exploration", "communication", "failure", *also, "phases"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("by", overflow="fold")
     for found in bounds:
-        cells = ["–"] * 5
+        cells = ["–"] * (5 + capped)
         if found.bound is not None:
-            terms = (found.bound.exploration, found.bound.communication, found.bound.failure)
-            first, last = found.bound.phases.min(), found.bound.phases.max()
-            cells = [f"{value:,.0f}" for value in (found.bound.total, *terms)]
+            bound, first, last = found.bound, found.bound.phases.min(), found.bound.phases.max()
+            terms = [bound.total, bound.exploration, bound.communication, bound.failure]
+            terms += [bound.undecided] if capped else []
+            cells = [f"{value:,.0f}" for value in terms]
             cells.append(f"{first:,} to {last:,}")
         by = found.reason if found.bound is None else f"Theorem {found.bound.theorem}"
         table.add_row(Text(found.variant.label), *cells, by)

@@ -19,8 +19,6 @@ from fedbandits.protocol import (
     Assignment,
     Conclusion,
     Decision,
-    PhaseAbandoned,
-    PhaseClosed,
     Reason,
     Refusal,
     Refused,
@@ -170,17 +168,6 @@ _LONGEST_WAIT = 5.0
 _LAST_WORD = 60.0
 
 
-def _abandoned_in_a_row(server: Server) -> int:
-    """Return how many phases a server has abandoned since its last decision, if any."""
-    abandoned = 0
-    for record in server.log:
-        if isinstance(record, PhaseClosed):
-            abandoned = 0
-        elif isinstance(record, PhaseAbandoned):
-            abandoned += 1
-    return abandoned
-
-
 class Coordinator:
     """Drives a server through its phases.
 
@@ -223,7 +210,6 @@ class Coordinator:
         self.connected = 0
         self._opened: float | None = None
         self._sent = -math.inf
-        self._abandoned = _abandoned_in_a_row(server)
         # Those who may not answer any more, since their privacy budget is spent.
         self._spent: set[str] = set()
         self._waiting = ""
@@ -243,6 +229,8 @@ class Coordinator:
                 self._open()
             case ServerState.COLLECTING:
                 self._collect()
+            case ServerState.ENDING:
+                self.server.end()
             case ServerState.FINISHED:
                 self._conclude()
                 return False
@@ -262,7 +250,7 @@ class Coordinator:
 
     def _open(self) -> None:
         server = self.server
-        if self._abandoned >= self.patience.abandoned:
+        if server.run_state.abandoned >= self.patience.abandoned:
             server.stop(Reason.QUORUM)
             return
         connected = self._reachable()
@@ -290,7 +278,8 @@ class Coordinator:
 
     def _counts(self, client: str) -> bool:
         """Return whether a client has a weight, where clients have weights."""
-        return self.server.weights is None or client in self.server.weights
+        weights = self.server.terms.weights
+        return weights is None or client in weights
 
     def _reachable(self) -> list[str]:
         reachable = sorted(set(self.transport.connected()))
@@ -333,7 +322,7 @@ class Coordinator:
             return
         if server.has_quorum:
             decision = server.close()
-            self._abandoned, self._opened = 0, None
+            self._opened = None
             self._tell(f"phase {decision.phase} is decided: {decision.reason.value}")
         elif not waited_for or in_grace == 0.0:
             self._abandon()
@@ -393,14 +382,16 @@ class Coordinator:
         server = self.server
         asked = [client for client in server.clients if client not in server.quarantined]
         able = sum(client not in self._spent for client in asked)
-        enough = able >= server.quorum.of(len(asked)) and server.rule.weights != "given"
+        enough = (
+            able >= server.terms.quorum.of(len(asked)) and not server.rule.estimator.needs_shares
+        )
         if server.privacy is not None and not enough:
             server.refuse(refusal)
 
     def _abandon(self) -> None:
         server = self.server
         server.abandon()
-        self._abandoned, self._opened = self._abandoned + 1, None
+        self._opened = None
         self._tell(f"phase {server.phase} is abandoned: too few clients have reported")
 
     def _conclude(self) -> None:

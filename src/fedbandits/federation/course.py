@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from fedbandits.federation.durable_log import LogContent
 from fedbandits.protocol import (
     AnswerRefused,
     ArmWithdrawn,
@@ -15,12 +14,12 @@ from fedbandits.protocol import (
     PhaseAbandoned,
     PhaseClosed,
     PhaseOpened,
-    PhaseRefused,
     Reason,
     Record,
     Refusal,
+    Refused,
     Rejection,
-    RunStopped,
+    RunEnded,
     ServerStarted,
     Update,
     UpdateAccepted,
@@ -159,8 +158,6 @@ class Course:
         In order.
     clients : tuple of ClientCourse
         Those that are in, in the order in which they joined.
-    dropped_in : dict of str to int
-        The phase that decided against an arm.
     withdrawals : tuple of Withdrawn
         In order.
     restarts : tuple of Restart
@@ -175,7 +172,6 @@ class Course:
 
     phases: tuple[PhaseCourse, ...]
     clients: tuple[ClientCourse, ...]
-    dropped_in: dict[str, int]
     withdrawals: tuple[Withdrawn, ...]
     restarts: tuple[Restart, ...]
     rejections: Mapping[Rejection, int]
@@ -183,50 +179,64 @@ class Course:
     ending: str | None
 
 
-def course_of(arms: Sequence[str], content: LogContent) -> Course:
-    """Return what happened in a run.
+_GIVEN_UP = {Reason.QUORUM: "too few clients answer", Reason.STOPPED: "somebody has stopped it"}
+
+
+@dataclass(slots=True)
+class _Sent:
+    """What a client has sent so far."""
+
+    admitted: int
+    phases: int = 0
+    pulls: int = 0
+    means: int = 0
+    bits: int = 0
+    clipped: int = 0
+
+    def add(self, update: Update, pulls: int, means: int) -> None:
+        """Count an update of so many pulls of so many arms."""
+        self.phases += 1
+        self.pulls += pulls
+        self.means += means
+        self.bits += update.payload_bits
+        self.clipped += update.clipped
+
+
+class CourseReader:
+    """Reads records one after the other; what each costs does not depend on how many came before.
 
     Parameters
     ----------
     arms : sequence of str
         Their names.
-    content : LogContent
-        What the log holds.
 
     Examples
     --------
-    >>> content = LogContent(
-    ...     header={},
-    ...     records=(ArmWithdrawn(arm=1, reason="complaints"), ServerStarted(epoch=2)),
-    ...     times=("2026-01-01T00:00:00+00:00", "2026-01-01T00:01:00+00:00"),
-    ... )
-    >>> course = course_of(["red", "blue"], content)
+    >>> reader = CourseReader(["red", "blue"])
+    >>> reader.take(ArmWithdrawn(arm=1, reason="complaints"), "2026-01-01T00:00:00+00:00")
+    >>> reader.take(ServerStarted(epoch=2), "2026-01-01T00:01:00+00:00")
+    >>> course = reader.course()
     >>> course.withdrawals[0].arm, course.restarts[0].epoch, course.phases
     ('blue', 2, ())
     """
-    reader = _Reader(arms)
-    for record, at in zip(content.records, content.times, strict=True):
-        reader.take(record, at)
-    return reader.course()
-
-
-_GIVEN_UP = {Reason.QUORUM: "too few clients answer", Reason.STOPPED: "somebody has stopped it"}
-
-
-class _Reader:
-    """Reads records one after the other."""
 
     def __init__(self, arms: Sequence[str]) -> None:
         self._arms = tuple(arms)
+        self._active = (True,) * len(self._arms)
         self._phases: list[PhaseCourse] = []
-        self._admitted: dict[str, int] = {}
-        self._updates: dict[str, list[Update]] = {}
+        self._reported = 0
+        self._clients: dict[str, _Sent] = {}
         self._rejected: dict[str, Counter[Rejection]] = {}
+        self._rejections: Counter[Rejection] = Counter()
         self._refusals: list[Refusal] = []
-        self._dropped_in: dict[str, int] = {}
         self._withdrawals: list[Withdrawn] = []
         self._restarts: list[Restart] = []
         self._ending: str | None = None
+
+    @property
+    def withdrawals(self) -> Sequence[Withdrawn]:
+        """The arms that somebody has taken out, in order."""
+        return self._withdrawals
 
     @property
     def _when(self) -> str:
@@ -236,58 +246,53 @@ class _Reader:
         return f"{'in' if last.outcome is Outcome.OPEN else 'after'} phase {last.phase}"
 
     def take(self, record: Record, at: str) -> None:
+        """Take one more record, and when it was written."""
         match record:
-            case PhaseOpened():
-                self._open(record, at)
             case UpdateAccepted(update=update):
-                self._updates.setdefault(update.client, []).append(update)
                 last = self._phases[-1]
-                self._phases[-1] = replace(last, reported=last.reported + 1)
+                self._clients[update.client].add(update, last.pulls, last.arms)
+                self._reported += 1
             case UpdateRejected(client=client, rejection=rejection):
                 self._rejected.setdefault(client, Counter())[rejection] += 1
+                self._rejections[rejection] += 1
+            case PhaseOpened():
+                self._open(record, at)
             case AnswerRefused(refusal=refusal):
                 self._refusals.append(refusal)
             case PhaseClosed(decision=decision):
                 self._end(Outcome.DECIDED, at, dropped=self._dropped_by(decision))
             case PhaseAbandoned():
                 self._end(Outcome.ABANDONED, at)
-            case PhaseRefused(refusal=refusal):
-                self._end(Outcome.REFUSED, at)
-                self._ending = f"{refusal.client} cannot go on: {refusal.why.value}"
-            case ArmWithdrawn(arm=arm, reason=reason):
-                self._withdrawals.append(
-                    Withdrawn(
-                        arm=self._arms[arm],
-                        reason=reason,
-                        phase=self._phases[-1].phase if self._phases else 0,
-                        when=self._when,
-                        at=at,
-                    )
-                )
+            case ArmWithdrawn():
+                self._withdraw(record, at)
             case ServerStarted(epoch=epoch):
                 self._restarts.append(Restart(epoch=epoch, when=self._when, at=at))
-            case RunStopped(reason=reason):
-                self._end(Outcome.STOPPED, at)
-                self._ending = _GIVEN_UP.get(reason, reason.value)
+            case RunEnded(decision=decision):
+                self._give_up(decision.reason, at)
 
     def course(self) -> Course:
-        total: Counter[Rejection] = Counter()
-        for counted in self._rejected.values():
-            total.update(counted)
+        """Return what has happened so far."""
+        phases = tuple(self._phases)
+        if phases and phases[-1].outcome is Outcome.OPEN:
+            phases = (*phases[:-1], replace(phases[-1], reported=self._reported))
         return Course(
-            phases=tuple(self._phases),
-            clients=tuple(self._client(name) for name in self._admitted),
-            dropped_in=self._dropped_in,
+            phases=phases,
+            clients=tuple(self._client(name) for name in self._clients),
             withdrawals=tuple(self._withdrawals),
             restarts=tuple(self._restarts),
-            rejections=dict(total),
+            rejections=dict(self._rejections),
             refusals=tuple(self._refusals),
             ending=self._ending,
         )
 
     def _open(self, record: PhaseOpened, at: str) -> None:
         assignment = record.assignment
-        self._admitted |= dict.fromkeys(record.admitted, assignment.phase)
+        for client in record.admitted:
+            self._clients[client] = _Sent(admitted=assignment.phase)
+        self._reported = 0
+        # A withdrawal may have brought arms back.
+        pulled = zip(self._active, assignment.pulls, strict=True)
+        self._active = tuple(active or n > 0 for active, n in pulled)
         self._phases.append(
             PhaseCourse(
                 phase=assignment.phase,
@@ -295,7 +300,7 @@ class _Reader:
                 ended=None if record.complete else at,
                 outcome=Outcome.OPEN if record.complete else Outcome.CUT,
                 admitted=len(record.admitted),
-                clients=len(self._admitted),
+                clients=len(self._clients),
                 arms=sum(n > 0 for n in assignment.pulls),
                 pulls=sum(assignment.pulls),
             )
@@ -304,27 +309,50 @@ class _Reader:
     def _end(self, outcome: Outcome, at: str, dropped: tuple[str, ...] = ()) -> None:
         """End the open phase, if one is."""
         if self._phases and self._phases[-1].outcome is Outcome.OPEN:
-            self._phases[-1] = replace(self._phases[-1], outcome=outcome, ended=at, dropped=dropped)
+            self._phases[-1] = replace(
+                self._phases[-1],
+                outcome=outcome,
+                ended=at,
+                dropped=dropped,
+                reported=self._reported,
+            )
+
+    def _withdraw(self, record: ArmWithdrawn, at: str) -> None:
+        self._active = tuple(a and k != record.arm for k, a in enumerate(self._active))
+        self._withdrawals.append(
+            Withdrawn(
+                arm=self._arms[record.arm],
+                reason=record.reason,
+                phase=self._phases[-1].phase if self._phases else 0,
+                when=self._when,
+                at=at,
+            )
+        )
+
+    def _give_up(self, reason: Reason, at: str) -> None:
+        """Say why a run was given up, if it was; a phase that is open ends with it."""
+        refused = [one for one in self._refusals if one.why is Refused.BUDGET]
+        if reason is Reason.BUDGET and refused:
+            self._end(Outcome.REFUSED, at)
+            self._ending = f"{refused[-1].client} cannot go on: {refused[-1].why.value}"
+        elif reason in _GIVEN_UP:
+            self._end(Outcome.STOPPED, at)
+            self._ending = _GIVEN_UP[reason]
 
     def _dropped_by(self, decision: Decision) -> tuple[str, ...]:
-        out = {*self._dropped_in, *(one.arm for one in self._withdrawals)}
-        dropped = tuple(
-            arm
-            for arm, active in zip(self._arms, decision.active, strict=True)
-            if not active and arm not in out
-        )
-        self._dropped_in |= dict.fromkeys(dropped, decision.phase)
-        return dropped
+        before, self._active = self._active, decision.active
+        each = zip(self._arms, before, decision.active, strict=True)
+        return tuple(arm for arm, was, stays in each if was and not stays)
 
     def _client(self, name: str) -> ClientCourse:
-        updates = self._updates.get(name, [])
+        sent = self._clients[name]
         return ClientCourse(
             name=name,
-            admitted=self._admitted[name],
-            phases=len(updates),
-            pulls=sum(sum(update.counts) for update in updates),
-            means=sum(n > 0 for update in updates for n in update.counts),
-            bits=sum(update.payload_bits for update in updates),
-            clipped=sum(update.clipped for update in updates),
+            admitted=sent.admitted,
+            phases=sent.phases,
+            pulls=sent.pulls,
+            means=sent.means,
+            bits=sent.bits,
+            clipped=sent.clipped,
             rejections=dict(self._rejected.get(name, {})),
         )

@@ -11,6 +11,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -19,11 +20,12 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self, TypeAlias
 
 from fedbandits.errors import FedbanditsError, InputError
+from fedbandits.federation.state_files import lock_file
 from fedbandits.protocol.codec import decode, encode
 from fedbandits.protocol.log import Record
-from fedbandits.protocol.outbox import lock_file
 
-FORMAT = 1
+FORMAT = 2
+"""Version 0.1.0 wrote format 1, in which the end of a run was not a record."""
 
 _MAGIC = b"SQLite format 3\0"
 
@@ -111,29 +113,29 @@ class DurableLog:
             self._lock.close()
             raise
         try:
-            content = self._begin(header)
+            self.header = self._begin(header)
+            rows = _Rows(self.path)
+            for _ in rows.after(self._database):
+                pass
+            if rows.dropped:
+                with self._database:
+                    self._database.execute("DELETE FROM records WHERE number > ?", (rows.number,))
         except BaseException:
             self.close()
             raise
-        self.header, self.dropped = content.header, content.dropped
-        self._records = list(content.records)
-        self._number, self._checksum = self._last()
+        self.dropped, self._number, self._checksum = rows.dropped, rows.number, rows.checksum
 
-    def _begin(self, header: dict[str, Any] | None) -> LogContent:
+    def _begin(self, header: dict[str, Any] | None) -> dict[str, Any]:
+        """Return what the run is; say it first in a new log."""
         if header is not None and not _tables(self._database, self.path):
             self._make(header)
-        content = _content(self._database, self.path)
-        if header is not None and content.header != json.loads(json.dumps(header)):
+        found = _header(self._database, self.path)
+        if header is not None and found != json.loads(json.dumps(header)):
             raise InputError(
                 str(self.path),
                 "is the log of another run; name another file, or resume that run",
             )
-        if content.dropped:
-            with self._database:
-                self._database.execute(
-                    "DELETE FROM records WHERE number > ?", (len(content.records),)
-                )
-        return content
+        return found
 
     def _make(self, header: dict[str, Any]) -> None:
         """Make the tables and say what the run is: both or neither."""
@@ -149,12 +151,6 @@ class DurableLog:
                 )
         except sqlite3.Error as error:
             raise _unwritable(self.path, error) from None
-
-    def _last(self) -> tuple[int, str]:
-        row = self._database.execute(
-            "SELECT number, checksum FROM records ORDER BY number DESC LIMIT 1"
-        ).fetchone()
-        return (0, "") if row is None else (int(row[0]), str(row[1]))
 
     def append(self, record: Record) -> None:
         """Add a record; when this returns it is on disk.
@@ -177,13 +173,13 @@ class DurableLog:
         except sqlite3.Error as error:
             raise _unwritable(self.path, error) from None
         self._number, self._checksum = number, checksum
-        self._records.append(record)
 
     def __iter__(self) -> Iterator[Record]:
-        return iter(self._records)
+        rows = _Rows(self.path)
+        return (_record(row, self.path) for row in rows.after(self._database))
 
     def __len__(self) -> int:
-        return len(self._records)
+        return self._number
 
     def close(self) -> None:
         """Let go of the file."""
@@ -221,8 +217,13 @@ def is_begun(path: Path) -> bool:
         database.close()
 
 
-def read_log(path: str | Path) -> LogContent:
-    """Return what a log holds; it may be written meanwhile.
+class LogReader:
+    """Reads a log that may be written meanwhile: first all of it, and then what is new.
+
+    Parameters
+    ----------
+    path : path
+        Of the log.
 
     Raises
     ------
@@ -231,13 +232,44 @@ def read_log(path: str | Path) -> LogContent:
     DamagedLogError
         If it cannot be trusted.
     """
-    path = Path(path)
-    _check_there(path)
-    database = _connected(path, "ro")
-    try:
-        return _content(database, path)
-    finally:
-        database.close()
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._rows = _Rows(self.path)
+        with self._opened() as database:
+            self.header = _header(database, self.path)
+
+    @property
+    def dropped(self) -> int:
+        """Damaged records at the end, which are as if they had never been written."""
+        return self._rows.dropped
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        _check_there(self.path)
+        database = _connected(self.path, "ro")
+        try:
+            yield database
+        finally:
+            database.close()
+
+    def new(self) -> Iterator[tuple[Record, str]]:
+        """Yield the records that were written since the last time, each with when it was."""
+        with self._opened() as database:
+            for row in self._rows.after(database):
+                yield _record(row, self.path), row[1]
+
+
+def read_log(path: str | Path) -> LogContent:
+    """Return all that a log holds; errors are those of `LogReader`."""
+    reader = LogReader(path)
+    found = list(reader.new())
+    return LogContent(
+        header=reader.header,
+        records=tuple(record for record, _ in found),
+        times=tuple(at for _, at in found),
+        dropped=reader.dropped,
+    )
 
 
 def _check_there(path: Path) -> None:
@@ -274,35 +306,23 @@ def _tables(database: sqlite3.Connection, path: Path) -> set[str]:
     return tables
 
 
-def _content(database: sqlite3.Connection, path: Path) -> LogContent:
+def _header(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
+    """Return what the run of a log is."""
     if not _tables(database, path):
         raise InputError(str(path), "is empty; name the log of a run")
     try:
         header = dict(database.execute("SELECT key, value FROM header").fetchall())
-        rows = database.execute(
-            "SELECT number, at, body, checksum FROM records ORDER BY number"
-        ).fetchall()
     except _UNREADABLE as error:
         raise _unreadable(path, error) from None
     if header.get("format") != str(FORMAT) or "run" not in header:
-        raise DamagedLogError(f"{path}: is not a log of a run of this version")
+        raise DamagedLogError(
+            f"{path}: is a log of format {header.get('format')}, and this version of fedbandits"
+            f" reads format {FORMAT}; use the version that began the run"
+        )
     if header.get("checksum") != _digest("", header["run"]):
         raise DamagedLogError(f"{path}: what the run is was changed; restore it from a copy")
-    records: list[Record] = []
-    before = ""
-    for row in rows:
-        record = _record(row, before) if row[0] == len(records) + 1 else None
-        if record is None:
-            break
-        records.append(record)
-        before = row[3]
-    _check_tail(rows, len(records), path)
-    return LogContent(
-        header=json.loads(header["run"]),
-        records=tuple(records),
-        times=tuple(str(row[1]) for row in rows[: len(records)]),
-        dropped=len(rows) - len(records),
-    )
+    found: dict[str, Any] = json.loads(header["run"])
+    return found
 
 
 _Row: TypeAlias = tuple[int, str, str, str]
@@ -332,14 +352,58 @@ def _check_tail(rows: list[_Row], good: int, path: Path) -> None:
         )
 
 
-def _record(row: _Row, before: str) -> Record | None:
-    """Return the record of a row; None if the row is not what was written."""
-    if row[3] != _checksum(row, before):
-        return None
+class _Rows:
+    """The rows of a log as far as they were read, each checked against the one before."""
+
+    def __init__(self, path: Path) -> None:
+        self.number = 0
+        self.checksum = ""
+        self.dropped = 0
+        self._path = path
+
+    def after(self, database: sqlite3.Connection) -> Iterator[_Row]:
+        """Yield the rows that follow those that were read; leave out a damaged tail."""
+        try:
+            yield from self._good(database)
+        except _UNREADABLE as error:
+            raise _unreadable(self._path, error) from None
+
+    def _good(self, database: sqlite3.Connection) -> Iterator[_Row]:
+        self._check_unchanged(database)
+        self.dropped = 0
+        rows = database.execute(f"{_ALL_ROWS} WHERE number > ? ORDER BY number", (self.number,))
+        for row in rows:
+            if row[0] != self.number + 1 or row[3] != _checksum(row, self.checksum):
+                every = database.execute(f"{_ALL_ROWS} ORDER BY number").fetchall()
+                _check_tail(every, self.number, self._path)
+                self.dropped = len(every) - self.number
+                return
+            self.number, self.checksum = row[0], row[3]
+            yield row
+
+    def _check_unchanged(self, database: sqlite3.Connection) -> None:
+        """Refuse to go on in a log that does not hold any more what was read from it."""
+        last = database.execute(
+            "SELECT checksum FROM records WHERE number = ?", (self.number,)
+        ).fetchone()
+        if self.number and (last is None or last[0] != self.checksum):
+            raise DamagedLogError(
+                f"{self._path}: record {self.number} is another one than before; read it anew"
+            )
+
+
+_ALL_ROWS = "SELECT number, at, body, checksum FROM records"
+
+
+def _record(row: _Row, path: Path) -> Record:
+    """Return the record of a row that is as it was written."""
     try:
         found: Record = decode(Record, json.loads(row[2]), "record")
-    except ValueError:  # an InputError is one
-        return None
+    except ValueError as error:  # an InputError is one
+        raise DamagedLogError(
+            f"{path}: record {row[0]} is not one of this version ({error}); use the version that"
+            " began the run"
+        ) from None
     return found
 
 

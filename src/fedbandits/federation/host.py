@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from fedbandits.errors import InputError
+from fedbandits.federation.audit_file import AuditFile
 from fedbandits.federation.last_word import best_in, keep_last_word, read_last_word
 from fedbandits.federation.live_store import LiveStore
 from fedbandits.federation.state_files import audit_file, last_word_file, live_file
@@ -17,7 +18,6 @@ from fedbandits.federation.trial import Trial
 from fedbandits.privacy.sampling import Noise, discrete_noise
 from fedbandits.protocol import (
     Assignment,
-    AuditFile,
     Client,
     Conclusion,
     Refusal,

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from fedbandits.errors import InputError
+from fedbandits.federation.audit_file import read_audit
 from fedbandits.federation.state_files import audit_file, last_word_file, written_whole
-from fedbandits.protocol import Conclusion, read_audit
+from fedbandits.protocol import Conclusion
 from fedbandits.protocol.codec import decode, encode
 
 FORMAT = 1

@@ -24,10 +24,10 @@ from typing import Self, TypeAlias
 import numpy as np
 
 from fedbandits.errors import InputError, ProtocolError
+from fedbandits.federation.state_files import lock_file
 from fedbandits.federation.trial import Trial
 from fedbandits.protocol import Assignment, Decision
 from fedbandits.protocol.codec import decode, encode
-from fedbandits.protocol.outbox import lock_file
 from fedbandits.protocol.turns import turns
 
 FORMAT = 1

@@ -14,13 +14,12 @@ from fedbandits.errors import InputError
 from fedbandits.federation.durable_log import (
     DamagedLogError,
     DurableLog,
-    LogContent,
     is_begun,
-    read_log,
 )
 from fedbandits.federation.local import server_of
 from fedbandits.federation.trial import Trial, read_trial
-from fedbandits.protocol import MemoryLog, Server
+from fedbandits.plugins import check_unchanged
+from fedbandits.protocol import Server
 from fedbandits.protocol.messages import PROTOCOL_VERSION
 
 LOG_FILE = "run.fedlog"
@@ -88,23 +87,7 @@ def header_of(trial: Trial, name: str) -> dict[str, Any]:
     }
 
 
-def read_run(path: str | Path) -> tuple[Run, LogContent]:
-    """Return a run from its log, which may be written meanwhile, and what the log holds.
-
-    Raises
-    ------
-    InputError
-        If there is no log.
-    DamagedLogError
-        If it cannot be trusted.
-    """
-    content = read_log(path)
-    name, trial = _said_by(content.header, Path(path))
-    server = server_of(trial, MemoryLog(content.records), name)
-    return Run(name=name, trial=trial, server=server), content
-
-
-def _said_by(header: dict[str, Any], path: Path) -> tuple[str, Trial]:
+def said_by(header: dict[str, Any], path: Path) -> tuple[str, Trial]:
     """Return the name and the trial of a log."""
     protocol = header.get("versions", {}).get("protocol")
     if protocol != PROTOCOL_VERSION:
@@ -112,6 +95,7 @@ def _said_by(header: dict[str, Any], path: Path) -> tuple[str, Trial]:
             f"{path}: was written with protocol {protocol}, and this is {PROTOCOL_VERSION}; use the"
             f" version of fedbandits that began it ({header.get('versions')})"
         )
+    check_unchanged(header.get("trial") or {}, str(path))
     try:
         return str(header["run"]), read_trial(header["trial"])
     except (KeyError, TypeError, InputError) as error:
@@ -121,7 +105,7 @@ def _said_by(header: dict[str, Any], path: Path) -> tuple[str, Trial]:
 
 
 def _resumed(trial: Trial, log: DurableLog) -> Run:
-    name, begun = _said_by(log.header, log.path)
+    name, begun = said_by(log.header, log.path)
     _check_same(begun, trial, log.path)
     # How long to wait may change on the way; what is decided does not depend on it.
     begun = replace(begun, patience=trial.patience)

@@ -1,11 +1,13 @@
-"""Where a client keeps what must outlast its process: one folder, files by the client's name."""
+"""Where a client keeps what must outlast its process, and how files are locked and written."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
+import sys
 from pathlib import Path
+from typing import BinaryIO
 
 from fedbandits.errors import InputError
 
@@ -77,3 +79,34 @@ def written_whole(path: Path, text: str, *, durable: bool = True) -> None:
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise InputError(str(path), f"cannot be written: {error.strerror}") from None
+
+
+def lock_file(file: BinaryIO, *, wait: bool = True) -> None:
+    """Take the lock of an open file, which the system lets go when the file closes.
+
+    Parameters
+    ----------
+    file : file
+        Open for writing.
+    wait : bool
+        Whether to wait for whoever holds it; else there is an OSError.
+    """
+    if sys.platform == "win32":
+        import msvcrt  # noqa: PLC0415 - there alone
+
+        file.seek(0)
+        msvcrt.locking(file.fileno(), msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl  # noqa: PLC0415 - not there
+
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until a new file is in its folder on disk; where folders can be opened at all."""
+    if sys.platform != "win32":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -7,22 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
-from fedbandits.federation.course import Course, Outcome, course_of
-from fedbandits.federation.durable_log import LogContent
-from fedbandits.federation.local import server_of
-from fedbandits.federation.run import Run
+from fedbandits.federation.course import Course, Outcome
 from fedbandits.protocol import (
     Answer,
-    ArmWithdrawn,
-    MemoryLog,
-    PhaseClosed,
     Refusal,
     Refused,
-    Server,
     ServerState,
-    answer_of,
 )
 
 MOST_NAMES = 8
@@ -32,6 +24,9 @@ MOST_PHASES = 24
 """Of more phases only some are shown one by one."""
 
 _LONGEST_NAME = 60
+
+Interval: TypeAlias = tuple[float, float, float] | tuple[None, None, None]
+"""Estimate, low and high end, or nothing."""
 
 
 class ArmState(Enum):
@@ -136,7 +131,7 @@ class RunStatus:
     @property
     def finished(self) -> bool:
         """Whether nothing more is decided."""
-        return self.state is ServerState.FINISHED
+        return self.state in (ServerState.ENDING, ServerState.FINISHED)
 
     @property
     def bits(self) -> int:
@@ -276,128 +271,11 @@ class RunStatus:
         return said
 
 
-def status_of(run: Run, content: LogContent) -> RunStatus:
-    """Return where a run is, both as `fedbandits.federation.run.read_run` gives them."""
-    server = run.server
-    course = course_of(server.arms, content)
-    answer = known_of(server)
-    missing = server.missing
-    inside = {*missing, *server.quarantined}
-    collecting = server.state is ServerState.COLLECTING
-    return RunStatus(
-        run=run.name,
-        title=run.trial.title,
-        began=content.times[0] if content.times else None,
-        wrote=content.times[-1] if content.times else None,
-        state=server.state,
-        epoch=server.header.epoch,
-        arms=_arms(run, content, course, answer),
-        answer=answer,
-        reported=tuple(c for c in server.clients if c not in inside) if collecting else (),
-        missing=missing,
-        quarantined=server.quarantined,
-        course=course,
-        dropped=content.dropped,
-    )
-
-
-def known_of(server: Server) -> Answer | None:
-    """Return what a server can say; None before a phase is decided.
-
-    Withdrawals alone may end a run with one arm of which nothing is known.
-    """
-    decided = any(isinstance(record, PhaseClosed) for record in server.log)
-    return answer_of(server) if decided else None
-
-
-def answers_over_phases(run: Run, content: LogContent) -> list[Answer]:
-    """Return what could be said after each phase that was decided.
-
-    Of more than `MOST_PHASES` those are given in which an arm went out, the first, the last, and
-    some between, the earlier the closer: each is a replay of the log up to it.
-
-    Parameters
-    ----------
-    run, content
-        As `fedbandits.federation.run.read_run` gives them.
-    """
-    ends = [
-        number
-        for number, record in enumerate(content.records, start=1)
-        if isinstance(record, PhaseClosed)
-    ]
-    if len(ends) > MOST_PHASES:
-        course = course_of(run.server.arms, content)
-        gone = {each.phase for each in course.phases if each.dropped}
-        gone |= {one.phase for one in course.withdrawals}
-        places = {round(len(ends) ** (step / (MOST_PHASES - 1))) - 1 for step in range(MOST_PHASES)}
-        ends = [
-            end
-            for place, end in enumerate(ends)
-            if place in places or _phase_closed(content, end) in gone
-        ]
-    return [_answer_after(run, content, end) for end in ends]
-
-
-def _phase_closed(content: LogContent, end: int) -> int:
-    """Return the phase that the last of so many records has closed."""
-    record = content.records[end - 1]
-    return record.decision.phase if isinstance(record, PhaseClosed) else 0
-
-
-def _arms(
-    run: Run, content: LogContent, course: Course, answer: Answer | None
-) -> tuple[ArmStatus, ...]:
-    withdrawn = {one.arm: one for one in course.withdrawals}
-    found = []
-    for number, name in enumerate(run.server.arms):
-        state, phase, known = ArmState.LEFT, course.dropped_in.get(name), answer
-        gone = withdrawn.get(name)
-        if phase is not None:
-            state = ArmState.OUT
-        elif gone is not None:
-            state, phase = ArmState.WITHDRAWN, gone.phase
-            known = _before_withdrawal(run, content, number)
-        value, low, high = _known(name, known)
-        found.append(
-            ArmStatus(
-                name=name,
-                state=state,
-                phase=phase,
-                when=None if gone is None else gone.when,
-                reason=None if gone is None else gone.reason,
-                estimate=value,
-                low=low,
-                high=high,
-            )
-        )
-    return tuple(found)
-
-
-def _known(
-    name: str, answer: Answer | None
-) -> tuple[float, float, float] | tuple[None, None, None]:
+def interval_of(name: str, answer: Answer | None) -> Interval:
     """Return estimate and interval of an arm, if they are known."""
     if answer is None or not all(map(math.isfinite, answer.intervals[name])):
         return None, None, None
     return answer.estimates[name], *answer.intervals[name]
-
-
-def _before_withdrawal(run: Run, content: LogContent, arm: int) -> Answer | None:
-    """Return what was known when an arm was withdrawn: what came later is not in its estimate."""
-    closed = 0
-    for number, record in enumerate(content.records, start=1):
-        if isinstance(record, ArmWithdrawn) and record.arm == arm:
-            break
-        if isinstance(record, PhaseClosed):
-            closed = number
-    return _answer_after(run, content, closed) if closed else None
-
-
-def _answer_after(run: Run, content: LogContent, n_records: int) -> Answer:
-    """Return what could be said after so many records, the last of which closes a phase."""
-    records = MemoryLog(content.records[:n_records])
-    return answer_of(server_of(run.trial, records, run.name))
 
 
 def _table(arms: Sequence[ArmStatus], answer: Answer | None) -> list[str]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
 from fedbandits.construct import (
     StrictTable,
     construct,
-    input_error,
     keys_of,
     pair_from,
+    validated,
 )
 from fedbandits.errors import (
     LARGEST,
@@ -27,17 +26,17 @@ from fedbandits.errors import (
     nearest,
 )
 from fedbandits.federation.coordinator import Patience
+from fedbandits.plugins import load_tables, plugins_in_use, plugins_of
 from fedbandits.privacy.policy import FEWEST_PULLS, Privacy
 from fedbandits.protocol import Quorum
-from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb, FedIndex
-from fedbandits.rules.index_rules import IndexRule
+from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb, FedIndex
 from fedbandits.rules.phased import Beliefs, Goal, PhasedRule
 from fedbandits.rules.radii.bounded import check_range
 
 FILE = "fedbandits.toml"
 """What the file is called."""
 
-_ALGORITHMS: dict[str, type[Fed2Ucb] | type[Fed1Ucb] | type[FedIndex]] = {
+_ALGORITHMS: dict[str, type[Algorithm]] = {
     algorithm.name: algorithm for algorithm in (Fed2Ucb, Fed1Ucb, FedIndex)
 }
 
@@ -86,7 +85,7 @@ class Trial:
         What reports are headed with, and what the run is called.
     arms : tuple of str
         Names of the options.
-    algorithm : Fed2Ucb or Fed1Ucb
+    algorithm : Algorithm
         What decides.
     noise, spread : float, optional
         σ and σ_c, as bounds. With a range, half of it by default.
@@ -121,7 +120,7 @@ class Trial:
 
     title: str
     arms: tuple[str, ...]
-    algorithm: Fed2Ucb | Fed1Ucb | FedIndex
+    algorithm: Algorithm
     noise: float | None = None
     spread: float | None = None
     limits: tuple[float, float] | None = None
@@ -161,15 +160,14 @@ class Trial:
             If what it needs is not said.
         """
         half = None if self.limits is None else (self.limits[1] - self.limits[0]) / 2
-        radius = None if isinstance(self.algorithm, FedIndex) else self.algorithm.radius
-        needed = not getattr(radius, "needs_clients", False)
+        needed = self.algorithm.uses_variances
         noise = self.noise if self.noise is not None or not needed else half
         spread, bounded = self.spread, False
         if spread is None and needed:
             # Of clients that exist, their range is enough to know.
-            bounded = self.population is not None or isinstance(self.algorithm, Fed1Ucb)
+            bounded = self.population is not None or self.algorithm.all_clients_from_start
             spread = half if bounded else None
-            if spread is None and isinstance(self.algorithm, Fed1Ucb):
+            if spread is None and self.algorithm.all_clients_from_start:
                 spread = 0.0
         for name, value in (("noise", noise), ("spread", spread)):
             if value is None and needed:
@@ -189,9 +187,11 @@ class Trial:
                 bounded=bounded,
             )
         )
-        if isinstance(rule, IndexRule):
-            rule = rule.with_fewest_pulls(self.min_pulls)
-        return replace(rule, max_phases=self.max_phases)
+        if rule.decides_every_slot:
+            raise InputError(
+                "algorithm", f'"{self.algorithm.name}" decides in every slot; use one with phases'
+            )
+        return replace(rule.with_fewest_pulls(self.min_pulls), max_phases=self.max_phases)
 
 
 class _Assume(StrictTable):
@@ -221,10 +221,18 @@ class _File(StrictTable):
     interleave: bool = True
     seed: Annotated[int, Field(ge=0)] = 0
     live: dict[str, Any] | None = None
+    plugins: list[Any] = Field(default_factory=list)
 
 
-def load_trial(path: str | Path) -> Trial:
+def load_trial(path: str | Path, *, plugins: Iterable[str | Path] = ()) -> Trial:
     """Return the trial of a file, or of the fedbandits.toml in a folder.
+
+    Parameters
+    ----------
+    path : path
+        Of the file or the folder.
+    plugins : iterable of paths
+        Plugin files besides those that the file lists.
 
     Raises
     ------
@@ -234,17 +242,9 @@ def load_trial(path: str | Path) -> Trial:
     path = Path(path)
     if path.is_dir():
         path /= FILE
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(
-            str(path), "is not there; fedbandits new FOLDER writes a project with one"
-        ) from None
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
-    except ValueError as error:  # neither UTF-8 nor TOML
-        raise InputError(str(path), f"is not TOML: {error}") from None
-    return read_trial(tables)
+    if not path.exists():
+        raise InputError(str(path), "is not there; fedbandits new FOLDER writes a project with one")
+    return read_trial(load_tables(path, plugins=plugins))
 
 
 def read_trial(tables: Mapping[str, Any]) -> Trial:
@@ -264,14 +264,13 @@ def read_trial(tables: Mapping[str, Any]) -> Trial:
     >>> trial.arms, trial.rule().population
     (('red', 'blue'), 40)
     """
-    try:
-        file = _File.model_validate(dict(tables))
-    except ValidationError as error:
-        raise input_error(error, "", _File.model_fields) from None
-    try:
-        assume = _Assume.model_validate(file.assume)
-    except ValidationError as error:
-        raise input_error(error, "assume", _Assume.model_fields) from None
+    with plugins_in_use(plugins_of(tables)):
+        return _trial(tables)
+
+
+def _trial(tables: Mapping[str, Any]) -> Trial:
+    file = validated(_File, tables, "")
+    assume = validated(_Assume, file.assume, "assume")
     if file.algorithm not in _ALGORITHMS:
         raise InputError(
             "algorithm",

@@ -13,7 +13,8 @@ from fedbandits.planning.question import Question
 from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.distortion import UNDISTORTED, Distortion
-from fedbandits.rules.phased import Beliefs
+from fedbandits.rules.phased import Beliefs, PhasedRule
+from fedbandits.rules.reports import Reports
 
 MOST_PHASES = 40
 """Schedules that are foreseen to take more phases are not considered."""
@@ -176,8 +177,20 @@ def _widths(
 ) -> FloatArray:
     """Return the width between two arms after every phase, shape (candidates, phases)."""
     counts = _since(np.cumsum(pulls, axis=1))
-    # Widths do not depend on the schedules, only on what was pulled: any will do.
-    rule = Fed2Ucb(pulls=1, admissions=1, radius=question.radius, weights=question.weights).rule(
+    width = 2.0 * any_rule(question).width(
+        phase=phases,
+        reports=Reports.planned(
+            counts,
+            newcomers[:, np.newaxis, :],
+            distortion=_distortion(question, pulls, counts),
+        ),
+    )
+    return np.asarray(2.0 * width if doubles(question.privacy) else width)
+
+
+def any_rule(question: Question) -> PhasedRule:
+    """Return a rule for a question: neither widths nor what is proven depend on the schedules."""
+    return Fed2Ucb(pulls=1, admissions=1, radius=question.radius, weights=question.weights).rule(
         Beliefs(
             n_arms=question.n_arms,
             horizon=None,
@@ -186,13 +199,6 @@ def _widths(
             population=question.population,
         )
     )
-    width = 2.0 * rule.width(
-        phase=phases,
-        counts=counts,
-        sizes=newcomers[:, np.newaxis, :],
-        distortion=_distortion(question, pulls, counts),
-    )
-    return np.asarray(2.0 * width if doubles(question.privacy) else width)
 
 
 def _since(sums: FloatArray) -> FloatArray:

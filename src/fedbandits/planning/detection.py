@@ -35,6 +35,7 @@ from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.distortion import UNDISTORTED, Distortion
 from fedbandits.rules.phased import Beliefs
 from fedbandits.rules.radii import CertifiedRadius
+from fedbandits.rules.reports import Reports
 from fedbandits.rules.statistics import client_factor
 
 POWER = 0.9
@@ -198,9 +199,11 @@ class Detector:
         )
         width = 2.0 * rule.width(
             phase=phase,
-            counts=[pulls],
-            sizes=clients[..., np.newaxis],
-            distortion=UNDISTORTED if self.privacy is None else left,
+            reports=Reports.planned(
+                [pulls],
+                clients[..., np.newaxis],
+                distortion=UNDISTORTED if self.privacy is None else left,
+            ),
         )
         width = 2.0 * width if doubles(self.privacy) else width
         variance = self.variance(clients, pulls) + left.variance[0] / clients

@@ -241,7 +241,7 @@ def _phases(rule: PhasedRule | SlotRule, last: int) -> tuple[FloatArray, FloatAr
 
     Schedules do not depend on what is observed: a phase is the same in all games.
     """
-    if not isinstance(rule, PhasedRule):
+    if rule.decides_every_slot:
         raise TypeError("a slot rule has no phases")
     pulls, clients, capped = [0], [0], False
     for phase in range(1, last + 1):

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedbandits.experiments.wording import share
+from fedbandits.planning.candidates import any_rule
 from fedbandits.planning.detection import POWER
 from fedbandits.planning.index_outlook import IndexOutlook
 from fedbandits.planning.outlook import LAST_PHASE, Expected, Outlook
@@ -24,27 +25,20 @@ from fedbandits.planning.privacy_text import (
 from fedbandits.planning.question import MOST_CLIENTS, Question
 from fedbandits.planning.search import MOST_UNDECIDED
 from fedbandits.planning.wording import all_of, between, changed, counted, rounded
-from fedbandits.rules.guarantees import ALWAYS, BOUNDS_HOLD, INDEPENDENT_OPTIONS, LIKE_DRAWS
-
-ASSUMPTIONS = (BOUNDS_HOLD, INDEPENDENT_OPTIONS, *ALWAYS)
-"""What has to be true for the error probability of a plan, whose radius is certified, to hold."""
+from fedbandits.rules.guarantees import Assumption, within
 
 
 def assumptions(question: Question) -> tuple[str, ...]:
     """Return what has to be true for the error probability and the numbers of a plan to hold."""
-    found = list(ASSUMPTIONS)
-    if question.population is not None:
-        found.append(
-            f"{LIKE_DRAWS} (a table of given clients, model “exact”, is judged by half the range of"
-            " their means instead, which takes more of them)"
-        )
+    found = any_rule(question).guarantee()
     if question.privacy is not None:
-        low, high = question.privacy.range
-        found.append(
-            f"all outcomes lie between {low:g} and {high:g} (others are clipped, and the answer is"
-            " about clipped ones)"
-        )
-    return tuple(found)
+        found = found.requiring(within(question.privacy.range))
+    also = {
+        Assumption.LIKE_DRAWS: " (a table of given clients, model “exact”, is judged by half the"
+        " range of their means instead, which takes more of them)",
+        Assumption.IN_RANGE: " (others are clipped, and the answer is about clipped ones)",
+    }
+    return tuple(one.words + also.get(one.kind, "") for one in found.conditions)
 
 
 def answer(plan: Plan) -> list[str]:

@@ -283,6 +283,11 @@ class Privacy:
         return self.quantize is not None and self.quantize.widening == "paper"
 
     @property
+    def bits_by_phase(self) -> bool:
+        """Whether the bits of a mean are chosen in each phase, by the radius."""
+        return self.quantize is not None and self.quantize.bits == "radius"
+
+    @property
     def has_budget(self) -> bool:
         """Whether a release can be refused for what it spends."""
         return self.epsilon is not None or self.rho is not None
@@ -360,11 +365,10 @@ class Privacy:
     def total(self, before: Spending, release: Spending) -> Spending:
         """Return what one more release makes of what was spent, at the level.
 
-        Of events and persons the larger counts, of users the sum.
+        Of users they add up. An event, or a person at worst, is in one release: the larger
+        divergence counts, at every order.
         """
-        if self.level == "user":
-            return before.plus(release)
-        return release if release.rho > before.rho else before
+        return before.plus(release) if self.level == "user" else before.worst(release)
 
     def in_words(self, total: Spending) -> str:
         """Return what was spent in total, of what budget, at which level."""

@@ -13,17 +13,9 @@ from fedbandits.errors import InputError
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.rounding import MOST_BITS, bits_for
 from fedbandits.rules.distortion import DistortionSums
-from fedbandits.rules.index_rules import IndexRule
 from fedbandits.rules.phased import Charge, PhasedRule, Player
-from fedbandits.rules.radii import (
-    CertifiedRadius,
-    JointRadius,
-    PairwiseRadius,
-    PaperRadius,
-)
-
-# Radii whose widths are known before anything is observed.
-_KNOWN_BEFORE = (PaperRadius, JointRadius, PairwiseRadius, CertifiedRadius)
+from fedbandits.rules.radii import RADII
+from fedbandits.rules.reports import Reports
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,26 +80,21 @@ def protected(rule: PhasedRule, privacy: Privacy) -> PhasedRule:
         )
     quantize = privacy.quantize
     by_radius = quantize is not None and quantize.bits == "radius"
-    if by_radius and rule.weights == "given":
+    if by_radius and rule.estimator.needs_shares:
         raise InputError(
             "quantize.bits",
             '"radius" is for clients that count the same, and these have weights; give a number of'
             " bits",
         )
-    if by_radius and not isinstance(rule.radius, _KNOWN_BEFORE):
-        known = ", ".join(f'"{radius.rule}"' for radius in _KNOWN_BEFORE)
+    if by_radius and not rule.radius.known_before:
+        known = ", ".join(f'"{name}"' for name, radius in RADII.items() if radius.known_before)
         raise InputError(
             "quantize.bits",
             '"radius" needs a width that is known before anything is observed: use a radius of'
             f" {known}, or a number of bits",
         )
-    if isinstance(rule, IndexRule):
-        if rule.radius.commit == "certified":
-            raise InputError(
-                "",
-                'is not in the test of commit = "certified"; use commit = "index", or leave it out',
-            )
-        rule = rule.with_fewest_pulls(privacy.min_pulls)
+    rule.radius.check_protected()
+    rule = rule.with_fewest_pulls(privacy.min_pulls)
     if privacy.noise is None or not (privacy.has_budget or privacy.releases):
         return rule
     pulls = rule.pulls(1)
@@ -170,9 +157,10 @@ def bits_in_phase(
         return None
     low, high = privacy.range
     before = sums.over(counts)
-    weights = rule.weights_of(counts, sizes, distortion=before)
+    planned = Reports.planned(counts, sizes, distortion=before)
+    weights = rule.estimator.weights(planned, rule.sampling)
     shares = weights / weights.sum()
-    radius = float(np.max(rule.width(phase=phase, counts=counts, sizes=sizes)))
+    radius = float(np.max(rule.width(phase=phase, reports=Reports.planned(counts, sizes))))
     left = radius - float((shares * before.bias).sum())
     if left <= 0:  # only if the radius shrinks faster than new pulls can dilute old errors
         return MOST_BITS

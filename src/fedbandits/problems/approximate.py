@@ -5,21 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from fedbandits.errors import InputError, check_not_negative
-from fedbandits.problems.exact import Exact
-from fedbandits.problems.laws import Empirical, NoiseLaw, SpreadLaw
+from fedbandits.errors import InputError, check_not_negative, check_stated
+from fedbandits.problems.laws import Gaussian, NoiseLaw, SpreadLaw, check_means
 from fedbandits.problems.population import Recentred
-from fedbandits.problems.problem import LocalModels, Sources, as_goal, checked_means
+from fedbandits.problems.problem import (
+    CohortLaw,
+    LocalModels,
+    PlainProblem,
+    Sources,
+    as_goal,
+    checked_means,
+    no_normal_noise,
+)
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.phased import Goal
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
-class Approximate:
+class Approximate(PlainProblem):
     """The approximate model of the paper, with an unlimited or a finite population.
 
     Parameters
@@ -81,16 +88,18 @@ class Approximate:
 
     def _check(self) -> None:
         as_goal(self.goal)
-        if isinstance(self.noise, Empirical):
+        check_stated(self.noise, NoiseLaw, "noise")
+        check_stated(self.spread, SpreadLaw, "spread")
+        if self.noise.given_by_cell:
             raise InputError(
-                "noise.law", 'empirical noise needs given clients; use model = "exact"'
+                "noise.law", f'{self.noise.law} noise needs given clients; use model = "exact"'
             )
         check_not_negative(self.offset, "spread.offset")
         if self.population is not None and self.population < 1:
             raise InputError("population", f"{self.population} clients; a game needs at least 1")
         lows, highs = zip(*(self.spread.support(float(mean)) for mean in self.means), strict=True)
         reach = math.inf if self.offset > 0 else 0.0
-        self.noise.check_means(min(lows) - reach, max(highs) + reach, "spread")
+        check_means(self.noise, min(lows) - reach, max(highs) + reach, "spread")
 
     @property
     def arms_are_independent(self) -> bool:
@@ -98,28 +107,61 @@ class Approximate:
         return self.offset == 0
 
     @property
-    def noise_proxy(self) -> float:
-        """σ of the noise law."""
-        return self.noise.proxy(self.means)
+    def arms_compare_as_independent(self) -> bool:
+        """Whether they are, or share no more than a normal offset, which differences lose."""
+        return self.arms_are_independent or self.spread.normal_deviation is not None
 
     @property
     def spread_proxy(self) -> float:
         """σ_c of the spread law and the offset together."""
         return math.hypot(self.spread.proxy(self.means), self.offset)
 
+    @property
+    def cohort_law(self) -> CohortLaw:
+        """Normal, if noise and spread are and the arms of a client have nothing in common."""
+        noise, spread = self.noise.normal_deviation, self.spread.normal_deviation
+        if noise is None:
+            return CohortLaw(obstacle=no_normal_noise(self.noise))
+        if spread is None:
+            return CohortLaw(obstacle=f"it needs a gaussian spread, and this is {self.spread.law}")
+        if self.offset > 0:
+            return CohortLaw(obstacle="the arms of a client share an offset")
+        return CohortLaw(noise=noise, spread=self.spread_proxy)
+
+    @property
+    def observation_law(self) -> NoiseLaw | None:
+        """Normal, if noise and spread are."""
+        noise, spread = self.noise.normal_deviation, self.spread.normal_deviation
+        if noise is None or spread is None:
+            return None
+        return Gaussian(math.sqrt(noise**2 + spread**2 + self.offset**2))
+
     def sampler(self, sources: Sources) -> _Unlimited | Recentred:
         """Return a sampler of clients."""
         unlimited = _Unlimited(self, sources)
         if self.population is None:
             return unlimited
-        everyone = Recentred(unlimited, self.means, self.population)
-        lowest, highest = float(everyone.means.min()), float(everyone.means.max())
-        self.noise.check_means(lowest, highest, "population")
-        return everyone
+        return Recentred(unlimited, self.means, self.population, *self.noise.mean_range)
 
-    def at_server(self) -> Exact:
-        """Return the game of one player whose local means are the global ones."""
-        return Exact(local_means=[self.means], noise=self.noise, name=self.name, goal=self.goal)
+    def described(self) -> dict[str, Any]:
+        """Return the table of an experiment file."""
+        table = PlainProblem.described(self)
+        if offset := table.pop("offset"):
+            table["spread"]["offset"] = offset
+        return table
+
+    def facts(self) -> dict[str, str]:
+        """Return what the model is, and how its clients are spread."""
+        shared = (
+            f", and an offset of the client that all its arms share, σ = {self.offset:.4g}"
+            if self.offset
+            else ""
+        )
+        law = self.spread.in_words("σ_c")
+        return {
+            "model": "approximate: clients are drawn at random around the global means",
+            "spread": f"{law}: clients' means around the global ones{shared}",
+        }
 
 
 class _Unlimited:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from fedbandits.errors import InputError, nearest
-from fedbandits.problems.exact import Exact
 from fedbandits.problems.laws import Bernoulli, NoiseLaw
 from fedbandits.problems.population import Recentred
-from fedbandits.problems.problem import LocalModels, Sources
+from fedbandits.problems.problem import LocalModels, PlainProblem, Sources, deviations
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.phased import Goal
 
@@ -109,7 +108,7 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
-class CognitiveRadio:
+class CognitiveRadio(PlainProblem):
     r"""The cognitive-radio system of the paper: find the channel that is free most often.
 
     Users stand uniformly at random in the coverage area D. A user at x who senses channel k finds
@@ -159,7 +158,6 @@ class CognitiveRadio:
     # The best channel is the one that is free most often.
     goal: ClassVar[Goal] = "max"
     noise: ClassVar[NoiseLaw] = Bernoulli()
-    noise_proxy: ClassVar[float] = 0.5
     # All arms of a user are seen from the same place.
     arms_are_independent: ClassVar[bool] = False
 
@@ -300,19 +298,40 @@ class CognitiveRadio:
         users = _Users(self, sources(0))
         if self.population is None:
             return users
-        everyone = Recentred(users, self.means, self.population)
-        lowest, highest = float(everyone.means.min()), float(everyone.means.max())
-        if lowest < 0 or highest > 1:
-            raise InputError(
-                "population",
-                f"recentring {self.population} users carries their availabilities to "
-                f"{lowest:.4g} to {highest:.4g}, out of [0, 1]; give more users, or no population",
-            )
-        return everyone
+        return Recentred(users, self.means, self.population, *self.noise.mean_range)
 
-    def at_server(self) -> Exact:
-        """Return the game of one player whose local means are the global ones."""
-        return Exact(local_means=[self.means], noise=self.noise, name=self.name)
+    @property
+    def map(self) -> CognitiveRadio:
+        """Itself."""
+        return self
+
+    @property
+    def place(self) -> Hashable:
+        """What its map shows, whoever listens there."""
+        return self.area, self.channels, self.base_station
+
+    def described(self) -> dict[str, Any]:
+        """Return the table of an experiment file."""
+        channels = [
+            [
+                {"at": list(mast.at), "reach": mast.reach, "activity": mast.activity}
+                for mast in channel.transmitters
+            ]
+            for channel in self.channels
+        ]
+        return PlainProblem.described(self) | {"channels": channels}
+
+    def facts(self) -> dict[str, str]:
+        """Return what the model is, how its clients are spread, and where they listen."""
+        (width, height), (east, north) = self.area, self.base_station
+        everywhere = "users, who stand anywhere in the area"
+        return {
+            "model": "cognitive radio: arms are channels, clients are users who stand somewhere in"
+            " the area, and a mean is how often a channel is free",
+            "spread": f"by place; {deviations(self.spread_deviation())} over the area",
+            "area": f"{width:g} km × {height:g} km, base station at ({east:g}, {north:g})",
+            "who listens": everywhere if self.listener == "users" else "the base station alone",
+        }
 
 
 class _Users:
@@ -419,8 +438,8 @@ def _city_channel(
     """Return a channel of the example, with primary users added until its availability is met."""
     centre = np.array(area) / 2
     angle = rng.uniform(0.0, 2 * math.pi)
-    # The tower keeps availability below 1 everywhere: without that, the slightest recentring of a
-    # finite population would leave [0, 1].
+    # The tower keeps availability below 1 everywhere: without that, recentring a finite population
+    # would leave many users at exactly 1.
     tower = Transmitter(
         at=_place(centre + 10.0 * np.array([math.cos(angle), math.sin(angle)])),
         reach=20.0,

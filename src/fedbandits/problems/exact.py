@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from fedbandits.errors import LARGEST, InputError
-from fedbandits.problems.laws import Empirical, NoiseLaw
-from fedbandits.problems.problem import LocalModels, Sources, as_goal, checked_means
+from fedbandits.errors import LARGEST, InputError, check_stated
+from fedbandits.problems.laws import Empirical, NoiseLaw, check_means
+from fedbandits.problems.problem import (
+    CohortLaw,
+    LocalModels,
+    PlainProblem,
+    Sources,
+    as_goal,
+    checked_means,
+    deviations,
+    no_normal_noise,
+)
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.phased import Goal
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Exact:
+class Exact(PlainProblem):
     r"""The exact model of the paper: M fixed clients, μ_k the mean of their local means.
 
     With weights :math:`a_m` that sum to 1 it is :math:`\mu_k = \sum_m a_m \mu_{k,m}`: what is best
@@ -52,7 +61,8 @@ class Exact:
     """
 
     model: ClassVar[str] = "exact"
-    # The rows are given: nobody knows what law they came from.
+    clients_are_given: ClassVar[bool] = True
+    # Nobody knows what law the rows came from.
     arms_are_independent: ClassVar[bool] = False
 
     local_means: FloatArray | Sequence[Sequence[float]] | Sequence[FloatArray]
@@ -63,6 +73,7 @@ class Exact:
 
     def __post_init__(self) -> None:
         as_goal(self.goal)
+        check_stated(self.noise, NoiseLaw, "noise")
         rows = [np.asarray(row, dtype=np.float64) for row in self.local_means]
         if not rows:
             raise InputError("local_means", "is empty; give a row for every client")
@@ -75,7 +86,7 @@ class Exact:
         table = np.array(rows)
         table.setflags(write=False)
         object.__setattr__(self, "local_means", table)
-        self.noise.check_means(float(table.min()), float(table.max()), "local_means")
+        check_means(self.noise, float(table.min()), float(table.max()), "local_means")
         if self.weights is not None:
             object.__setattr__(self, "weights", _unequal(self.weights, len(rows)))
 
@@ -130,14 +141,17 @@ class Exact:
         return int(self.table.shape[0])
 
     @property
-    def noise_proxy(self) -> float:
-        """σ of the noise law."""
-        return self.noise.proxy(self.means)
-
-    @property
     def spread_proxy(self) -> float:
         """Half of the widest range of local means of an arm."""
         return float(np.ptp(self.table, axis=0).max()) / 2
+
+    @property
+    def cohort_law(self) -> CohortLaw:
+        """Of all clients together, whose average is the global mean itself: nothing is spread."""
+        noise = self.noise.normal_deviation
+        if noise is None:
+            return CohortLaw(obstacle=no_normal_noise(self.noise))
+        return CohortLaw(noise=noise, of_everyone=True)
 
     def sampler(self, sources: Sources) -> _InRandomOrder:
         """Return a sampler that hands the clients out in a random order."""
@@ -145,10 +159,25 @@ class Exact:
 
     def at_server(self) -> Exact:
         """Return the game of one player whose local means are the global ones."""
-        noise = self.noise
-        if isinstance(noise, Empirical):
-            noise = noise.pooled(self.table.shape[1], self.shares)
+        noise = self.noise.pooled(self.table.shape[1], self.shares)
         return Exact(local_means=[self.means], noise=noise, name=self.name, goal=self.goal)
+
+    def described(self) -> dict[str, Any]:
+        """Return the table of an experiment file."""
+        table = PlainProblem.described(self)
+        if self.noise.given_by_cell:
+            del table["local_means"]
+            table["observations"] = self.noise.observations(self.table.shape[1])
+        if "weights" in table:
+            table["client_weights"] = table.pop("weights")
+        return table
+
+    def facts(self) -> dict[str, str]:
+        """Return what the model is, and how its clients are spread."""
+        return {
+            "model": "exact: the clients are given, and the global means are their averages",
+            "spread": f"as given; {deviations(self.table.std(axis=0))} over the clients",
+        }
 
 
 def _unequal(weights: Sequence[float] | FloatArray, n_clients: int) -> FloatArray | None:
@@ -176,7 +205,7 @@ class _InRandomOrder:
 
     def __init__(self, problem: Exact, rng: np.random.Generator) -> None:
         self.table = problem.table
-        self.empirical = isinstance(problem.noise, Empirical)
+        self.by_cell = problem.noise.given_by_cell
         self.order = rng.permutation(problem.population)
         self.given = 0
 
@@ -184,7 +213,7 @@ class _InRandomOrder:
         start, self.given = self.given, self.given + n_clients
         rows = self.order[start : self.given]
         means = np.ascontiguousarray(self.table[rows].T)
-        if not self.empirical:
+        if not self.by_cell:
             return LocalModels(means, rows=rows)
         n_arms = self.table.shape[1]
         return LocalModels(means, rows * n_arms + np.arange(n_arms)[:, np.newaxis], rows)

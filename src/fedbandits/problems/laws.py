@@ -8,27 +8,66 @@ variance proxy, which is what a rule is told by default.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from scipy.special import ndtr
 
-from fedbandits.errors import LARGEST, InputError, check_not_negative
+from fedbandits.errors import LARGEST, InputError, UnstatedError, check_not_negative, is_number
+from fedbandits.registry import Registry
 from fedbandits.rules.arrays import FloatArray, IntArray
 
+Rng: TypeAlias = np.random.Generator
+Cells: TypeAlias = IntArray | None
+"""Whose local means they are: client × arms + arm; None where the law does not depend on it."""
 
+
+@runtime_checkable
 class Law(Protocol):
-    """A distribution around a mean."""
+    """A distribution around a mean.
+
+    A class of one's own inherits from `NoiseLaw`, from `SpreadLaw` or from both. It has to write
+    the abstract methods; what else it can do has a default, or an error that names the method.
+    """
 
     @property
+    @abstractmethod
     def law(self) -> str:
         """The name in experiment files."""
-        ...
 
+    @abstractmethod
     def proxy(self, means: FloatArray) -> float:
         """Return the square root of a variance proxy that is valid around all these means."""
-        ...
+
+    @property
+    def normal_deviation(self) -> float | None:
+        """The standard deviation of a normal law; None, as by default, if the law is another."""
+        return None
+
+    def described(self) -> dict[str, Any]:
+        """Return the table of an experiment file that gives the law: its name and its fields."""
+        return {"law": self.law, **_fields(self)}
+
+    def _unstated(self, method: str, meaning: str) -> UnstatedError:
+        return UnstatedError(type(self).__name__, method, meaning)
+
+    def in_words(self, symbol: str = "σ") -> str:
+        """Return its name and its parameters, with this symbol for ``sigma``.
+
+        Examples
+        --------
+        >>> Gaussian(0.02).in_words("σ_c")
+        'gaussian, σ_c = 0.02'
+        """
+        name, *rest = self.described().items()
+        parts = [
+            f"{symbol if key == 'sigma' else key} = {f'{value:.4g}' if is_number(value) else value}"
+            for key, value in rest
+        ]
+        return ", ".join([str(name[1]), *parts])
 
 
 class NoiseLaw(Law, Protocol):
@@ -38,64 +77,130 @@ class NoiseLaw(Law, Protocol):
     laws that are given client by client look at; the two have one shape.
     """
 
+    given_by_cell: ClassVar[bool] = False
+    """Whether every client and arm has a law of its own, which needs given clients."""
+
     @property
     def sums_in_closed_form(self) -> bool:
         """Whether `phase_sums` can be drawn without drawing every observation."""
-        ...
+        return False
 
-    def check_means(self, lowest: float, highest: float, where: str) -> None:
-        """Refuse local means that the law cannot have."""
-        ...
+    @property
+    def mean_range(self) -> tuple[float, float]:
+        """The lowest and the highest local mean that the law can have."""
+        return -math.inf, math.inf
 
-    def variates(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
+    @property
+    def outcome_range(self) -> tuple[float, float] | None:
+        """What all observations lie between, whatever the local mean; None if nothing is known."""
+        return None
+
+    @abstractmethod
+    def variates(self, rng: Rng, size: int | tuple[int, ...]) -> FloatArray:
         """Return raw variates, one for every observation that `observe` will make of them."""
-        ...
 
+    @abstractmethod
     def observe(
-        self, variates: FloatArray, means: FloatArray | float, cells: IntArray | int | None
+        self, variates: FloatArray, means: FloatArray | float, cells: Cells | int
     ) -> FloatArray:
         """Return one observation for every variate."""
-        ...
 
     def phase_sums(
-        self,
-        rng: np.random.Generator,
-        pulls: int,
-        means: FloatArray,
-        cells: IntArray | None,
-        out: FloatArray | None = None,
+        self, rng: Rng, pulls: int, means: FloatArray, cells: Cells, out: FloatArray | None = None
     ) -> FloatArray:
         """Return, for every local mean, the sum of ``pulls`` fresh observations.
 
         ``out`` is room that the law may use for them, of the shape of ``means``.
         """
-        ...
+        if self.sums_in_closed_form:
+            raise self._unstated(
+                "phase_sums(rng, pulls, means, cells, out)",
+                "how to draw the sum of its observations",
+            )
+        raise InputError(
+            "noise", f'a sum of {self.law} observations has no closed form; use fidelity = "pulls"'
+        )
 
     def phase_moments(
-        self,
-        rng: np.random.Generator,
-        pulls: int,
-        means: FloatArray,
-        cells: IntArray | None,
-        out: FloatArray | None = None,
+        self, rng: Rng, pulls: int, means: FloatArray, cells: Cells, out: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return `phase_sums`, the same to the last bit, and sums of squares around their means.
 
         Both are from their exact joint law.
         """
-        ...
+        raise self._unstated(
+            "phase_moments(rng, pulls, means, cells, out)",
+            "how to draw sums of its observations and of their squares",
+        )
+
+    def clipped(
+        self, means: FloatArray, cells: Cells, low: float, high: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return what clipping observations to a range does.
+
+        For every local mean: the share of observations outside, and the mean of clipped ones.
+        """
+        raise self._unstated(
+            "clipped(means, cells, low, high)", "what clipping does to its observations"
+        )
+
+    def pooled(self, n_arms: int, shares: FloatArray | None) -> NoiseLaw:
+        """Return the law of one player who draws every observation from a client at random.
+
+        Clients are drawn with these probabilities, equal ones if there are none. A law that does
+        not depend on the client is the same for all of them.
+        """
+        if self.given_by_cell:
+            raise self._unstated(
+                "pooled(n_arms, shares)", "what one player observes who draws from all clients"
+            )
+        return self
+
+    def observations(self, n_arms: int) -> list[list[list[float]]]:
+        """Return lists that a law is given by: client, arm, values."""
+        raise self._unstated("observations(n_arms)", "which lists it is given by")
 
 
 class SpreadLaw(Law, Protocol):
     """How local means scatter around the global mean."""
 
+    @abstractmethod
     def support(self, mean: float) -> tuple[float, float]:
         """Return the lowest and the highest local mean around a global mean."""
-        ...
 
-    def draw(self, rng: np.random.Generator, mean: float, n_clients: int) -> FloatArray:
+    @abstractmethod
+    def draw(self, rng: Rng, mean: float, n_clients: int) -> FloatArray:
         """Return the local means of ``n_clients`` independent clients."""
+
+
+def check_means(noise: NoiseLaw, lowest: float, highest: float, where: str) -> None:
+    """Refuse local means that a law cannot have.
+
+    Examples
+    --------
+    >>> check_means(Bernoulli(), 0.2, 1.4, "local_means")
+    Traceback (most recent call last):
         ...
+    fedbandits.errors.InputError: local_means: local means from 0.2 to 1.4 with bernoulli noise,
+    whose means lie in [0, 1] (use a beta spread, or gaussian noise)
+    """
+    low, high = noise.mean_range
+    if lowest < low or highest > high:
+        raise InputError(
+            where,
+            f"local means from {lowest:g} to {highest:g} with {noise.law} noise, whose means lie in"
+            f" [{low:g}, {high:g}] (use a beta spread, or gaussian noise)",
+        )
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+def _certain(means: FloatArray, low: float, high: float) -> tuple[FloatArray, FloatArray]:
+    """Return what clipping does to observations that are their means."""
+    inside = np.clip(means, low, high)
+    return (inside != means).astype(np.float64), inside
 
 
 def _check_sigma(sigma: float) -> None:
@@ -105,7 +210,7 @@ def _check_sigma(sigma: float) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian:
+class Gaussian(NoiseLaw, SpreadLaw):
     """Normal with standard deviation ``sigma``: as noise or as spread.
 
     Examples
@@ -123,30 +228,27 @@ class Gaussian:
     def __post_init__(self) -> None:
         _check_sigma(self.sigma)
 
+    @property
+    def normal_deviation(self) -> float:
+        """Its ``sigma``."""
+        return self.sigma
+
     def proxy(self, means: FloatArray) -> float:
         """Return the standard deviation, which is a normal law's own proxy."""
         return self.sigma
 
-    def check_means(self, lowest: float, highest: float, where: str) -> None:
-        """Accept any mean."""
-
-    def variates(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
+    def variates(self, rng: Rng, size: int | tuple[int, ...]) -> FloatArray:
         """Return standard normals."""
         return rng.standard_normal(size)
 
     def observe(
-        self, variates: FloatArray, means: FloatArray | float, cells: IntArray | int | None
+        self, variates: FloatArray, means: FloatArray | float, cells: Cells | int
     ) -> FloatArray:
         """Return normal observations."""
         return means + self.sigma * variates
 
     def phase_sums(
-        self,
-        rng: np.random.Generator,
-        pulls: int,
-        means: FloatArray,
-        cells: IntArray | None,
-        out: FloatArray | None = None,
+        self, rng: Rng, pulls: int, means: FloatArray, cells: Cells, out: FloatArray | None = None
     ) -> FloatArray:
         """Return normal sums."""
         # In place: for a row of many clients, memory traffic costs as much as drawing.
@@ -157,12 +259,7 @@ class Gaussian:
         return sums
 
     def phase_moments(
-        self,
-        rng: np.random.Generator,
-        pulls: int,
-        means: FloatArray,
-        cells: IntArray | None,
-        out: FloatArray | None = None,
+        self, rng: Rng, pulls: int, means: FloatArray, cells: Cells, out: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return normal sums and, independent of them, squares: σ² times chi-square."""
         sums = self.phase_sums(rng, pulls, means, cells, out)
@@ -170,11 +267,23 @@ class Gaussian:
             return sums, np.zeros(means.shape)
         return sums, self.sigma**2 * rng.chisquare(pulls - 1, means.shape)
 
+    def clipped(
+        self, means: FloatArray, cells: Cells, low: float, high: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return what clipping a normal law does."""
+        if self.sigma == 0:
+            return _certain(means, low, high)
+        below, above = (low - means) / self.sigma, (high - means) / self.sigma
+        under, over = ndtr(below), ndtr(-above)
+        densities = np.exp(-np.square([below, above]) / 2) / math.sqrt(2 * math.pi)
+        middle = means * (1 - under - over) + self.sigma * (densities[0] - densities[1])
+        return under + over, low * under + high * over + middle
+
     def support(self, mean: float) -> tuple[float, float]:
         """Return the whole line, or the mean alone when there is no spread."""
         return (mean, mean) if self.sigma == 0 else (-math.inf, math.inf)
 
-    def draw(self, rng: np.random.Generator, mean: float, n_clients: int) -> FloatArray:
+    def draw(self, rng: Rng, mean: float, n_clients: int) -> FloatArray:
         """Return normal local means."""
         means = rng.standard_normal(n_clients)
         means *= self.sigma
@@ -183,7 +292,7 @@ class Gaussian:
 
 
 @dataclass(frozen=True, slots=True)
-class Uniform:
+class Uniform(NoiseLaw, SpreadLaw):
     """Uniform with standard deviation ``sigma`` (half-width √3 σ): as noise or as spread.
 
     Examples
@@ -206,54 +315,42 @@ class Uniform:
         """Return the standard deviation, which is a valid proxy for a uniform law."""
         return self.sigma
 
-    def check_means(self, lowest: float, highest: float, where: str) -> None:
-        """Accept any mean."""
-
-    def variates(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
+    def variates(self, rng: Rng, size: int | tuple[int, ...]) -> FloatArray:
         """Return uniforms on [0, 1)."""
         return rng.random(size)
 
     def observe(
-        self, variates: FloatArray, means: FloatArray | float, cells: IntArray | int | None
+        self, variates: FloatArray, means: FloatArray | float, cells: Cells | int
     ) -> FloatArray:
         """Return uniform observations."""
         return means + (2.0 * variates - 1.0) * (math.sqrt(3.0) * self.sigma)
 
-    def phase_sums(
-        self,
-        rng: np.random.Generator,
-        pulls: int,
-        means: FloatArray,
-        cells: IntArray | None,
-        out: FloatArray | None = None,
-    ) -> FloatArray:
-        """Refuse: see ``sums_in_closed_form``."""
-        raise InputError("noise", 'a sum of uniforms has no closed form; use fidelity = "pulls"')
-
-    def phase_moments(
-        self,
-        rng: np.random.Generator,
-        pulls: int,
-        means: FloatArray,
-        cells: IntArray | None,
-        out: FloatArray | None = None,
+    def clipped(
+        self, means: FloatArray, cells: Cells, low: float, high: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Refuse: see ``sums_in_closed_form``."""
-        sums = self.phase_sums(rng, pulls, means, cells, out)
-        return sums, sums
+        """Return what clipping a uniform law does."""
+        if self.sigma == 0:
+            return _certain(means, low, high)
+        half = math.sqrt(3.0) * self.sigma
+        ends = np.clip([means - half, means + half], low, high)
+        inside = (ends[1] - ends[0]) / (2 * half)
+        under = np.clip((low - means + half) / (2 * half), 0.0, 1.0)
+        over = np.clip((means + half - high) / (2 * half), 0.0, 1.0)
+        middle = inside * (ends[0] + ends[1]) / 2
+        return under + over, low * under + high * over + middle
 
     def support(self, mean: float) -> tuple[float, float]:
         """Return the mean ± √3 σ."""
         half = math.sqrt(3.0) * self.sigma
         return mean - half, mean + half
 
-    def draw(self, rng: np.random.Generator, mean: float, n_clients: int) -> FloatArray:
+    def draw(self, rng: Rng, mean: float, n_clients: int) -> FloatArray:
         """Return uniform local means."""
         return self.observe(self.variates(rng, n_clients), mean, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Bernoulli:
+class Bernoulli(NoiseLaw):
     """One with the local mean as probability, else zero: as noise.
 
     Examples
@@ -264,56 +361,48 @@ class Bernoulli:
 
     law: ClassVar[str] = "bernoulli"
     sums_in_closed_form: ClassVar[bool] = True
+    # Every local mean is a probability, and every outcome 0 or 1.
+    mean_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    outcome_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def proxy(self, means: FloatArray) -> float:
         """Return 1/2, the proxy of any law on [0, 1]."""
         return 0.5
 
-    def check_means(self, lowest: float, highest: float, where: str) -> None:
-        """Refuse local means that are no probabilities."""
-        if lowest < 0 or highest > 1:
-            raise InputError(
-                where,
-                f"local means from {lowest:g} to {highest:g} with bernoulli noise; a probability "
-                "lies in [0, 1] (use a beta spread, or gaussian noise)",
-            )
-
-    def variates(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
+    def variates(self, rng: Rng, size: int | tuple[int, ...]) -> FloatArray:
         """Return uniforms on [0, 1)."""
         return rng.random(size)
 
     def observe(
-        self, variates: FloatArray, means: FloatArray | float, cells: IntArray | int | None
+        self, variates: FloatArray, means: FloatArray | float, cells: Cells | int
     ) -> FloatArray:
         """Return zeros and ones."""
         return np.asarray(variates < means, dtype=np.float64)
 
     def phase_sums(
-        self,
-        rng: np.random.Generator,
-        pulls: int,
-        means: FloatArray,
-        cells: IntArray | None,
-        out: FloatArray | None = None,
+        self, rng: Rng, pulls: int, means: FloatArray, cells: Cells, out: FloatArray | None = None
     ) -> FloatArray:
         """Return binomial sums."""
         return rng.binomial(pulls, means).astype(np.float64)
 
     def phase_moments(
-        self,
-        rng: np.random.Generator,
-        pulls: int,
-        means: FloatArray,
-        cells: IntArray | None,
-        out: FloatArray | None = None,
+        self, rng: Rng, pulls: int, means: FloatArray, cells: Cells, out: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return binomial sums s, and squares s(n − s)/n, which they determine."""
         sums = self.phase_sums(rng, pulls, means, cells, out)
         return sums, sums * (pulls - sums) / pulls
 
+    def clipped(
+        self, means: FloatArray, cells: Cells, low: float, high: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return what clipping zeros and ones does."""
+        ends = np.clip([0.0, 1.0], low, high)
+        outside = (1 - means) * (ends[0] != 0.0) + means * (ends[1] != 1.0)
+        return outside, (1 - means) * ends[0] + means * ends[1]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Empirical:
+class Empirical(NoiseLaw):
     """Draws with replacement from a client's own list of values: as noise, for real data.
 
     Parameters
@@ -336,6 +425,7 @@ class Empirical:
     """
 
     law: ClassVar[str] = "empirical"
+    given_by_cell: ClassVar[bool] = True
     sums_in_closed_form: ClassVar[bool] = True
     _MOST_ENTRIES: ClassVar[int] = 50_000_000
 
@@ -383,6 +473,10 @@ class Empirical:
             shares[places] = times / listed.size
         return cls(support, probabilities, np.array([values.size for values in cells]))
 
+    def described(self) -> dict[str, Any]:
+        """Return its name: its lists are those of the problem."""
+        return {"law": self.law}
+
     def observations(self, n_arms: int) -> list[list[list[float]]]:
         """Return lists that have this law: client, arm, values, sorted."""
         lists = [
@@ -395,35 +489,32 @@ class Empirical:
         """Return the mean of every cell."""
         return np.asarray(self.probabilities @ self.support)
 
-    def pooled(self, n_arms: int, weights: FloatArray | None = None) -> Empirical:
-        """Return the law of one client who draws every value from a client at random.
-
-        Clients are drawn with these probabilities, equal ones by default.
-        """
+    def pooled(self, n_arms: int, shares: FloatArray | None = None) -> Empirical:
+        """Return the law of one player who draws every value from a client at random."""
         by_client = self.probabilities.reshape(-1, n_arms, self.support.size)
-        if weights is None:
-            shares = by_client.mean(axis=0)
+        if shares is None:
+            mixed = by_client.mean(axis=0)
         else:
-            shares = np.tensordot(weights, by_client, axes=1)
-            shares /= shares.sum(axis=-1, keepdims=True)  # they add up to 1 but for rounding
-        return Empirical(self.support, shares, self.sizes.reshape(-1, n_arms).sum(axis=0))
+            mixed = np.tensordot(shares, by_client, axes=1)
+            mixed /= mixed.sum(axis=-1, keepdims=True)  # they add up to 1 but for rounding
+        return Empirical(self.support, mixed, self.sizes.reshape(-1, n_arms).sum(axis=0))
+
+    @property
+    def outcome_range(self) -> tuple[float, float]:
+        """The lowest and the highest value of all lists."""
+        occurring = self.support[self.probabilities.any(axis=0)]
+        return float(occurring[0]), float(occurring[-1])
 
     def proxy(self, means: FloatArray) -> float:
         """Return half of the range of the values."""
         return float(self.support[-1] - self.support[0]) / 2
 
-    def check_means(self, lowest: float, highest: float, where: str) -> None:
-        """Accept any mean: the means are those of the lists."""
-
-    def variates(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
+    def variates(self, rng: Rng, size: int | tuple[int, ...]) -> FloatArray:
         """Return uniforms on [0, 1)."""
         return rng.random(size)
 
     def observe(
-        self,
-        variates: FloatArray,
-        means: FloatArray | float,
-        cells: IntArray | int | None,
+        self, variates: FloatArray, means: FloatArray | float, cells: Cells | int
     ) -> FloatArray:
         """Return values from the lists, by inversion."""
         steps = np.cumsum(self.probabilities[_given(cells)], axis=-1)
@@ -435,24 +526,14 @@ class Empirical:
         return np.asarray(self.support[np.minimum(places, last)])
 
     def phase_sums(
-        self,
-        rng: np.random.Generator,
-        pulls: int,
-        means: FloatArray,
-        cells: IntArray | None,
-        out: FloatArray | None = None,
+        self, rng: Rng, pulls: int, means: FloatArray, cells: Cells, out: FloatArray | None = None
     ) -> FloatArray:
         """Return sums of multinomial draws."""
         times = rng.multinomial(pulls, self.probabilities[_given(cells)])
         return np.asarray(times @ self.support, dtype=np.float64)
 
     def phase_moments(
-        self,
-        rng: np.random.Generator,
-        pulls: int,
-        means: FloatArray,
-        cells: IntArray | None,
-        out: FloatArray | None = None,
+        self, rng: Rng, pulls: int, means: FloatArray, cells: Cells, out: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return sums and squares of multinomial draws."""
         times = rng.multinomial(pulls, self.probabilities[_given(cells)])
@@ -460,15 +541,23 @@ class Empirical:
         apart = self.support - sums[..., np.newaxis] / pulls
         return sums, np.asarray((times * apart**2).sum(axis=-1))
 
+    def clipped(
+        self, means: FloatArray, cells: Cells, low: float, high: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return what clipping the values of the lists does."""
+        probabilities = self.probabilities[_given(cells)]
+        inside = np.clip(self.support, low, high)
+        return probabilities @ (inside != self.support), probabilities @ inside
 
-def _given(cells: IntArray | int | None) -> IntArray | int:
+
+def _given(cells: Cells | int) -> IntArray | int:
     if cells is None:
         raise InputError("noise", "empirical noise needs clients that are given one by one")
     return cells
 
 
 @dataclass(frozen=True, slots=True)
-class Beta:
+class Beta(SpreadLaw):
     """Beta law with standard deviation ``sigma`` around a mean in (0, 1): as spread.
 
     Examples
@@ -511,8 +600,19 @@ class Beta:
         self.parameters(mean)
         return (mean, mean) if self.sigma == 0 else (0.0, 1.0)
 
-    def draw(self, rng: np.random.Generator, mean: float, n_clients: int) -> FloatArray:
+    def draw(self, rng: Rng, mean: float, n_clients: int) -> FloatArray:
         """Return beta-distributed local means."""
         if self.sigma == 0:
             return np.full(n_clients, mean)
         return rng.beta(*self.parameters(mean), size=n_clients)
+
+
+LAWS: Registry[Law] = Registry(
+    "a law",
+    group="fedbandits.laws",
+    key="law",
+    roles=(NoiseLaw, SpreadLaw),
+    parent="NoiseLaw or SpreadLaw of fedbandits.problems",
+    built_in=(Gaussian, Uniform, Bernoulli, Beta),
+)
+"""The laws by their names in experiment files; `Empirical` comes with the observations instead."""

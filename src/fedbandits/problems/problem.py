@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias, get_args
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol, TypeAlias, get_args
 
 import numpy as np
 
 from fedbandits.errors import LARGEST, InputError, nearest
-from fedbandits.problems.laws import NoiseLaw
+from fedbandits.problems.laws import Law, NoiseLaw
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.phased import Goal
 
@@ -53,64 +53,213 @@ class ClientSampler(Protocol):
             The arms whose local means are wanted, all by default. Those of the others need not be
             drawn and must not be read; an arm that was left out once stays out.
         """
-        ...
 
 
-class Problem(Protocol):
-    """A game: K arms with true global means, and a population of clients around them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CohortLaw:
+    """The law of averages over cohorts of clients, if it is normal.
 
-    @property
-    def model(self) -> str:
-        """The name in experiment files."""
-        ...
+    Parameters
+    ----------
+    obstacle : str, optional
+        Why it is not, in words; None if it is.
+    noise, spread : float
+        σ and σ_c.
+    of_everyone : bool
+        Whether only the cohort of all clients has it.
+    """
 
-    @property
-    def name(self) -> str:
-        """What its random streams are keyed by: problems of one name share their draws."""
-        ...
+    obstacle: str | None = None
+    noise: float = 0.0
+    spread: float = 0.0
+    of_everyone: bool = False
 
-    @property
-    def means(self) -> FloatArray:
-        """True global means μ_k."""
-        ...
 
-    @property
-    def goal(self) -> Goal:
-        """Whether the best arm has the highest or the lowest mean."""
-        ...
-
-    @property
-    def noise(self) -> NoiseLaw:
-        """How an observation scatters around the local mean."""
-        ...
+class Map(Protocol):
+    """What a problem shows of its arms from place to place, for a figure."""
 
     @property
-    def population(self) -> int | None:
-        """How many clients exist at all; None is unlimited."""
-        ...
+    def place(self) -> Hashable:
+        """What is shown: problems of one place share a map."""
+
+    @property
+    def area(self) -> tuple[float, float]:
+        """Width and height in km."""
+
+    @property
+    def base_station(self) -> tuple[float, float]:
+        """Where the base station stands."""
+
+    def availability(self, places: FloatArray | Sequence[tuple[float, float]]) -> FloatArray:
+        """Return the local means, shape (arms, places), at places given as rows (x, y)."""
+
+    def availability_map(self, resolution: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return x, y and the local means there, shape (arms, y, x)."""
+
+
+class PlainProblem(Protocol):
+    """What may be asked of a problem and has a default; a class of one's own inherits from it.
+
+    By default nothing is taken for granted of the clients: they are drawn, not given, their arms
+    may depend on each other, and cohorts of them are not normal. What the class has to write is in
+    `Problem`.
+
+    Examples
+    --------
+    >>> from fedbandits.problems import Gaussian
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class TwoSorts(PlainProblem):
+    ...     model = "two-sorts"
+    ...     goal = "max"
+    ...     population = None
+    ...     noise: NoiseLaw
+    ...     apart: float
+    ...     name: str = "problem"
+    ...     means = np.array([0.5, 0.6])
+    ...
+    ...     @property
+    ...     def spread_proxy(self):
+    ...         return self.apart
+    ...
+    ...     def sampler(self, sources):
+    ...         rng = sources(0)
+    ...         class Coins:
+    ...             def draw(_, n_clients, arms=None):
+    ...                 sides = rng.choice([-self.apart, self.apart], n_clients)
+    ...                 return LocalModels(self.means[:, np.newaxis] + sides)
+    ...         return Coins()
+    >>> game = TwoSorts(noise=Gaussian(0.5), apart=0.1)
+    >>> game.noise_proxy, game.cohort_law.obstacle
+    (0.5, 'clients of the two-sorts model are not normal around the global means')
+    >>> game.described()
+    {'model': 'two-sorts', 'noise': {'law': 'gaussian', 'sigma': 0.5}, 'apart': 0.1}
+    """
+
+    clients_are_given: ClassVar[bool] = False
+    """Whether the clients are fixed, and known to be all there are."""
+
+    @property
+    def noise_proxy(self: Problem) -> float:
+        """σ that a rule is told by default: that of the noise law."""
+        return self.noise.proxy(self.means)
 
     @property
     def arms_are_independent(self) -> bool:
         """Whether the local means of one client are independent between arms."""
-        ...
+        return False
 
     @property
-    def noise_proxy(self) -> float:
-        """σ that a rule is told by default."""
-        ...
+    def arms_compare_as_independent(self) -> bool:
+        """Whether a client's arms differ by no more than independent ones would."""
+        return self.arms_are_independent
+
+    @property
+    def shares(self) -> FloatArray | None:
+        """How much each given client counts, summing to 1; None if each counts the same."""
+        return None
+
+    @property
+    def cohort_law(self: Problem) -> CohortLaw:
+        """The law of averages over cohorts, or why it is not normal."""
+        return CohortLaw(
+            obstacle=no_normal_noise(self.noise)
+            or f"clients of the {self.model} model are not normal around the global means"
+        )
+
+    @property
+    def observation_law(self) -> NoiseLaw | None:
+        """How an observation of a client drawn at random scatters around the global mean.
+
+        None if there is no closed form.
+        """
+        return None
+
+    @property
+    def map(self) -> Map | None:
+        """What a report can draw of it, if anything."""
+        return None
+
+    def at_server(self: Problem) -> Problem:
+        """Return the game of one hypothetical player who observes the global model itself."""
+        from fedbandits.problems.exact import Exact  # noqa: PLC0415 - which is a problem itself
+
+        return Exact(local_means=[self.means], noise=self.noise, name=self.name, goal=self.goal)
+
+    def described(self: Problem) -> dict[str, Any]:
+        """Return the table of an experiment file that gives the problem.
+
+        By default the model and the fields of the dataclass, as plain values. What is None and the
+        usual goal are left out; the name is that of the table.
+        """
+        own: Any = self
+        values = {field.name: getattr(own, field.name) for field in fields(own) if field.init}
+        usual = {"name": self.name, "goal": "max"}
+        return {"model": self.model} | {
+            key: _plain(value)
+            for key, value in values.items()
+            if value is not None and not (key in usual and usual[key] == value)
+        }
+
+    def facts(self: Problem) -> dict[str, str]:
+        """Return what a report says of this model, as words and their meaning.
+
+        "model" and "spread" replace what a report says anyway; others are added.
+        """
+        return {"model": self.model}
+
+
+class Problem(PlainProblem, Protocol):
+    """A game: K arms with true global means, and a population of clients around them.
+
+    A class of one's own inherits from `PlainProblem` and writes what that leaves open.
+    """
+
+    @property
+    def model(self) -> str:
+        """The name in experiment files."""
+
+    @property
+    def name(self) -> str:
+        """What its random streams are keyed by: problems of one name share their draws."""
+
+    @property
+    def means(self) -> FloatArray:
+        """True global means μ_k."""
+
+    @property
+    def goal(self) -> Goal:
+        """Whether the best arm has the highest or the lowest mean."""
+
+    @property
+    def noise(self) -> NoiseLaw:
+        """How an observation scatters around the local mean."""
+
+    @property
+    def population(self) -> int | None:
+        """How many clients exist at all; None is unlimited."""
 
     @property
     def spread_proxy(self) -> float:
         """σ_c that a rule is told by default."""
-        ...
 
     def sampler(self, sources: Sources) -> ClientSampler:
         """Return a sampler of clients, in a random order of admission."""
-        ...
 
-    def at_server(self) -> Problem:
-        """Return the game of one hypothetical player who observes the global model itself."""
-        ...
+
+def _plain(value: Any) -> Any:
+    """Return a value as an experiment file has it."""
+    if isinstance(value, Law):
+        return value.described()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def no_normal_noise(noise: NoiseLaw) -> str | None:
+    """Return why cohorts cannot have this noise, or None."""
+    if noise.normal_deviation is not None:
+        return None
+    return f"it needs gaussian noise, and this is {noise.law}"
 
 
 def best_arm(problem: Problem) -> int:
@@ -127,6 +276,18 @@ def gaps(problem: Problem) -> FloatArray:
     """Return Δ_k: how much worse than the best each arm is, whichever way is better."""
     means = problem.means
     return np.asarray(means.max() - means if problem.goal == "max" else means - means.min())
+
+
+def deviations(values: FloatArray) -> str:
+    """Return the standard deviations of all arms in a few words.
+
+    Examples
+    --------
+    >>> deviations(np.array([0.1, 0.25]))
+    'standard deviation 0.1 to 0.25, depending on the arm,'
+    """
+    low, high = f"{values.min():.3g}", f"{values.max():.3g}"
+    return f"standard deviation {low if low == high else f'{low} to {high}, depending on the arm,'}"
 
 
 def as_goal(goal: str) -> Goal:

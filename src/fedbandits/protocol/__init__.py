@@ -10,10 +10,9 @@ from fedbandits.protocol.log import (
     PhaseAbandoned,
     PhaseClosed,
     PhaseOpened,
-    PhaseRefused,
     Record,
     Rejection,
-    RunStopped,
+    RunEnded,
     ServerStarted,
     UpdateAccepted,
     UpdateRejected,
@@ -30,16 +29,16 @@ from fedbandits.protocol.messages import (
     Update,
     arms_hash,
 )
-from fedbandits.protocol.outbox import AuditFile, Entry, Outbox, read_audit
+from fedbandits.protocol.outbox import Entry, Outbox
 from fedbandits.protocol.quorum import Quorum
-from fedbandits.protocol.server import Server, ServerSnapshot, ServerState
+from fedbandits.protocol.server import Server, ServerSnapshot
+from fedbandits.protocol.state import RunState, ServerState
 
 __all__ = [
     "Answer",
     "AnswerRefused",
     "ArmWithdrawn",
     "Assignment",
-    "AuditFile",
     "Client",
     "ClientState",
     "Conclusion",
@@ -52,7 +51,6 @@ __all__ = [
     "PhaseAbandoned",
     "PhaseClosed",
     "PhaseOpened",
-    "PhaseRefused",
     "Pull",
     "Quorum",
     "Reason",
@@ -62,7 +60,8 @@ __all__ = [
     "Refused",
     "Rejection",
     "Release",
-    "RunStopped",
+    "RunEnded",
+    "RunState",
     "Server",
     "ServerSnapshot",
     "ServerStarted",
@@ -73,5 +72,4 @@ __all__ = [
     "answer_of",
     "arms_hash",
     "conclusion_of",
-    "read_audit",
 ]

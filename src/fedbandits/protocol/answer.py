@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from fedbandits.errors import ProtocolError, check_number
-from fedbandits.protocol.log import PhaseRefused, RunStopped
-from fedbandits.protocol.messages import Conclusion, Decision, Reason
+from fedbandits.protocol.messages import Conclusion, Reason
 from fedbandits.protocol.server import Server
-from fedbandits.rules.guarantees import for_whom, interval_assumptions, listed, promise_of
+from fedbandits.rules.guarantees import Assumption, Condition, Guarantee, listed
 from fedbandits.rules.levels import as_level
-from fedbandits.rules.phased import PhasedRule
 
 _WHY = {
     Reason.OPEN: "it goes on: several options are left",
@@ -28,31 +26,46 @@ _WHY = {
 }
 
 
-def error_of(rule: PhasedRule) -> str | None:
-    """Return with which probability the best arm is lost on the way, in words; None if unknown."""
-    promise = promise_of(rule)
-    if promise.error is None:
-        return None
-    also = f", if moreover {listed(promise.conditions)}" if promise.conditions else ""
-    # A tolerance stops while the best option may not be the one that looks best.
-    within = f" Else the answer is worse than it by at most {rule.epsilon:g}."
-    return (
-        f"The best option is lost on the way with a probability of at most {promise.error:g}{also}."
-        f"{within if rule.epsilon else ''}"
-    )
+def error_words(found: Guarantee, tolerance: float) -> str | None:
+    """Return with which probability the best option is lost, or what has broken that promise.
+
+    None if no probability was ever proven.
+
+    Parameters
+    ----------
+    found : Guarantee
+        Of the run.
+    tolerance : float
+        By how much an option may be worse than the best and still be good enough.
+    """
+    if found.error is not None:
+        also = [one.words for one in found.conditions if not one.kind.common]
+        moreover = f", if moreover {listed(also)}" if also else ""
+        # A tolerance stops while the best option may not be the one that looks best.
+        within = f" Else the answer is worse than it by at most {tolerance:g}."
+        return (
+            "The best option is lost on the way with a probability of at most"
+            f" {found.error:g}{moreover}.{within if tolerance else ''}"
+        )
+    if found.claim and found.breaches:
+        return f"No error probability is proven any more: {'; '.join(found.breaches)}."
+    return None
 
 
-def assumptions_of(server: Server) -> tuple[str, ...]:
-    """Return what the intervals of a server rest on, and what protecting the means adds to it."""
-    found = interval_assumptions(server.rule)
+def coverage_of(server: Server, level: float) -> Guarantee:
+    """Return what is proven about the intervals of a server, and what protection adds to it."""
+    found = server.rule.interval_guarantee(level)
     if server.privacy is None:
         return found
     low, high = server.privacy.range
-    protected = (
-        f"clients protect their means as agreed, and what lies outside [{low:g}, {high:g}] is"
-        " clipped: the answer is about clipped outcomes"
+    return found.requiring(
+        Condition(
+            Assumption.IN_RANGE,
+            f"clients protect their means as agreed, and what lies outside [{low:g}, {high:g}] is"
+            " clipped: the answer is about clipped outcomes",
+            limits=server.privacy.range,
+        )
     )
-    return (*found, protected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +94,7 @@ class Answer:
         Their own error probability, which has nothing to do with that of the rule; 1 where none is
         known, since what was pulled followed from what was observed.
     error : str or None
-        With which probability the rule loses the best arm, in words.
+        With which probability the rule loses the best arm, or what broke that promise, in words.
     assumptions : tuple of str
         What all of it rests on.
     withdrawn : dict of str to str
@@ -178,17 +191,15 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
     decision = server.decision
     if decision is None:
         raise ProtocolError("nothing is known before the first phase is closed")
-    reason = decision.reason
-    if server.finished and reason is Reason.OPEN:
-        reason = Reason.HORIZON  # the phase that followed did not fit
     widths = server.interval_widths(level)
+    proven, covered = server.rule.guarantee(), coverage_of(server, level)
     arms, estimates = server.arms, np.array(decision.estimates)
     return Answer(
         winner=None if decision.winner is None else arms[decision.winner],
         survivors=tuple(arm for arm, active in zip(arms, decision.active, strict=True) if active),
-        reason=reason,
+        reason=decision.reason,
         tolerance=server.rule.epsilon,
-        whom=for_whom(server.rule),
+        whom=proven.whom,
         phase=decision.phase,
         clients=server.heard,
         estimates=dict(zip(arms, estimates.tolist(), strict=True)),
@@ -196,9 +207,9 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
             arm: (float(estimate - width), float(estimate + width))
             for arm, estimate, width in zip(arms, estimates, widths, strict=True)
         },
-        level=1.0 if server.rule.adaptive else level,
-        error=error_of(server.rule),
-        assumptions=assumptions_of(server),
+        level=1.0 if covered.error is None else covered.error,
+        error=error_words(proven, server.rule.epsilon),
+        assumptions=tuple(one.words for one in covered.conditions),
         withdrawn={arms[arm]: reason for arm, reason in sorted(server.withdrawn.items())},
     )
 
@@ -213,18 +224,18 @@ def conclusion_of(server: Server, *, level: float = 0.05) -> Conclusion:
     level : float
         Error probability of the intervals.
     """
-    if not server.finished:
-        raise ProtocolError("there is no last word before the run is over")
-    decision = server.decision
+    decision = server.run_state.last_word
     if decision is None:
+        raise ProtocolError("there is no last word before the run is over")
+    if server.decision is None:
         unknown = (math.inf,) * len(server.arms)
         return Conclusion(
             header=server.header,
             arms=server.arms,
-            decision=_undecided(server),
+            decision=decision,
             low=tuple(-width for width in unknown),
             high=unknown,
-            level=level,
+            level=1.0,
             error=None,
             assumptions=(),
             words="It is over, and nothing was decided: no phase was closed.",
@@ -233,28 +244,11 @@ def conclusion_of(server: Server, *, level: float = 0.05) -> Conclusion:
     return Conclusion(
         header=server.header,
         arms=server.arms,
-        decision=replace(decision, reason=answer.reason),
+        decision=decision,
         low=tuple(low for low, _ in answer.intervals.values()),
         high=tuple(high for _, high in answer.intervals.values()),
-        level=level,
+        level=answer.level,
         error=answer.error,
         assumptions=answer.assumptions,
         words=answer.words(),
-    )
-
-
-def _undecided(server: Server) -> Decision:
-    """Return what is known where no phase was decided: which arms are left, and nothing else."""
-    active = server.snapshot().active
-    stops = [record.reason for record in server.log if isinstance(record, RunStopped)]
-    refused = any(isinstance(record, PhaseRefused) for record in server.log)
-    return Decision(
-        header=server.header,
-        phase=server.phase,
-        active=active,
-        estimates=(0.0,) * len(active),
-        widths=(math.inf,) * len(active),
-        best=active.index(True),
-        winner=None,
-        reason=(stops or [Reason.BUDGET if refused else Reason.HORIZON])[-1],
     )

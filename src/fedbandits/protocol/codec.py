@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 import types
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from itertools import repeat
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from fedbandits.errors import InputError
 
@@ -65,57 +67,205 @@ def decode(kind: Any, said: Any, where: str = "message") -> Any:
         ...
     fedbandits.errors.InputError: message.epoch: '1' is not of type int
     """
-    origin = get_origin(kind)
+    try:
+        return _reader(kind)(said)
+    except _MisfitError as error:
+        raise InputError(f"{where}{error.path}", error.problem) from None
+
+
+Reader: TypeAlias = Callable[[Any], Any]
+"""Takes plain values and returns what they stand for."""
+
+
+class _MisfitError(Exception):
+    """What is wrong, and where: the path grows on its way out."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.path = ""
+        self.problem = problem
+
+
+@cache
+def _reader(kind: Any) -> Reader:
+    """Return what reads values of a type. Types are looked at once, and not for every value."""
+    origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        return _decode_one_of(get_args(kind), said, where)
+        return _one_of(parts)
     if origin is tuple:
-        return _decode_tuple(get_args(kind), said, where)
+        return _row_of(parts[0]) if parts[1:] == (Ellipsis,) else _pair_of(parts)
     if origin is Literal:
-        if said not in get_args(kind):
-            raise _wrong(said, kind, where)
-        return said
+        return _choice(kind, {value: value for value in parts})
     if is_dataclass(kind):
-        return _decode_dataclass(kind, said, where)
+        return _record_of(kind)
     if isinstance(kind, type) and issubclass(kind, Enum):
-        if not isinstance(said, str):
-            raise _wrong(said, kind, where)
-        try:
-            return kind(said)
-        except ValueError:
-            raise _wrong(said, kind, where) from None
-    return _decode_plain(kind, said, where)
+        return _choice(kind, {member.value: member for member in kind})
+    return {int: _whole, float: _number, str: _text, bytes: _bytes}.get(kind) or _plain(kind)
 
 
-def _decode_plain(kind: Any, said: Any, where: str) -> Any:
-    if kind is bytes:
-        return _decode_bytes(said, where)
-    # A truth value is a whole number to Python, and not to us.
-    if type(said) is not kind and not (kind is float and type(said) is int):
-        raise _wrong(said, kind, where)
-    if kind is float:
-        try:
-            number = float(said)
-        except OverflowError:
-            raise _wrong(said, kind, where) from None
-        # Nothing is equal to it or decided by it. An infinite width is one that is not known.
-        if math.isnan(number):
-            raise InputError(where, "is not a number")
-        return number
-    if kind is int and abs(said) > _LARGEST_WHOLE:
-        raise InputError(where, "is a whole number of more than 64 bits")
-    if kind is str and not is_text(said):
-        raise InputError(where, "is not text that can be written down")
+def _plain(kind: Any) -> Reader:
+    def read(said: Any) -> Any:
+        if type(said) is not kind:
+            raise _wrong(said, kind)
+        return said
+
+    return read
+
+
+def _whole(said: Any) -> int:
+    if type(said) is not int:  # a truth value is a whole number to Python, and not to us
+        raise _wrong(said, int)
+    if abs(said) > _LARGEST_WHOLE:
+        raise _MisfitError("is a whole number of more than 64 bits")
     return said
 
 
-def _decode_bytes(said: Any, where: str) -> bytes:
+def _number(said: Any) -> float:
+    if type(said) is not float and type(said) is not int:
+        raise _wrong(said, float)
+    try:
+        number = float(said)
+    except OverflowError:
+        raise _wrong(said, float) from None
+    # Nothing is equal to it or decided by it. An infinite width is one that is not known.
+    if math.isnan(number):
+        raise _MisfitError("is not a number")
+    return number
+
+
+def _text(said: Any) -> str:
+    if type(said) is not str:
+        raise _wrong(said, str)
+    if not is_text(said):
+        raise _MisfitError("is not text that can be written down")
+    return said
+
+
+def _bytes(said: Any) -> bytes:
     try:
         found = bytes.fromhex(said)
     except (TypeError, ValueError):
-        raise _wrong(said, bytes, where) from None
+        raise _wrong(said, bytes) from None
     if found.hex() != said:  # there is one way to say it
-        raise _wrong(said, bytes, where)
+        raise _wrong(said, bytes)
     return found
+
+
+def _choice(kind: Any, values: dict[Any, Any]) -> Reader:
+    def read(said: Any) -> Any:
+        if type(said) is not str or said not in values:
+            raise _wrong(said, kind)
+        return values[said]
+
+    return read
+
+
+def _one_of(kinds: tuple[Any, ...]) -> Reader:
+    others = [kind for kind in kinds if kind is not type(None)]
+    only = _reader(others[0]) if len(others) == 1 else None
+    named = {_name(kind): _record_of(kind) for kind in others if is_dataclass(kind)}
+    optional = len(others) < len(kinds)
+
+    def read(said: Any) -> Any:
+        if said is None and optional:
+            return None
+        if only is not None:
+            return only(said)
+        name = said.get(_CLASS) if isinstance(said, dict) else None
+        if isinstance(name, str) and name in named:
+            return named[name](said)
+        raise _MisfitError(f"{_shown(said)} is none of {', '.join(named)}")
+
+    return read
+
+
+def _each(readers: Iterable[Reader], said: Iterable[Any]) -> tuple[Any, ...]:
+    found: list[Any] = []
+    try:
+        for read, part in zip(readers, said, strict=False):
+            found.append(read(part))
+    except _MisfitError as error:
+        error.path = f"[{len(found)}]{error.path}"
+        raise
+    return tuple(found)
+
+
+def _row_of(kind: Any) -> Reader:
+    of_each = _reader(kind)
+    at_once = {int: _all_whole, float: _all_numbers}.get(kind)
+
+    def read(said: Any) -> tuple[Any, ...]:
+        if not isinstance(said, list | tuple):
+            raise _wrong(said, tuple)
+        if at_once is not None and at_once(said):
+            return tuple(said)
+        return _each(repeat(of_each), said)
+
+    return read
+
+
+def _all_whole(said: Sequence[Any]) -> bool:
+    """Return whether these are whole numbers beyond doubt."""
+    return set(map(type, said)) == {int} and -_LARGEST_WHOLE <= min(said) <= max(said) <= (
+        _LARGEST_WHOLE
+    )
+
+
+def _all_numbers(said: Sequence[Any]) -> bool:
+    """Return whether these are numbers beyond doubt."""
+    return set(map(type, said)) == {float} and math.isfinite(sum(said))
+
+
+def _pair_of(kinds: tuple[Any, ...]) -> Reader:
+    readers = [_reader(kind) for kind in kinds]
+
+    def read(said: Any) -> tuple[Any, ...]:
+        if not isinstance(said, list | tuple):
+            raise _wrong(said, tuple)
+        if len(readers) != len(said):
+            raise _MisfitError(f"{len(said)} values where there are {len(readers)}")
+        return _each(readers, said)
+
+    return read
+
+
+def _record_of(kind: Any) -> Reader:
+    hints = get_type_hints(kind)
+    readers = [(field.name, _reader(hints[field.name])) for field in fields(kind)]
+    named = kind.__name__
+    expected = {_CLASS, *(name for name, _ in readers)}
+
+    def read(said: Any) -> Any:
+        if not isinstance(said, dict) or said.get(_CLASS) != named:
+            raise _wrong(said, kind)
+        if said.keys() != expected:
+            raise _other_fields(said, expected, kind)
+        found, name = {}, ""
+        try:
+            for name, reader in readers:
+                found[name] = reader(said[name])
+            name = ""
+            return kind(**found)
+        except _MisfitError as error:
+            error.path = f".{name}{error.path}"
+            raise
+        except InputError as error:
+            misfit = _MisfitError(error.problem)
+            misfit.path = f".{error.where}"
+            raise misfit from None
+
+    return read
+
+
+def _other_fields(said: dict[Any, Any], expected: set[str], kind: Any) -> _MisfitError:
+    """Return what is wrong with the fields of a message."""
+    if not all(isinstance(name, str) for name in said):
+        return _wrong(said, kind)
+    name = min(said.keys() ^ expected)
+    problem = "is missing" if name in expected else "is not a field"
+    misfit = _MisfitError(f"{problem} of {kind.__name__}")
+    misfit.path = f".{name[:80]}"
+    return misfit
 
 
 def is_text(said: str) -> bool:
@@ -133,62 +283,12 @@ def is_text(said: str) -> bool:
     return True
 
 
-def _decode_one_of(kinds: tuple[Any, ...], said: Any, where: str) -> Any:
-    if said is None and type(None) in kinds:
-        return None
-    others: list[Any] = [kind for kind in kinds if kind is not type(None)]
-    if len(others) == 1:
-        return decode(others[0], said, where)
-    named: dict[str, Any] = {_name(kind): kind for kind in others if is_dataclass(kind)}
-    name = said.get(_CLASS) if isinstance(said, dict) else None
-    if isinstance(name, str) and name in named:
-        return decode(named[name], said, where)
-    raise InputError(where, f"{_shown(said)} is none of {', '.join(named)}")
-
-
-def _decode_tuple(kinds: tuple[Any, ...], said: Any, where: str) -> tuple[Any, ...]:
-    if not isinstance(said, list | tuple):
-        raise _wrong(said, tuple, where)
-    if len(kinds) == 2 and kinds[1] is Ellipsis:
-        kinds = (kinds[0],) * len(said)
-    if len(kinds) != len(said):
-        raise InputError(where, f"{len(said)} values where there are {len(kinds)}")
-    return tuple(
-        decode(kind, part, f"{where}[{number}]")
-        for number, (kind, part) in enumerate(zip(kinds, said, strict=True))
-    )
-
-
-def _decode_dataclass(kind: Any, said: Any, where: str) -> Any:
-    if not isinstance(said, dict) or said.get(_CLASS) != kind.__name__:
-        raise _wrong(said, kind, where)
-    if not all(isinstance(name, str) for name in said):
-        raise _wrong(said, kind, where)
-    hints = _hints(kind)
-    given = set(said) - {_CLASS}
-    for name in sorted(given ^ set(hints)):
-        problem = "is missing" if name in hints else "is not a field"
-        raise InputError(f"{where}.{name[:80]}", f"{problem} of {kind.__name__}")
-    try:
-        return kind(
-            **{name: decode(hint, said[name], f"{where}.{name}") for name, hint in hints.items()}
-        )
-    except InputError as error:
-        raise error if error.where.startswith(where) else error.within(where) from None
-
-
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    hints = get_type_hints(kind)
-    return {field.name: hints[field.name] for field in fields(kind)}
-
-
 def _name(kind: Any) -> str:
     return str(getattr(kind, "__name__", kind))
 
 
-def _wrong(said: Any, kind: Any, where: str) -> InputError:
-    return InputError(where, f"{_shown(said)} is not of type {_name(kind)}")
+def _wrong(said: Any, kind: Any) -> _MisfitError:
+    return _MisfitError(f"{_shown(said)} is not of type {_name(kind)}")
 
 
 def _shown(said: Any) -> str:

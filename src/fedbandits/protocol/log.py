@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias
 
-from fedbandits.protocol.messages import Assignment, Decision, Reason, Refusal, Update
+from fedbandits.protocol.messages import Assignment, Decision, Refusal, Update
 
 
 class Rejection(Enum):
@@ -74,22 +74,6 @@ class PhaseClosed:
     decision: Decision
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseRefused:
-    """A client may not answer, and the run stops with what is known.
-
-    Parameters
-    ----------
-    refusal : Refusal
-        Whose and why.
-    decision : Decision or None
-        What was known before; None if nothing was.
-    """
-
-    refusal: Refusal
-    decision: Decision | None
-
-
 @dataclass(frozen=True, slots=True)
 class AnswerRefused:
     """A client did not answer, and has said why; the others go on. Kept once a phase and reason."""
@@ -143,17 +127,11 @@ class ServerStarted:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStopped:
-    """The run was given up, with what is known.
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """The run is over. The decision is the last word: all that is known, and why it ended."""
 
-    Parameters
-    ----------
-    reason : Reason
-        Why.
-    """
-
-    reason: Reason
+    decision: Decision
 
 
 Record: TypeAlias = (
@@ -161,12 +139,11 @@ Record: TypeAlias = (
     | UpdateAccepted
     | UpdateRejected
     | PhaseClosed
-    | PhaseRefused
     | AnswerRefused
     | PhaseAbandoned
     | ArmWithdrawn
     | ServerStarted
-    | RunStopped
+    | RunEnded
 )
 
 

@@ -7,18 +7,21 @@ and closes the phase. Whoever moves the bytes is a driver.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
-from typing import TypeGuard
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
 
-import numpy as np
-
-from fedbandits.errors import LARGEST, InputError, ProtocolError, check_number
-from fedbandits.privacy.mechanisms import Mechanism, Noised
-from fedbandits.privacy.packing import payload_bits, unpack
+from fedbandits.errors import ProtocolError
 from fedbandits.privacy.policy import Privacy
-from fedbandits.privacy.protection import bits_in_phase, protected
-from fedbandits.protocol.codec import is_text
+from fedbandits.protocol.decisions import (
+    admission,
+    decided,
+    ending,
+    interval_widths,
+    last_word,
+    planned,
+)
+from fedbandits.protocol.fold import apply, refusal_key, stage_after
 from fedbandits.protocol.log import (
     AnswerRefused,
     ArmWithdrawn,
@@ -27,10 +30,9 @@ from fedbandits.protocol.log import (
     PhaseAbandoned,
     PhaseClosed,
     PhaseOpened,
-    PhaseRefused,
     Record,
     Rejection,
-    RunStopped,
+    RunEnded,
     ServerStarted,
     UpdateAccepted,
     UpdateRejected,
@@ -44,142 +46,13 @@ from fedbandits.protocol.messages import (
     Refused,
     Release,
     Update,
-    arms_hash,
 )
 from fedbandits.protocol.quorum import Quorum
-from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.rules.distortion import UNDISTORTED, Distortion, DistortionSums
-from fedbandits.rules.phased import PhasedRule, cut_to_fit
-from fedbandits.rules.radii.paired_t import t_interval_widths
-from fedbandits.rules.standing import Standing
-from fedbandits.rules.statistics import aggregate
-from fedbandits.rules.variance_components import VarianceComponents, merged_squares
-
-
-class ServerState(Enum):
-    """Where the server is."""
-
-    READY = "ready"
-    """Between phases: the next one can be opened."""
-    COLLECTING = "collecting"
-    """A phase is being played; updates come in."""
-    FINISHED = "finished"
-    """Nothing more is decided."""
-
-
-class _Event(Enum):
-    OPENED = "a phase is opened"
-    PLAYED_OUT = "a phase is opened that the horizon cuts short"
-    ACCEPTED = "an update is accepted"
-    REJECTED = "an update is rejected"
-    DECIDED = "a phase is closed"
-    ENDED = "the last phase is closed"
-    REFUSED = "a client refuses to answer"
-    REFUSAL_NOTED = "it is noted that a client refuses to answer"
-    ABANDONED = "a phase ends below its quorum"
-    WITHDRAWN = "an arm is withdrawn"
-    STARTED = "a server takes the run over"
-    STOPPED = "the run is given up"
-
-
-_TRANSITIONS: dict[tuple[ServerState, _Event], ServerState] = {
-    (ServerState.READY, _Event.OPENED): ServerState.COLLECTING,
-    (ServerState.READY, _Event.PLAYED_OUT): ServerState.FINISHED,
-    (ServerState.READY, _Event.REJECTED): ServerState.READY,
-    (ServerState.COLLECTING, _Event.ACCEPTED): ServerState.COLLECTING,
-    (ServerState.COLLECTING, _Event.REJECTED): ServerState.COLLECTING,
-    (ServerState.COLLECTING, _Event.DECIDED): ServerState.READY,
-    (ServerState.COLLECTING, _Event.ENDED): ServerState.FINISHED,
-    (ServerState.COLLECTING, _Event.REFUSED): ServerState.FINISHED,
-    (ServerState.COLLECTING, _Event.REFUSAL_NOTED): ServerState.COLLECTING,
-    (ServerState.COLLECTING, _Event.ABANDONED): ServerState.READY,
-    (ServerState.READY, _Event.WITHDRAWN): ServerState.READY,
-    (ServerState.COLLECTING, _Event.WITHDRAWN): ServerState.COLLECTING,
-    (ServerState.READY, _Event.STARTED): ServerState.READY,
-    (ServerState.COLLECTING, _Event.STARTED): ServerState.COLLECTING,
-    (ServerState.FINISHED, _Event.STARTED): ServerState.FINISHED,
-    (ServerState.READY, _Event.STOPPED): ServerState.FINISHED,
-    (ServerState.COLLECTING, _Event.STOPPED): ServerState.FINISHED,
-    (ServerState.FINISHED, _Event.REJECTED): ServerState.FINISHED,
-}
-
-
-_EVENTS: dict[type[Record], _Event] = {
-    UpdateAccepted: _Event.ACCEPTED,
-    UpdateRejected: _Event.REJECTED,
-    PhaseRefused: _Event.REFUSED,
-    AnswerRefused: _Event.REFUSAL_NOTED,
-    PhaseAbandoned: _Event.ABANDONED,
-    ArmWithdrawn: _Event.WITHDRAWN,
-    ServerStarted: _Event.STARTED,
-    RunStopped: _Event.STOPPED,
-}
-
-
-def _event_of(record: Record) -> _Event:
-    match record:
-        case PhaseOpened(complete=complete):
-            return _Event.OPENED if complete else _Event.PLAYED_OUT
-        case PhaseClosed(decision=decision):
-            return _Event.ENDED if decision.final else _Event.DECIDED
-    return _EVENTS[type(record)]
-
-
-def _well_formed(update: object) -> TypeGuard[Update]:
-    """Return whether something that came from outside is an update with values of its types."""
-    if not isinstance(update, Update) or not isinstance(update.header, Header):
-        return False
-    header = update.header
-    squares = () if update.squares is None else update.squares
-    words = (header.run, header.arms, update.client)
-    vectors = (update.counts, update.means, squares)
-    return (
-        all(_is_word(word) for word in words)
-        and all(isinstance(vector, tuple) for vector in vectors)
-        and all(
-            _is_whole(number)
-            for number in (header.epoch, header.version, update.phase, *update.counts)
-        )
-        and isinstance(update.packed, bytes)
-        and _is_whole(update.clipped)
-        and update.clipped >= 0
-        and all(
-            isinstance(number, int | float) and not isinstance(number, bool)
-            for number in (*update.means, *squares)
-        )
-    )
-
-
-def _is_word(word: object) -> bool:
-    """Return whether something is text of reasonable length that a log can keep."""
-    return isinstance(word, str) and len(word) <= _LONGEST_WORD and is_text(word)
-
-
-def _is_whole(number: object) -> bool:
-    """Return whether something is a whole number that a log can keep."""
-    return type(number) is int and abs(number) < _LARGEST_WHOLE
-
-
-def _counting(rule: PhasedRule, weights: Mapping[str, float] | None) -> PhasedRule:
-    """Return a rule that counts clients by these weights; where all are equal, as it is."""
-    if weights is None:
-        if rule.weights == "given":
-            raise ProtocolError("the rule counts clients by weights; give them, by name")
-        return rule
-    for client, weight in weights.items():
-        check_number(weight, f'weights["{client}"]')
-        if not 1 / LARGEST <= weight <= LARGEST:
-            raise ProtocolError(f'the weight of client "{client}" is {weight}, and not positive')
-    if rule.weights != "given":
-        if len(set(weights.values())) <= 1:
-            return rule
-        try:
-            rule = rule.with_given_weights()
-        except InputError as error:
-            raise ProtocolError(str(error)) from None
-    if len(weights) != rule.population:
-        raise ProtocolError(f"{len(weights)} weights for a rule of {rule.population} clients")
-    return rule
+from fedbandits.protocol.state import RunState, ServerState
+from fedbandits.protocol.terms import terms_of
+from fedbandits.protocol.validation import is_well_formed, rejection_of
+from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.phased import PhasedRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,54 +66,24 @@ class ServerSnapshot:
     clients: tuple[str, ...]
     reported: tuple[str, ...]
     active: tuple[bool, ...]
+    returning: tuple[bool, ...]
     estimates: tuple[float, ...]
     widths: tuple[float, ...]
     counts: bytes
     reward_sums: bytes
     squares: bytes
     distortion: bytes
+    behind: bytes
+    beaten: tuple[tuple[int, int], ...]
     withdrawn: tuple[int, ...]
     quarantined: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Statistics:
-    """What clients have reported so far, by arm and client."""
-
-    counts: IntArray
-    sums: FloatArray
-    squares: FloatArray
-    distorted: DistortionSums
-
-
-_FAULTS = frozenset(
-    {
-        Rejection.FORM,
-        Rejection.SHAPE,
-        Rejection.COUNTS,
-        Rejection.NOT_FINITE,
-        Rejection.PACKED,
-        Rejection.RANGE,
-    }
-)
-"""What only a broken or lying client sends; late and repeated updates happen to everybody."""
-
-# The mean of outcomes at an end of their range may be off that end by its last digits.
-_LAST_DIGITS = 1e-9
-
-# What a stranger sends is in the log with its name and phase: they must be short enough for it.
-_LONGEST_WORD = 1000
-_LARGEST_WHOLE = 2**63
-
-# Noise that is further out than so many of its scales is no noise: e^-60 is less than 10^-26.
-_SCALES_OUT = 60.0
 
 
 class Server:
     """One game, decided by a `PhasedRule`.
 
-    Every change of state is a record that is first appended to the log and then applied, so that
-    `replay` of a log gives the same state, bit for bit.
+    Every change of state is a record that is first appended to the log and then applied by
+    `fedbandits.protocol.fold.apply`, so that `replay` of a log gives the same state, bit for bit.
 
     Parameters
     ----------
@@ -270,8 +113,8 @@ class Server:
         The range that contains every outcome: a mean outside is not counted. The radius's own by
         default, if it has one.
     quarantine_after : int, optional
-        A client whose updates were wrong so often is not listened to any more; by default every
-        update is judged by itself.
+        After so many invalid updates a client is ignored; by default every update is judged by
+        itself.
 
     Examples
     --------
@@ -308,141 +151,120 @@ class Server:
         quarantine_after: int | None = None,
         limits: tuple[float, float] | None = None,
     ) -> None:
-        names = [str(k) for k in range(rule.n_arms)] if arms is None else list(arms)
-        if len(names) != rule.n_arms:
-            raise ProtocolError(f"{len(names)} arm names for a rule of {rule.n_arms} arms")
-        if weights is not None and not isinstance(weights, Mapping):
-            raise InputError("weights", f'{weights!r} is not a mapping such as {{"alice": 2.0}}')
-        self.weights = None if weights is None else dict(weights)
-        self.privacy = privacy
-        self.rule = _counting(rule, self.weights)
-        self.rule.check_clients()
-        if privacy is not None:
-            self.rule = protected(self.rule, privacy)
-        self.arms = tuple(names)
-        self.header = Header(run=run, epoch=epoch, arms=arms_hash(names))
+        self.terms = terms_of(
+            rule,
+            arms=arms,
+            run=run,
+            epoch=epoch,
+            release=release,
+            weights=weights,
+            privacy=privacy,
+            quorum=quorum,
+            quarantine_after=quarantine_after,
+            limits=limits,
+        )
         self.log: Log = MemoryLog() if log is None else log
-        self.release = Release(squares=rule.needs_squares) if release is None else release
-        if rule.needs_squares and not self.release.squares:
-            raise ProtocolError("the rule estimates σ from sums of squares: release them")
-        if self.release.mechanism is not None:
-            raise ProtocolError("how means are protected follows from a policy; give privacy")
-        if privacy is not None and self.release.squares:
-            raise ProtocolError("sums of squares are not protected, and means are: leave them out")
-        self.state = ServerState.READY
-        self.phase = 0
-        self.slots_played = 0
-        self.capped = False
-        self.assignment: Assignment | None = None
-        self.decision: Decision | None = None
-        self._columns: dict[str, int] = {}
-        self._reported: dict[str, Update] = {}
-        self._active: BoolArray = np.ones(rule.n_arms, dtype=np.bool_)
-        self._estimates: FloatArray = np.zeros(rule.n_arms)
-        self._widths: FloatArray = np.full(rule.n_arms, np.inf)
-        self._counts: IntArray = np.zeros((rule.n_arms, 0), dtype=np.int64)
-        self._sums: FloatArray = np.zeros((rule.n_arms, 0))
-        self._squares: FloatArray = np.zeros((rule.n_arms, 0))
-        self._distorted = DistortionSums.nothing((rule.n_arms, 0))
-        # What is behind the last decision: a phase that was abandoned since has counted more.
-        self._decided_by: _Statistics | None = None
-        self._uplink: IntArray = np.zeros(0, dtype=np.int64)
-        self.quorum = Quorum() if quorum is None else quorum
-        self.quarantine_after = quarantine_after
-        self.limits = limits
-        self.withdrawn: dict[int, str] = {}
-        self._faults: dict[str, int] = {}
-        self._refusals: set[tuple[str, int, Refused]] = set()
-        for record in list(self.log):
-            self._apply(record)
+        self.run_state = reduce(apply, self.log, RunState.begun(self.terms))
+
+    @property
+    def rule(self) -> PhasedRule:
+        """What decides, with weights and protection taken into account."""
+        return self.terms.rule
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Names of the arms."""
+        return self.terms.arms
+
+    @property
+    def privacy(self) -> Privacy | None:
+        """How clients protect their means."""
+        return self.terms.privacy
+
+    @property
+    def header(self) -> Header:
+        """Of the messages that it sends now."""
+        return self.run_state.header
+
+    @property
+    def state(self) -> ServerState:
+        """Where it is."""
+        return self.run_state.stage
+
+    @property
+    def phase(self) -> int:
+        """The last phase that was opened."""
+        return self.run_state.phase
+
+    @property
+    def slots_played(self) -> int:
+        """Slots in all phases so far."""
+        return self.run_state.slots_played
+
+    @property
+    def capped(self) -> bool:
+        """Whether the cap on clients has ever cut admissions short."""
+        return self.run_state.capped
+
+    @property
+    def assignment(self) -> Assignment | None:
+        """What clients play in it."""
+        return self.run_state.assignment
+
+    @property
+    def decision(self) -> Decision | None:
+        """The last decision, and the last word once the run is over; None if nothing is decided."""
+        return self.run_state.decision
+
+    @property
+    def withdrawn(self) -> Mapping[int, str]:
+        """The arms that somebody has taken out, and why."""
+        return self.run_state.withdrawn
 
     @property
     def clients(self) -> tuple[str, ...]:
         """The admitted clients, in their order of admission."""
-        return tuple(self._columns)
+        return tuple(self.run_state.columns)
 
     @property
     def left(self) -> int:
         """How many arms are left."""
-        return int(self._active.sum())
+        return int(self.run_state.left.sum())
 
     @property
     def heard(self) -> int:
         """How many clients are behind the last decision."""
-        counts = self._counts if self._decided_by is None else self._decided_by.counts
-        return int((counts > 0).any(axis=0).sum())
+        behind = self.run_state.behind
+        return 0 if behind is None else int(behind.pulled.any(axis=0).sum())
 
     @property
     def quarantined(self) -> tuple[str, ...]:
-        """The clients that are not listened to any more."""
-        if not self._faults:
-            return ()
-        return tuple(client for client in self._columns if self._is_quarantined(client))
-
-    def _is_quarantined(self, client: str) -> bool:
-        most = self.quarantine_after
-        return most is not None and self._faults.get(client, 0) >= most
+        """The clients that are ignored."""
+        return self.run_state.quarantined
 
     @property
     def missing(self) -> tuple[str, ...]:
         """The clients that are asked to report and have not, in their order of admission."""
-        if self.state is not ServerState.COLLECTING:
-            return ()
-        out = {*self._reported, *self.quarantined}
-        return tuple(client for client in self._columns if client not in out)
+        return self.run_state.missing
 
     @property
     def has_quorum(self) -> bool:
         """Whether enough clients have reported for the open phase to be decided."""
-        reported = len(self._reported)
-        if self.rule.weights == "given" and self._unheard():
-            return False
-        return reported >= self.quorum.of(reported + len(self.missing))
-
-    def _unheard(self) -> bool:
-        """Return whether a client has never reported: without it weights mean something else."""
-        never = (self._counts == 0).all(axis=0)
-        silent = (
-            column for client, column in self._columns.items() if client not in self._reported
-        )
-        return any(never[column] for column in silent)
+        return self.run_state.has_quorum
 
     @property
     def uplink_bits(self) -> dict[str, int]:
         """Bits of the means that each client has sent: 64 for one that is sent as it is."""
-        return dict(zip(self._columns, self._uplink.tolist(), strict=True))
+        return dict(zip(self.clients, self.run_state.counted.bits.tolist(), strict=True))
 
     @property
     def finished(self) -> bool:
         """Whether nothing more is decided."""
-        return self.state is ServerState.FINISHED
+        return self.state in (ServerState.ENDING, ServerState.FINISHED)
 
     def wanted(self) -> int:
         """Return how many new clients the next phase asks for."""
-        return self._admission()[0]
-
-    def _admission(self) -> tuple[int, bool]:
-        """Return how many new clients the next phase asks for, and whether a cap has cut them."""
-        clients, standing = len(self._columns), self._standing()
-        return self.rule.admit(self.phase + 1, clients, self.capped, standing)
-
-    def _standing(self) -> Standing | None:
-        """Return what is known between phases, for a rule that asks for it."""
-        if not (self.rule.adaptive and self._columns):
-            return None
-        counts, sums = self._counts, self._sums
-        distortion = self._distortion(self._distorted, counts)
-        estimates, _ = self._estimated(counts, sums, self._squares, distortion)
-        return Standing(
-            active=self._active,
-            estimates=estimates,
-            counts=counts,
-            sizes=np.ones(1),
-            clients=np.asarray(len(self._columns)),
-            slots_left=np.asarray(self.rule.slots - self.slots_played),
-            shares=self._shares(),
-            distortion=distortion,
-        )
+        return admission(self.run_state)[0]
 
     def open(self, admitted: Sequence[str]) -> Assignment:
         """Open the next phase with these new clients and return what everybody plays.
@@ -451,40 +273,31 @@ class Server:
         assignment, cut to fit, is played out and nobody reports.
         """
         self._expect(ServerState.READY, "open a phase")
-        known = [client for client in admitted if client in self._columns]
+        state = self.run_state
+        known = [client for client in admitted if client in state.columns]
         if known or len(set(admitted)) != len(admitted):
             raise ProtocolError(f"a client was admitted twice: {(known or list(admitted))[0]}")
-        wanted, capped = self._admission()
+        wanted, capped = admission(state)
         if len(admitted) > wanted:
             raise ProtocolError(f"{len(admitted)} new clients where the phase wants {wanted}")
-        if not self._columns and not admitted:
+        if not state.columns and not admitted:
             raise ProtocolError("the first phase needs at least one client")
-        self._check_weights(admitted, wanted)
-        planned = self.rule.plan(self.phase + 1, self._active, self._standing(), len(admitted))
-        fitting = cut_to_fit(planned, self.rule.slots - self.slots_played)
-        assignment = Assignment(
-            header=self.header,
-            phase=self.phase + 1,
-            pulls=tuple(fitting.tolist()),
-            release=self._release_of(planned, len(admitted)),
-            previous=self.decision,
-        )
+        self.terms.check_admitted(admitted, wanted)
+        assignment, complete = planned(state, len(admitted))
         self._commit(
             PhaseOpened(
-                admitted=tuple(admitted),
-                assignment=assignment,
-                complete=bool((fitting == planned).all()),
-                capped=capped,
+                admitted=tuple(admitted), assignment=assignment, complete=complete, capped=capped
             )
         )
+        self.end()
         return assignment
 
     def receive(self, update: object) -> Rejection | None:
         """Take what a client has sent; return None if it counts, else why not. Never raises."""
-        if not _well_formed(update):
+        if not is_well_formed(update):
             self._commit(UpdateRejected(client="", phase=0, rejection=Rejection.FORM))
             return Rejection.FORM
-        rejection = self._fault_in(update)
+        rejection = self._rejection_of(update)
         if rejection is None:
             self._commit(UpdateAccepted(update))
         else:
@@ -493,533 +306,127 @@ class Server:
             )
         return rejection
 
-    def _release_of(self, pulls: IntArray, newcomers: int) -> Release:
-        """Return what clients are to send of the phase that begins, and how."""
-        if self.privacy is None:
-            return self.release
-        # Noise that protects the mean of the fewest pulls protects the others, too.
-        arm = int(np.where(pulls > 0, pulls, np.iinfo(np.int64).max).argmin())
-        phase, n = self.phase + 1, int(pulls[arm])
-        before = np.pad(self._counts[arm], (0, newcomers))
-        sums = self._distorted.admitted(newcomers).kept(np.array([arm]))
-        bits = bits_in_phase(
-            self.rule,
-            self.privacy,
-            phase=phase,
-            pulls=n,
-            counts=before + n,
-            sums=sums,
-        )
-        mechanism = self.privacy.mechanism(n, self.rule.n_arms, bits)
-        return Release(squares=self.release.squares, mechanism=mechanism)
+    def _rejection_of(self, update: Update) -> Rejection | None:
+        return rejection_of(self.run_state, update)
 
     def note_refusal(self, refusal: Refusal) -> None:
         """Write down why a client does not answer; what it has said before is not repeated."""
-        self._check_refusal(refusal)
-        if _key(refusal) not in self._refusals:
+        if refusal.header != self.header or refusal.client not in self.run_state.columns:
+            raise ProtocolError(f"a refusal from elsewhere: client {refusal.client}")
+        if refusal.phase != self.phase:
+            raise ProtocolError(f"a refusal of phase {refusal.phase} in phase {self.phase}")
+        if refusal_key(refusal) not in self.run_state.refusals:
             self._commit(AnswerRefused(refusal))
 
     def refuse(self, refusal: Refusal) -> Decision | None:
-        """Take a client's refusal: where its budget is spent the run stops with what is known."""
-        self._check_refusal(refusal)
+        """Take a client's refusal: if its budget is spent the run stops with what is known."""
         if refusal.why is not Refused.BUDGET:
             raise ProtocolError(
                 f"client {refusal.client} refuses phase {refusal.phase}: {refusal.why.value}"
                 f" ({refusal.detail})"
             )
-        last = None if self.decision is None else replace(self.decision, reason=Reason.BUDGET)
-        self._commit(PhaseRefused(refusal=refusal, decision=last))
-        return last
-
-    def _check_refusal(self, refusal: Refusal) -> None:
-        if refusal.header != self.header or refusal.client not in self._columns:
-            raise ProtocolError(f"a refusal from elsewhere: client {refusal.client}")
-        if refusal.phase != self.phase:
-            raise ProtocolError(f"a refusal of phase {refusal.phase} in phase {self.phase}")
+        self.note_refusal(refusal)
+        return self.stop(Reason.BUDGET)
 
     def take_over(self, epoch: int) -> None:
         """Begin a new epoch: messages of a server before this one are not taken any more."""
         if epoch <= self.header.epoch:
             raise ProtocolError(f"epoch {epoch} after epoch {self.header.epoch}")
         self._commit(ServerStarted(epoch=epoch))
+        self.end()
 
     def withdraw(self, arm: int, reason: str) -> None:
-        """Take an arm out, for harm or any reason but its estimates; the rest goes on."""
-        if not 0 <= arm < self.rule.n_arms or not self._active[arm]:
+        """Take an arm out, for harm or any reason but its estimates; the rest goes on.
+
+        Arms that were dropped only because of arms that are withdrawn are in the game again from
+        the next phase on.
+        """
+        left = self.run_state.left
+        if not 0 <= arm < left.size or not left[arm]:
             raise ProtocolError(f"arm {arm} is not in the game any more")
-        if self._active.sum() == 1:
+        if left.sum() == 1:
             raise ProtocolError("the last arm that is left cannot be withdrawn; stop the run")
         self._commit(ArmWithdrawn(arm=arm, reason=reason))
+        self.end()
 
     def abandon(self) -> None:
         """End a phase below its quorum: what came is counted, and nothing is decided."""
         self._expect(ServerState.COLLECTING, "abandon a phase")
         if self.has_quorum:
             raise ProtocolError("enough clients have reported; close the phase")
-        reported = len(self._reported)
+        reported, missing = len(self.run_state.reports), len(self.missing)
         self._commit(
-            PhaseAbandoned(
-                phase=self.phase, reported=reported, expected=reported + len(self.missing)
-            )
+            PhaseAbandoned(phase=self.phase, reported=reported, expected=reported + missing)
         )
-
-    def stop(self, reason: Reason = Reason.STOPPED) -> Decision | None:
-        """Give the run up; return what is known."""
-        self._commit(RunStopped(reason=reason))
-        return self.decision
+        self.end()
 
     def close(self) -> Decision:
         """Decide the phase. A quorum of clients must have reported, all of them by default."""
         self._expect(ServerState.COLLECTING, "close a phase")
         if not self.has_quorum:
-            asked = len(self._reported) + len(self.missing)
-            raise ProtocolError(f"{len(self.missing)} of {asked} clients have not reported")
-        decision = self._decide()
+            missing = len(self.missing)
+            asked = len(self.run_state.reports) + missing
+            raise ProtocolError(f"{missing} of {asked} clients have not reported")
+        decision = decided(self.run_state)
         self._commit(PhaseClosed(decision))
+        self.end()
         return decision
 
+    def end(self) -> None:
+        """Write the last word if no phase follows; a crash may have come in between."""
+        if self.state is ServerState.ENDING:
+            self.stop(ending(self.run_state) or Reason.HORIZON)
+
+    def stop(self, reason: Reason = Reason.STOPPED) -> Decision | None:
+        """End the run; return what is known."""
+        self._commit(RunEnded(last_word(self.run_state, reason)))
+        return self.decision
+
     @classmethod
-    def replay(
-        cls,
-        rule: PhasedRule,
-        records: Iterable[Record],
-        *,
-        arms: Sequence[str] | None = None,
-        run: str = "run",
-        epoch: int = 1,
-        weights: Mapping[str, float] | None = None,
-        privacy: Privacy | None = None,
-        quorum: Quorum | None = None,
-        quarantine_after: int | None = None,
-    ) -> Server:
+    def replay(cls, rule: PhasedRule, records: Iterable[Record], **terms: Any) -> Server:
         """Return the server whose log holds these records; the rest as when it was made."""
-        return cls(
-            rule,
-            arms=arms,
-            run=run,
-            epoch=epoch,
-            log=MemoryLog(records),
-            weights=weights,
-            privacy=privacy,
-            quorum=quorum,
-            quarantine_after=quarantine_after,
-        )
+        return cls(rule, log=MemoryLog(records), **terms)
 
     def interval_widths(self, level: float) -> FloatArray:
-        """Return half-widths of intervals around all estimates, after the last closed phase.
-
-        They hold together, in all phases, with probability 1 − ``level`` at least, unless pulls
-        follow from what was observed; see `fedbandits.rules.phased.PhasedRule.interval_widths`.
-        """
+        """Return half-widths of intervals around all estimates, after the last closed phase."""
         if self.decision is None:
             raise ProtocolError("nothing is known before the first phase is closed")
-        if self._decided_by is None:  # one arm was left before anything was measured
-            return np.full(self.rule.n_arms, np.inf)
-        counts, sums = self._decided_by.counts, self._decided_by.sums
-        means = _means(counts, sums)
-        distortion = self._distortion(self._decided_by.distorted, counts)
-        inside = counts > 0
-        if self.rule.radius.needs_clients:  # it is told no variances
-            widths = t_interval_widths(means, inside, level=level, phase=self.decision.phase)
-            return widths + distortion.averaged(inside.astype(np.float64)).bias
-        components = self.rule.components(
-            counts=counts,
-            client_means=means,
-            squares=self._decided_by.squares,
-            active=self._active,
-        )
-        widths = self.rule.interval_widths(
-            level,
-            phase=self.decision.phase,
-            counts=_as_if_pulled(counts),
-            components=components,
-            shares=self._shares(counts.shape[1]),
-            distortion=distortion,
-        )
-        return np.where(inside.any(axis=1), widths, np.inf)
+        return interval_widths(self.run_state, self.decision.phase, level)
 
     def snapshot(self) -> ServerSnapshot:
         """Return all of the state as values that can be compared."""
+        state = self.run_state
         return ServerSnapshot(
-            state=self.state,
-            phase=self.phase,
-            slots_played=self.slots_played,
-            capped=self.capped,
+            state=state.stage,
+            phase=state.phase,
+            slots_played=state.slots_played,
+            capped=state.capped,
             clients=self.clients,
-            reported=tuple(sorted(self._reported)),
-            active=tuple(self._active.tolist()),
-            estimates=tuple(self._estimates.tolist()),
-            widths=tuple(self._widths.tolist()),
-            counts=self._counts.tobytes(),
-            reward_sums=self._sums.tobytes(),
-            squares=self._squares.tobytes(),
-            distortion=self._distorted.tobytes(),
-            withdrawn=tuple(sorted(self.withdrawn)),
-            quarantined=self.quarantined,
+            reported=tuple(sorted(client for client, _ in state.reports)),
+            active=tuple(state.active.tolist()),
+            returning=tuple(state.returning.tolist()),
+            estimates=tuple(state.estimates.tolist()),
+            widths=tuple(state.widths.tolist()),
+            counts=state.counted.counts.tobytes(),
+            reward_sums=state.counted.sums.tobytes(),
+            squares=state.counted.squares.tobytes(),
+            distortion=state.counted.distorted.tobytes(),
+            behind=b"" if state.behind is None else state.behind.tobytes(),
+            beaten=tuple(sorted((arm, shown.phase) for arm, shown in state.beaten.items())),
+            withdrawn=tuple(sorted(state.withdrawn)),
+            quarantined=state.quarantined,
         )
+
+    def follow(self, record: Record) -> None:
+        """Take a record that is in a log already, as somebody who only reads it."""
+        self.run_state = apply(self.run_state, record)
 
     def _expect(self, state: ServerState, action: str) -> None:
         if self.state is not state:
             raise ProtocolError(f"cannot {action} while {self.state.value}")
 
-    def _check_weights(self, admitted: Sequence[str], wanted: int) -> None:
-        """Refuse clients that nobody gave a weight, and fewer than all where they have weights."""
-        if self.weights is None:
-            return
-        for client in admitted:
-            if client not in self.weights:
-                raise ProtocolError(
-                    f'client "{client}" has no weight; give it one, or do not admit it'
-                )
-        if self.rule.weights == "given" and len(admitted) < wanted:
-            raise ProtocolError(
-                f"{len(admitted)} clients where {wanted} have weights; all of them must play"
-            )
-
-    def _shares(self, first: int | None = None) -> FloatArray | None:
-        """Return the weights of the admitted clients, or of the first of them, in their order."""
-        if self.weights is None or self.rule.weights != "given":
-            return None
-        shares = [self.weights[client] for client in self._columns]
-        return np.array(shares[:first], dtype=np.float64)
-
-    def _fault_in(self, update: Update) -> Rejection | None:
-        if update.header != self.header:
-            return Rejection.HEADER
-        if update.client not in self._columns:
-            return Rejection.CLIENT
-        if self._is_quarantined(update.client):
-            return Rejection.QUARANTINED
-        assignment = self.assignment
-        if (
-            self.state is not ServerState.COLLECTING
-            or assignment is None
-            or update.phase != assignment.phase
-        ):
-            return Rejection.PHASE
-        if update.client in self._reported:
-            return Rejection.DUPLICATE
-        return self._fault_in_values(update, assignment)
-
-    def _fault_in_values(self, update: Update, assignment: Assignment) -> Rejection | None:
-        squares = () if update.squares is None else update.squares
-        n_arms = self.rule.n_arms
-        mechanism = assignment.release.mechanism
-        wanted = (
-            n_arms if mechanism is None else 0,
-            n_arms if assignment.release.squares else 0,
-        )
-        sent_as_asked = (update.squares is not None) == assignment.release.squares
-        if (len(update.means), len(squares)) != wanted or not sent_as_asked:
-            return Rejection.SHAPE
-        if update.counts != assignment.pulls:
-            return Rejection.COUNTS
-        if not _packed_as(mechanism, update):
-            return Rejection.PACKED
-        reasonable = all(abs(value) <= LARGEST for value in update.means)
-        reasonable &= all(0 <= value <= LARGEST for value in squares)
-        if not reasonable:
-            return Rejection.NOT_FINITE
-        return None if self._in_range(update, mechanism) else Rejection.RANGE
-
-    def _in_range(self, update: Update, mechanism: Mechanism | None) -> bool:
-        """Return whether means are possible if outcomes lie in the radius's range, if it has one.
-
-        Noise may carry a mean out of it, and rounding by less than a step.
-        """
-        limits = self.limits or getattr(self.rule.radius, "range", None)
-        if limits is None or isinstance(mechanism, Noised):
-            return True
-        low, high = limits
-        aside = _LAST_DIGITS * max(abs(low), abs(high)) + (mechanism.step if mechanism else 0.0)
-        means = self._means_of(update)[np.array(update.counts) > 0]
-        return bool(((low - aside <= means) & (means <= high + aside)).all())
-
     def _commit(self, record: Record) -> None:
         """Log a record, then apply it."""
-        self._after(record)
+        stage_after(self.run_state, record)
         self.log.append(record)
-        self._apply(record)
-
-    def _after(self, record: Record) -> ServerState:
-        """Return the state after a record, or refuse it."""
-        step = (self.state, _event_of(record))
-        if step not in _TRANSITIONS:
-            raise ProtocolError(f"not while {self.state.value}: {step[1].value}")
-        return _TRANSITIONS[step]
-
-    def _apply(self, record: Record) -> None:
-        """Change the state by what has happened: the only place where it changes."""
-        after = self._after(record)
-        match record:
-            case PhaseOpened():
-                self._apply_opened(record)
-            case UpdateAccepted(update=update):
-                self._reported[update.client] = update
-            case PhaseClosed(decision=decision):
-                self._apply_closed(decision)
-            case AnswerRefused(refusal=refusal):
-                self._refusals.add(_key(refusal))
-            case PhaseRefused(decision=decision):
-                self.decision, self._reported = decision, {}
-            case UpdateRejected(client=client, rejection=rejection) if rejection in _FAULTS:
-                self._faults[client] = self._faults.get(client, 0) + 1
-            case PhaseAbandoned():
-                self._count_reports()
-                after = self._end_if_none_follows(after)
-            case ArmWithdrawn(arm=arm, reason=reason):
-                self.withdrawn[arm] = reason
-                self._take_out(arm)
-            case ServerStarted(epoch=epoch):
-                self._renumber(epoch)
-            case RunStopped(reason=reason):
-                self._reported = {}
-                self._conclude(reason)
-        self.state = after
-        self._end_if_one_is_left()
-
-    def _renumber(self, epoch: int) -> None:
-        """Speak as a new incarnation; an open assignment is sent again under its header."""
-        self.header = replace(self.header, epoch=epoch)
-        if self.assignment is not None:
-            self.assignment = replace(self.assignment, header=self.header)
-        if self.decision is not None:
-            self.decision = replace(self.decision, header=self.header)
-        self._reported = {
-            client: replace(update, header=self.header) for client, update in self._reported.items()
-        }
-
-    def _take_out(self, arm: int) -> None:
-        """Take an arm out of the game, and out of what is known already: nobody stays on it."""
-        self._active = self._active & (np.arange(self._active.size) != arm)
-        if self.decision is not None:
-            self.decision = replace(
-                self.decision,
-                active=tuple(self._active.tolist()),
-                best=int(self.rule.best(self._estimates, self._active)),
-            )
-
-    def _conclude(self, reason: Reason) -> None:
-        """Let what is known be the last word."""
-        if self.decision is not None:
-            self.decision = replace(self.decision, reason=reason)
-
-    def _end_if_none_follows(self, after: ServerState) -> ServerState:
-        """Finish when the phase that was abandoned was the last one."""
-        if self.slots_played == self.rule.slots:
-            self._conclude(Reason.HORIZON)
-        elif self.rule.ends_after(self.phase):
-            spent = self.rule.spent_after(self.phase)
-            self._conclude(Reason.BUDGET if spent else Reason.LAST_PHASE)
-        else:
-            return after
-        return ServerState.FINISHED
-
-    def _end_if_one_is_left(self) -> None:
-        """Finish when withdrawals have left one arm: there is nothing more to find out."""
-        if self.state is not ServerState.READY or self._active.sum() > 1:
-            return
-        last = int(self._active.argmax())
-        self.decision = Decision(
-            header=self.header,
-            phase=self.phase,
-            active=tuple(self._active.tolist()),
-            estimates=tuple(self._estimates.tolist()),
-            widths=tuple(self._widths.tolist()),
-            best=last,
-            winner=last,
-            reason=Reason.ONE_ARM_LEFT,
-        )
-        self.state = ServerState.FINISHED
-
-    def _apply_opened(self, record: PhaseOpened) -> None:
-        self.phase = record.assignment.phase
-        self.capped = record.capped
-        self.assignment = record.assignment
-        self.release = record.assignment.release
-        self.slots_played += sum(record.assignment.pulls)
-        if not record.admitted:
-            return
-        for client in record.admitted:
-            self._columns[client] = len(self._columns)
-        none = np.zeros((self.rule.n_arms, len(record.admitted)))
-        whole = none.astype(np.int64)
-        self._counts = np.concatenate([self._counts, whole], axis=1)
-        self._sums = np.concatenate([self._sums, none], axis=1)
-        self._squares = np.concatenate([self._squares, none], axis=1)
-        self._distorted = self._distorted.admitted(len(record.admitted))
-        self._uplink = np.concatenate([self._uplink, whole[0]])
-
-    def _distortion(self, sums: DistortionSums, counts: IntArray) -> Distortion:
-        """Return what protecting the means of clients leaves in them."""
-        if self.privacy is None:
-            return UNDISTORTED
-        return sums.over(counts, doubled=self.privacy.doubled)
-
-    def _estimated(
-        self, counts: IntArray, sums: FloatArray, squares: FloatArray, distortion: Distortion
-    ) -> tuple[FloatArray, VarianceComponents | None]:
-        """Return the estimates of the arms that are left, and what is estimated of σ and σ_c.
-
-        Those of arms that are out, or that nobody has pulled, stay as they were.
-        """
-        means = _means(counts, sums)
-        pulled = self._active & (counts > 0).any(axis=1)
-        components = self.rule.components(
-            counts=counts, client_means=means, squares=squares, active=self._active
-        )
-        weights = self.rule.weights_of(
-            counts[pulled],
-            components=components,
-            shares=self._shares(),
-            distortion=distortion.of_arms(pulled),
-        )
-        estimates = self._estimates.copy()
-        estimates[pulled] = aggregate(means[pulled], weights=weights)
-        return estimates, components
-
-    def _decide(self) -> Decision:
-        counts, sums, squares = self._with_reports()
-        distortion = self._distortion(self._distorted_after(counts), counts)
-        estimates, components = self._estimated(counts, sums, squares, distortion)
-        means = _means(counts, sums)
-        verdict = self.rule.decide(
-            phase=self.phase,
-            active=self._active,
-            estimates=estimates,
-            counts=_as_if_pulled(counts),
-            client_means=self._complete(means, counts) if self.rule.radius.needs_clients else None,
-            components=components,
-            shares=self._shares(),
-            distortion=distortion,
-        )
-        left = np.flatnonzero(verdict.active)
-        best = int(self.rule.best(verdict.estimates, verdict.active))
-        winner = best if verdict.settled else None
-        reason = Reason.OPEN
-        if winner is not None:
-            reason = Reason.ONE_ARM_LEFT if left.size == 1 else Reason.WITHIN_TOLERANCE
-        elif self.rule.ends_after(self.phase):
-            spent = self.rule.spent_after(self.phase)
-            reason = Reason.BUDGET if spent else Reason.LAST_PHASE
-        elif self.slots_played == self.rule.slots:
-            reason = Reason.HORIZON
-        widths = np.where(self._active, verdict.widths, self._widths)
-        return Decision(
-            header=self.header,
-            phase=self.phase,
-            active=tuple(verdict.active.tolist()),
-            estimates=tuple(verdict.estimates.tolist()),
-            widths=tuple(widths.tolist()),
-            best=best,
-            winner=winner,
-            reason=reason,
-        )
-
-    def _complete(self, means: FloatArray, counts: IntArray) -> FloatArray:
-        """Return the means of clients that have pulled every active arm."""
-        return means[:, (counts[self._active] > 0).all(axis=0)]
-
-    def _with_reports(self) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Return counts, reward sums and squares with this phase's updates, in client order.
-
-        Of an arm that was withdrawn meanwhile nothing more is counted: its estimate stays.
-        """
-        updates = self._reported.values()
-        columns = [self._columns[client] for client in self._reported]
-        counts, sums, squares = self._counts.copy(), self._sums.copy(), self._squares.copy()
-        if columns:
-            left = self._active[:, None]
-            fresh = left * np.array([update.counts for update in updates], dtype=np.int64).T
-            means = np.array([self._means_of(update) for update in updates]).T
-            scatter = [update.squares for update in updates if update.squares is not None]
-            if scatter:
-                before = counts[:, columns], sums[:, columns], squares[:, columns]
-                reported = fresh, fresh * means, left * np.array(scatter, dtype=np.float64).T
-                squares[:, columns] = merged_squares(before, reported)
-            counts[:, columns] += fresh
-            sums[:, columns] += fresh * means
-        return counts, sums, squares
-
-    def _mechanism(self) -> Mechanism | None:
-        return None if self.assignment is None else self.assignment.release.mechanism
-
-    def _means_of(self, update: Update) -> FloatArray:
-        """Return the means that an update reports, unpacked if they are packed."""
-        mechanism = self._mechanism()
-        if mechanism is None:
-            return np.array(update.means, dtype=np.float64)
-        pulled = np.array(update.counts) > 0
-        places = unpack(update.packed, mechanism.bits, int(pulled.sum()))
-        means = np.zeros(self.rule.n_arms)
-        means[pulled] = mechanism.values(np.array(places, dtype=np.int64))
-        return means
-
-    def _distorted_after(self, counts: IntArray) -> DistortionSums:
-        """Return what this phase's releases make of what protects the means."""
-        mechanism = self._mechanism()
-        if mechanism is None:
-            return self._distorted
-        return self._distorted.released(counts - self._counts, mechanism.error)
-
-    def _count_reports(self) -> None:
-        """Take the phase's updates into the statistics."""
-        counts, sums, squares = self._with_reports()
-        self._distorted = self._distorted_after(counts)
-        self._uplink = self._uplink + self._sent()
-        self._counts, self._sums, self._squares = counts, sums, squares
-        self._reported = {}
-
-    def _apply_closed(self, decision: Decision) -> None:
-        self._count_reports()
-        self._active = np.array(decision.active)
-        self._estimates = np.array(decision.estimates)
-        self._widths = np.array(decision.widths)
-        self.decision = decision
-        self._decided_by = _Statistics(
-            counts=self._counts, sums=self._sums, squares=self._squares, distorted=self._distorted
-        )
-
-    def _sent(self) -> IntArray:
-        """Return the bits of the means that clients have sent in this phase, in their order."""
-        sent = np.zeros_like(self._uplink)
-        for client, update in self._reported.items():
-            sent[self._columns[client]] = update.payload_bits
-        return sent
-
-
-def _means(counts: IntArray, sums: FloatArray) -> FloatArray:
-    """Return the mean of every client and arm; 0 where nothing was pulled."""
-    return np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
-
-
-def _key(refusal: Refusal) -> tuple[str, int, Refused]:
-    return refusal.client, refusal.phase, refusal.why
-
-
-def _as_if_pulled(counts: IntArray) -> IntArray:
-    """Return counts in which an arm that was withdrawn before anybody pulled it has a pull each.
-
-    Nobody asks for its width, which would be a division by zero.
-    """
-    return np.where((counts > 0).any(axis=1, keepdims=True), counts, 1)
-
-
-def _packed_as(mechanism: Mechanism | None, update: Update) -> bool:
-    """Return whether an update's means are packed as its assignment asks."""
-    if mechanism is None:
-        return not update.packed
-    arms = sum(count > 0 for count in update.counts)
-    if 8 * len(update.packed) != payload_bits(arms, mechanism.bits):
-        return False
-    try:
-        places = unpack(update.packed, mechanism.bits, arms)
-    except InputError:
-        return False
-    if not isinstance(mechanism, Noised):
-        return True
-    if update.clipped:  # such a count is a release of its own
-        return False
-    means = mechanism.values(np.array(places, dtype=np.int64))
-    out = _SCALES_OUT * mechanism.scale
-    return bool(((mechanism.low - out <= means) & (means <= mechanism.high + out)).all())
+        self.run_state = apply(self.run_state, record)

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedbandits.experiments.tables import chose_best
-from fedbandits.problems.exact import Exact
 from fedbandits.problems.problem import best_arm, gap
 from fedbandits.reproduce.catalogue import paper_experiment
 from fedbandits.reproduce.findings import (
@@ -214,14 +213,10 @@ _SURE = "in more than 99 % of the games, a threshold of ours"
 
 def _best_arms_differ(_: Measured) -> Finding:
     problem = paper_experiment("fig3").variants[0].problem
-    if not isinstance(problem, Exact):
-        raise TypeError("figure 3 is about given clients")
-    table = problem.table
-    best = best_arm(problem)
-    same = int((table.argmax(axis=1) == best).sum())
-    return certain(
-        same == 0, f"{same} of {len(table)} clients have the global best arm as their own"
-    )
+    clients = problem.population or 0
+    means = problem.sampler(np.random.default_rng).draw(clients).means
+    same = int((means.argmax(axis=0) == best_arm(problem)).sum())
+    return certain(same == 0, f"{same} of {clients} clients have the global best arm as their own")
 
 
 def _means_and_gap(_: Measured) -> Finding:

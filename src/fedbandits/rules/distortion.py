@@ -17,7 +17,8 @@ After Boucheron, Lugosi and Massart (2013), "Concentration Inequalities", sectio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -62,14 +63,20 @@ class Distortion:
     bias: FloatArray
     doubled: bool = False
 
-    def of_arms(self, arms: BoolArray) -> Distortion:
-        """Return that of some of the arms, where there is an axis for them."""
-        if self.variance.ndim < 2:
-            return self
-        variance, scale, bias = (
-            values[..., arms, :] for values in (self.variance, self.scale, self.bias)
+    @staticmethod
+    def merged(
+        several: Sequence[Distortion], merge: Callable[[list[FloatArray]], FloatArray]
+    ) -> Distortion:
+        """Return one of several that are alike, from what makes one array of several."""
+        first = several[0]
+        if first is UNDISTORTED:
+            return first
+        return replace(
+            first,
+            variance=merge([each.variance for each in several]),
+            scale=merge([each.scale for each in several]),
+            bias=merge([each.bias for each in several]),
         )
-        return Distortion(variance=variance, scale=scale, bias=bias, doubled=self.doubled)
 
     def averaged(self, weights: FloatArray, sizes: npt.ArrayLike = 1) -> Distortion:
         """Return what is left in the average over clients.

@@ -1,187 +1,368 @@
-"""What a rule promises, and what that rests on, in words that a non-statistician can repeat.
+"""Guarantees: what is proven, about whom, and what the proof rests on. A value that is carried.
 
-The one list of assumptions: answers, plans and reports take their words from here. Arms are called
-options, since not everybody who reads an answer knows what an arm is.
+A radius states what it proves (`Radius.guarantee`), and its rule adds whom that is about and what
+every statement rests on. A simulated problem, a privacy policy and the records of a live run then
+say of each condition that it is kept, or that it is broken. Whatever prints a promise prints this
+value. In its words arms are called options, since not everybody who reads an answer knows what an
+arm is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from types import FunctionType
 
 from fedbandits.rules.levels import LevelLike, as_level
-from fedbandits.rules.phased import PhasedRule, Player
-from fedbandits.rules.radii import (
-    BernsteinRadius,
-    CertifiedRadius,
-    ChernoffRadius,
-    ImprovedUcbRadius,
-    IndexRadius,
-    JointRadius,
-    PairedTRadius,
-    PairwiseRadius,
-    PaperRadius,
+
+
+class Assumption(Enum):
+    """What a proof may rest on; the value is how it is put unless a condition has its own words."""
+
+    NOISE_BOUND = "the noise is no larger than was assumed"
+    """σ bounds the noise."""
+    SPREAD_BOUND = "the spread between clients is no larger than was assumed"
+    """σ_c bounds the spread."""
+    ESTIMATES_HOLD = (
+        "noise and spread are what was estimated from the same data (nothing is proven for a finite"
+        " sample)"
+    )
+    """Of a rule that is told neither σ nor σ_c."""
+    NORMAL_CLIENTS = "the means of clients are normal and rest on equally many pulls"
+    """Of the t-test."""
+    IN_RANGE = "all outcomes lie in the declared range"
+    """Of radii and policies that are told a range."""
+    INDEPENDENT_OPTIONS = (
+        "what a client sees of one option has nothing to do with what it sees of another"
+    )
+    """Of comparisons with ``dependence = "independent"``. Where clients are given, the same sample
+    judges all options, and this is about their local means."""
+    LIKE_DRAWS = (
+        "the means of the clients that exist are themselves like draws from a law of the assumed"
+        " spread"
+    )
+    """Where some of N clients are asked before the others, unless half the range of their means is
+    known: ``bounded`` of `fedbandits.Beliefs`."""
+    SINGLE_BEST = "a single option is the best"
+    """Of regret bounds: two that tie would be compared, at a cost, to the horizon."""
+    RANDOM_CLIENTS = "the clients are a random sample of those the answer is for"
+    """Where not all clients are asked."""
+    ALL_CLIENTS = "the answer is for these clients alone, and all of them are heard"
+    """Where all clients there are play from the start."""
+    NO_DRIFT = "an option is as good at the end as at the beginning"
+    """Of every statement."""
+    NO_SELECTION = (
+        "whether a client answers has nothing to do with what it observed, nor with how good the"
+        " options are for it"
+    )
+    """Of every statement: dropping out may depend neither on observations nor on local means."""
+    HONEST = "clients report what they observed (a false report inside the range goes unnoticed)"
+    """Of every statement."""
+
+    @property
+    def common(self) -> bool:
+        """Whether nearly every statement rests on it, so that it can be said once for all."""
+        return self in _COMMON
+
+
+_COMMON = frozenset(
+    {
+        Assumption.NOISE_BOUND,
+        Assumption.SPREAD_BOUND,
+        Assumption.RANDOM_CLIENTS,
+        Assumption.ALL_CLIENTS,
+        Assumption.NO_DRIFT,
+        Assumption.NO_SELECTION,
+        Assumption.HONEST,
+    }
 )
 
-BOUNDS_HOLD = "noise and spread are no larger than was assumed"
-"""What a rule that is told σ and σ_c relies on."""
 
-ESTIMATES_HOLD = (
-    "noise and spread are what was estimated from the same data (nothing is proven for a finite"
-    " sample)"
-)
-"""What a rule that is told neither relies on."""
+class Status(Enum):
+    """How a condition stands."""
 
-NORMAL_CLIENTS = "the means of clients are normal and rest on equally many pulls"
-"""What the t-test relies on."""
-
-INDEPENDENT_OPTIONS = (
-    "what a client sees of one option has nothing to do with what it sees of another"
-)
-"""What a rule with ``dependence = "independent"`` relies on."""
-
-RANDOM_CLIENTS = "the clients are a random sample of those the answer is for"
-"""What everybody relies on who has not asked all clients."""
-
-LIKE_DRAWS = (
-    "the means of the clients that exist are themselves like draws from a law of the assumed spread"
-)
-"""What a rule relies on that asks some of N clients before the others, unless it is told half the
-range of their means: ``bounded`` of `fedbandits.Beliefs`."""
-
-ALL_CLIENTS = "the answer is for these clients alone"
-"""What takes its place where all clients there are play from the start."""
-
-NO_DRIFT = "an option is as good at the end as at the beginning"
-"""What everybody relies on."""
-
-NO_SELECTION = "nobody drops out because of what was observed"
-"""What everybody relies on."""
-
-ALWAYS = (RANDOM_CLIENTS, NO_DRIFT, NO_SELECTION)
-"""What every statement rests on, whatever the rule."""
+    UNVERIFIABLE = "cannot be checked"
+    KEPT = "kept"
+    BROKEN = "broken"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
-    """What a rule promises.
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One of the things that a proof rests on.
 
     Parameters
     ----------
+    kind : Assumption
+        What it is about.
     words : str
-        The promise; it begins with "none" if there is none. With a tolerance it allows for options
-        that are worse than the best by no more.
+        How it is put; as the kind puts it by default.
+    status : Status
+        Whether it is kept.
+    why : str
+        What broke it.
+    limits : (float, float), optional
+        The range that it is about, if it is about one.
+    """
+
+    kind: Assumption
+    words: str = ""
+    status: Status = Status.UNVERIFIABLE
+    why: str = ""
+    limits: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "words", self.words or self.kind.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    r"""What a radius has to know of its rule to say what it proves.
+
+    Parameters
+    ----------
+    horizon : int, optional
+        T.
+    epsilon : float
+        The tolerance.
+    plain : bool
+        Whether estimates are plain averages over clients.
+    shares : bool
+        Whether clients have weights of their own.
+    everyone : bool
+        Whether the answer is for clients who all play from the start: no client term is left.
+    draws : bool
+        Whether the client term is :math:`\sigma_c^2 (1/M - 1/N)` of N clients that exist.
+    """
+
+    horizon: int | None
+    epsilon: float = 0.0
+    plain: bool = True
+    shares: bool = False
+    everyone: bool = False
+    draws: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """What is proven, and what the proof rests on.
+
+    Parameters
+    ----------
+    claim : str
+        What is proven, in words; empty if nothing is.
     error : float or None
-        With which probability the best option is ever dropped, at most; None if nothing is known.
-    conditions : tuple of str
-        What it rests on, beside `BOUNDS_HOLD` and `ALWAYS`.
+        With which probability the best option is lost, at most. None if no probability is proven,
+        and as soon as a condition is broken.
+    whom : str
+        Whom it is about.
+    conditions : tuple of Condition
+        What it rests on, one of a kind. Without a claim: what the widths rest on.
+    reason : str
+        Why nothing is proven.
+    regret : bool
+        Whether what is claimed is a bound on the regret, by Theorems 2 and 3.
+
+    Examples
+    --------
+    >>> found = Guarantee(claim="never errs", error=0.0, whom="these 5 clients")
+    >>> found = found.requiring(Condition(Assumption.NO_DRIFT), Condition(Assumption.IN_RANGE))
+    >>> found.words()
+    'never errs, if all outcomes lie in the declared range; the answer is for these 5 clients'
+    >>> late = found.broken(Assumption.NO_DRIFT, "prices rose in May")
+    >>> late.error, late.holds, late.words()
+    (None, False, 'none: prices rose in May; the answer is for these 5 clients')
     """
 
-    words: str
+    claim: str = ""
     error: float | None = None
-    conditions: tuple[str, ...] = ()
+    whom: str = ""
+    conditions: tuple[Condition, ...] = ()
+    reason: str = ""
+    regret: bool = False
 
+    def __post_init__(self) -> None:
+        if not self.holds:
+            object.__setattr__(self, "error", None)
 
-def promise_of(rule: PhasedRule) -> Promise:
-    """Return what a rule promises.
+    @classmethod
+    def nothing(cls, reason: str, *conditions: Condition) -> Guarantee:
+        """Return the empty guarantee.
 
-    Examples
-    --------
-    >>> from fedbandits import BernsteinRadius, Fed2Ucb
-    >>> from fedbandits.rules.phased import Beliefs
-    >>> told = Beliefs(n_arms=2, horizon=None, noise=0.3, spread=0.1)
-    >>> algorithm = Fed2Ucb(pulls=10, admissions="2^p", radius=BernsteinRadius(delta=0.05))
-    >>> found = promise_of(algorithm.rule(told))
-    >>> found.words
-    'drops the best option with a probability of at most 0.05'
-    >>> print(listed(found.conditions))
-    all outcomes lie between 0 and 1, and what a client sees of one option has nothing to do with
-    what it sees of another
-    """
-    if rule.needs_components:
-        return Promise(
-            words="none in finite samples: it estimates noise or spread from what it decides on"
+        Parameters
+        ----------
+        reason : str
+            Why nothing is proven; it begins with "none".
+        *conditions : Condition
+            What the widths rest on all the same.
+        """
+        return cls(reason=reason).requiring(*conditions)
+
+    @property
+    def holds(self) -> bool:
+        """Whether something is proven and none of its conditions is known to be broken."""
+        return bool(self.claim) and not self.breaches
+
+    @property
+    def breaches(self) -> tuple[str, ...]:
+        """What broke conditions, in words."""
+        return tuple(one.why for one in self.conditions if one.status is Status.BROKEN)
+
+    def condition(self, kind: Assumption) -> Condition | None:
+        """Return the condition of a kind, or None if nothing rests on it."""
+        return next((one for one in self.conditions if one.kind is kind), None)
+
+    def requiring(self, *conditions: Condition) -> Guarantee:
+        """Return the guarantee that rests on these as well; one of a kind that is there stays."""
+        there = {one.kind for one in self.conditions}
+        more = {one.kind: one for one in reversed(conditions) if one.kind not in there}
+        return replace(self, conditions=(*self.conditions, *reversed(more.values())))
+
+    def kept(self, *kinds: Assumption) -> Guarantee:
+        """Return the guarantee with these conditions kept; what was broken stays broken."""
+        return self._marked(
+            {
+                kind: Condition(kind, status=Status.KEPT)
+                for kind in kinds
+                if (one := self.condition(kind)) and one.status is not Status.BROKEN
+            }
         )
-    radius = rule.radius
-    match radius:
-        case CertifiedRadius() | BernsteinRadius() | ChernoffRadius():
-            return Promise(
-                words=_at_most(radius.delta, rule),
-                error=as_level(radius.delta).value(rule.horizon),
-                conditions=_conditions(rule),
-            )
-        case IndexRadius(commit="certified"):
-            return Promise(
-                words=_commits_wrongly(radius.delta, rule),
-                error=as_level(radius.delta).value(rule.horizon),
-                conditions=_conditions(rule),
-            )
-        case IndexRadius():
-            words = (
-                "none for the option that it settles on: it stops asking when its index would not"
-                " change its mind"
-            )
-        case PairedTRadius():
-            words = f"{_at_most(radius.delta, rule)} if {NORMAL_CLIENTS}, and nothing in general"
-        case PaperRadius():
-            words = _of_the_paper(radius, rule)
-        case JointRadius():
-            words = _without_tolerance(rule) or "the paper's regret bounds, with narrower intervals"
-        case PairwiseRadius():
-            words = "a comparison errs with a probability of at most 1/T³"
-        case ImprovedUcbRadius():
-            words = "the regret bound of Auer and Ortner (2010), for one player"
-        case _:
-            words = f"what its rule, {radius.rule}, promises"
-    return Promise(words=words, conditions=_conditions(rule))
+
+    def broken(self, kind: Assumption, why: str) -> Guarantee:
+        """Return the guarantee with a condition broken; the same if nothing rests on it."""
+        return self._marked({kind: Condition(kind, status=Status.BROKEN, why=why)})
+
+    def following(self, other: Guarantee) -> Guarantee:
+        """Return the guarantee with its conditions as they stand in another one."""
+        return self._marked({one.kind: one for one in other.conditions})
+
+    def _marked(self, found: Mapping[Assumption, Condition]) -> Guarantee:
+        return replace(
+            self,
+            conditions=tuple(
+                replace(one, status=found[one.kind].status, why=found[one.kind].why)
+                if one.kind in found
+                else one
+                for one in self.conditions
+            ),
+        )
+
+    def statement(self) -> str:
+        """Return what is proven and what it rests on beside the common conditions, in words."""
+        if not self.claim:
+            return self.reason
+        if self.breaches:
+            return f"none: {'; '.join(self.breaches)}"
+        also = [one.words for one in self.conditions if not one.kind.common]
+        return f"{self.claim}, if {listed(also)}" if also else self.claim
+
+    def words(self) -> str:
+        """Return all of it in a sentence, but for the conditions that nearly everything has."""
+        return self.statement() + (f"; the answer is for {self.whom}" if self.whom else "")
 
 
-def interval_assumptions(rule: PhasedRule) -> tuple[str, ...]:
-    """Return what the intervals of `PhasedRule.interval_widths` rest on, whatever the radius.
-
-    Examples
-    --------
-    >>> from fedbandits import CertifiedRadius, Fed1Ucb
-    >>> from fedbandits.rules.phased import Beliefs
-    >>> told = Beliefs(n_arms=2, horizon=None, noise=0.3, spread=0.1)
-    >>> algorithm = Fed1Ucb(pulls=10, clients=5, radius=CertifiedRadius(delta=0.05))
-    >>> for assumption in interval_assumptions(algorithm.rule(told)):
-    ...     print(assumption)
-    noise and spread are no larger than was assumed
-    the answer is for these clients alone
-    an option is as good at the end as at the beginning
-    nobody drops out because of what was observed
-    """
-    if rule.radius.needs_clients:
-        first = f"{NORMAL_CLIENTS} (else nothing is proven)"
-    elif rule.needs_components:
-        first = ESTIMATES_HOLD
-    else:
-        first = BOUNDS_HOLD
-    drawn = (LIKE_DRAWS,) if _takes_clients_for_draws(rule) else ()
-    whom = ALL_CLIENTS if rule.asks_everyone else RANDOM_CLIENTS
-    return (first, *drawn, whom, NO_DRIFT, NO_SELECTION)
-
-
-def for_whom(rule: PhasedRule) -> str:
-    """Return whom the answer of a rule is for.
+def replaces_methods(kind: type) -> bool:
+    """Return whether a class replaces a method of one of its bases, which no proof survives.
 
     Examples
     --------
-    >>> from fedbandits import Fed1Ucb, Fed2Ucb
-    >>> from fedbandits.rules.phased import Beliefs
-    >>> told = Beliefs(n_arms=2, horizon=1000, noise=0.3, spread=0.1)
-    >>> for_whom(Fed2Ucb(pulls=10, admissions="2^p").rule(told))
-    'future clients like these'
-    >>> for_whom(Fed1Ucb(pulls=10, clients=5).rule(told))
-    'these 5 clients'
+    >>> class Halving:
+    ...     def decide(self):
+    ...         return "half"
+    >>> class Quartering(Halving):
+    ...     def decide(self):
+    ...         return "quarter"
+    >>> replaces_methods(Halving), replaces_methods(Quartering)
+    (False, True)
     """
-    if rule.player is Player.SERVER:
-        return "the clients that one player observes as a whole"
-    if rule.population is None or rule.target == "population":
-        return "future clients like these"
-    clients = "this one client" if rule.population == 1 else f"these {rule.population:,} clients"
-    return f"{clients}, weighted" if rule.weights == "given" else clients
+    methods = (FunctionType, property, classmethod, staticmethod)
+    return any(
+        isinstance(value, methods) and any(name in vars(base) for base in kind.__mro__[1:-1])
+        for name, value in vars(kind).items()
+        if not name.startswith("__")
+    )
+
+
+def void_unless_stated(kind: type, **empty: Callable[..., Guarantee]) -> None:
+    """Let a class that replaces a method prove nothing, but for what it states itself.
+
+    Parameters
+    ----------
+    kind : type
+        The class, as `__init_subclass__` gets it.
+    **empty : callable
+        By the name of a method that states a guarantee, what takes the place of an inherited one.
+    """
+    if replaces_methods(kind):
+        for name, statement in empty.items():
+            if name not in vars(kind):
+                setattr(kind, name, statement)
+
+
+def keeps_best(delta: LevelLike, setting: Setting, *conditions: Condition) -> Guarantee:
+    """Return the promise to drop the best option with a probability of at most δ.
+
+    With a tolerance no option that is left is worse than the best by more, unless a comparison with
+    it has erred.
+
+    Examples
+    --------
+    >>> print(keeps_best("1/T", Setting(horizon=1000, epsilon=0.1)).claim)
+    drops the best option, or settles on one worse by more than 0.1, with a probability of at most
+    0.001 (1/T)
+    """
+    level = as_level(delta)
+    named = f" ({level})" if level.expression.depends_on_horizon else ""
+    worse = (
+        f", or settles on one worse by more than {setting.epsilon:g}," if setting.epsilon else ""
+    )
+    value = level.value(setting.horizon)
+    return Guarantee(
+        claim=f"drops the best option{worse} with a probability of at most {value:g}{named}",
+        error=value,
+    ).requiring(*conditions)
+
+
+def bounds_needed(setting: Setting, *, noise: bool = True) -> tuple[Condition, ...]:
+    """Return what widths with σ (unless told otherwise) and σ_c in them rest on."""
+    found = [Condition(Assumption.NOISE_BOUND)] if noise else []
+    if not setting.everyone:
+        found.append(Condition(Assumption.SPREAD_BOUND))
+    if setting.draws:
+        found.append(Condition(Assumption.LIKE_DRAWS))
+    return tuple(found)
+
+
+def pairs_needed(
+    setting: Setting, *, independent: bool, noise: bool = True
+) -> tuple[Condition, ...]:
+    r"""Return what comparisons of two arms at a time rest on.
+
+    The best of N clients that are drawn is itself random. Where how the M first deviate from all N
+    depends on that, any of K(K − 1) comparisons may be one with the best arm, and δ is K times as
+    large. For normal draws it does not: the deviations are independent of the average over all.
+    """
+    found = list(bounds_needed(setting, noise=noise))
+    if setting.draws:
+        found[-1] = Condition(Assumption.LIKE_DRAWS, LIKE_NORMAL_DRAWS)
+    if independent:
+        found.append(Condition(Assumption.INDEPENDENT_OPTIONS))
+    return tuple(found)
+
+
+LIKE_NORMAL_DRAWS = (
+    f"{Assumption.LIKE_DRAWS.value}, and how those asked first deviate from all has nothing to do"
+    " with which option is best (as for normal draws; else the probability is up to as many times"
+    " as large as there are options)"
+)
+"""What pairs rest on where the best of N drawn clients is asked for."""
+
+
+def within(limits: tuple[float, float]) -> Condition:
+    """Return the condition that outcomes lie in a range."""
+    low, high = limits
+    words = f"all outcomes lie between {low:g} and {high:g}"
+    return Condition(Assumption.IN_RANGE, words, limits=limits)
 
 
 def listed(parts: Sequence[str]) -> str:
@@ -194,59 +375,3 @@ def listed(parts: Sequence[str]) -> str:
     """
     *first, last = parts
     return f"{', '.join(first)}, and {last}" if first else last
-
-
-def _conditions(rule: PhasedRule) -> tuple[str, ...]:
-    """Return what a promise of the radius rests on, beside what all of them do."""
-    found = []
-    limits = getattr(rule.radius, "range", None)
-    if limits is not None:
-        low, high = limits
-        found.append(f"all outcomes lie between {low:g} and {high:g}")
-    if getattr(rule.radius, "dependence", "any") == "independent":
-        found.append(INDEPENDENT_OPTIONS)
-    if _takes_clients_for_draws(rule):
-        found.append(LIKE_DRAWS)
-    return tuple(found)
-
-
-def _takes_clients_for_draws(rule: PhasedRule) -> bool:
-    """Return whether σ_c²(1/M − 1/N) is in the widths: for some clients it is no proxy."""
-    return (
-        rule.population is not None
-        and rule.target == "clients"
-        and not (rule.bounded or rule.asks_everyone or rule.radius.needs_clients)
-    )
-
-
-def _without_tolerance(rule: PhasedRule) -> str | None:
-    """Return why the paper's regret bounds fail with a tolerance: what is lost grows with T."""
-    if rule.epsilon == 0.0:
-        return None
-    return "none: the paper's regret bounds are about one option that is left, without a tolerance"
-
-
-def _of_the_paper(radius: PaperRadius, rule: PhasedRule) -> str:
-    stopped = _without_tolerance(rule)
-    if stopped is not None:
-        return stopped
-    if rule.weights != "equal":
-        return "none: the paper's proofs are about plain averages"
-    if radius.arm >= 6 and (radius.client >= 6 or rule.asks_everyone):
-        return "the regret bounds of Theorems 2 and 3"
-    return "none: its constants are below the 6 that carries the paper's proofs"
-
-
-def _commits_wrongly(delta: LevelLike, rule: PhasedRule) -> str:
-    """Return what a certified commitment of an index rule promises."""
-    value = as_level(delta).value(rule.horizon)
-    return f"settles on another option than the best with a probability of at most {value:g}"
-
-
-def _at_most(delta: LevelLike, rule: PhasedRule) -> str:
-    level = as_level(delta)
-    named = f" ({level})" if level.expression.depends_on_horizon else ""
-    value = f"{level.value(rule.horizon):g}{named}"
-    # No option that is left is worse than the best by more, unless a comparison with it has erred.
-    worse = f", or settles on one worse by more than {rule.epsilon:g}," if rule.epsilon else ""
-    return f"drops the best option{worse} with a probability of at most {value}"

@@ -29,16 +29,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.rules.distortion import UNDISTORTED, Distortion
 from fedbandits.rules.eliminations import best_active
+from fedbandits.rules.guarantees import Guarantee
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.radii import IndexRadius, PhaseStatistics
 from fedbandits.rules.standing import Standing
-from fedbandits.rules.statistics import client_factor, clients_in, pulls_in_all
-from fedbandits.rules.variance_components import VarianceComponents
 
 # A challenger that is almost beaten is still pulled by so much more: its estimate will move.
 _LEAST_GROWTH = 0.1
@@ -110,6 +107,14 @@ class IndexRule(PhasedRule):
     admit_when: float = 1.0
     arms_per_phase: int | None = None
     most_clients: int | None = None
+
+    def guarantee(self) -> Guarantee:
+        """Return what is proven: that of a commitment, which its radius states."""
+        return PhasedRule.guarantee(self)
+
+    def interval_guarantee(self, level: float) -> Guarantee:
+        """Return what is proven about intervals: nothing, since pulls follow observations."""
+        return PhasedRule.interval_guarantee(self, level)
 
     @property
     def adaptive(self) -> bool:
@@ -198,23 +203,16 @@ class IndexRule(PhasedRule):
 
     def choose(self, standing: Standing) -> Choice:
         """Return who leads and who challenges, by what is known."""
-        counts = np.asarray(standing.counts)
-        pulled = np.asarray((counts > 0).any(axis=-1))
-        known = self._known(
-            1,
-            standing.active,
-            self._upwards(standing.estimates),
-            # Nobody asks for the variance of what nobody has pulled.
-            np.where(pulled[..., np.newaxis], counts, 1),
-            standing.sizes,
-            shares=standing.shares,
-            distortion=standing.distortion,
-        )
+        estimate = standing.estimate
+        if self.goal == "min":
+            estimate = estimate.mirrored()
+        pulled = estimate.pulls > 0
+        known = self._known(1, standing.active, estimate)
         seen = standing.active & pulled
-        leader = _highest(known.estimates, seen)
+        leader = _highest(known.estimate.values, seen)
         widths = self.radius.half_widths(known)
-        index = known.estimates + widths
-        ahead = _value_at(leader, known.estimates)
+        index = known.estimate.values + widths
+        ahead = _value_at(leader, known.estimate.values)
         challengers = seen & ~leader & (index > ahead)
         if self.radius.commit == "certified":
             # The leader is looked at more closely first: that costs no regret if it is the best.
@@ -227,14 +225,14 @@ class IndexRule(PhasedRule):
             challengers &= place < self.arms_per_phase - 1
         floor = self._client_floor(standing.clients)
         # More pulls dilute what protects the means, too.
-        of_pulls = np.asarray(known.pull_variance + known.distortion.variance)
+        of_pulls = np.asarray(known.estimate.pull_variance + known.estimate.distortion.variance)
         return Choice(
             leader=leader,
             challengers=challengers,
             unpulled=standing.active & ~pulled,
             index=index,
             known=known,
-            pulls=pulls_in_all(counts, standing.sizes),
+            pulls=estimate.pulls,
             pull_variance=of_pulls,
             client_floor=floor,
             short_of_clients=np.asarray(floor > self.admit_when * of_pulls),
@@ -242,8 +240,7 @@ class IndexRule(PhasedRule):
 
     def _client_floor(self, clients: IntArray) -> FloatArray:
         """Return the client variance that is left when all who are in have pulled an arm."""
-        among = self.population if self.target == "clients" else None
-        factor = client_factor(np.maximum(clients, 1), among, bounded=self.bounded)
+        factor = self.sampling.client_factor(np.maximum(clients, 1))
         return np.asarray((self.spread or 0.0) ** 2 * factor)[..., np.newaxis]
 
     def _target(self, choice: Choice) -> FloatArray:
@@ -253,12 +250,12 @@ class IndexRule(PhasedRule):
         which the client variance of all who are in is left as it is.
         """
         known = choice.known
-        ahead = _value_at(choice.leader, known.estimates)
-        width = choice.index - known.estimates
-        behind = np.maximum(ahead - known.estimates, 0.0)
+        ahead = _value_at(choice.leader, known.estimate.values)
+        width = choice.index - known.estimate.values
+        behind = np.maximum(ahead - known.estimate.values, 0.0)
         share = np.divide(behind, width, out=np.zeros_like(width), where=width > 0)
         of_pulls = choice.pull_variance
-        left = (of_pulls + known.client_variance) * share**2 - choice.client_floor
+        left = (of_pulls + known.estimate.client_variance) * share**2 - choice.client_floor
         most = 1.0 + self.growth
         enough = of_pulls < most * left
         # Newcomers who pull an arm hardly ever would leave it as short of clients as before.
@@ -274,43 +271,11 @@ class IndexRule(PhasedRule):
         # Alone: as often as its lower end needs to be above every index, if nothing moves.
         rivals = known.active & ~choice.leader
         highest = np.where(rivals, choice.index, -np.inf).max(axis=-1, keepdims=True)
-        above = np.maximum(known.estimates - highest, 0.0)
-        width = choice.index - known.estimates
+        above = np.maximum(known.estimate.values - highest, 0.0)
+        width = choice.index - known.estimate.values
         need = np.divide(width, above, out=np.full_like(width, np.inf), where=above > 0) ** 2
         alone = np.clip(need, 1.0 + self.growth, max(_LEADER_GROWTH, 1.0 + self.growth)) - 1.0
         return np.asarray(np.where(most > 0, catch_up, alone * pulls))
-
-    def _known(
-        self,
-        phase: int | IntArray,
-        active: BoolArray,
-        estimates: FloatArray,
-        counts: npt.ArrayLike,
-        sizes: npt.ArrayLike,
-        *,
-        components: VarianceComponents | None = None,
-        shares: FloatArray | None = None,
-        distortion: Distortion = UNDISTORTED,
-    ) -> PhaseStatistics:
-        known = PhasedRule._known(
-            self,
-            phase,
-            active,
-            estimates,
-            counts,
-            sizes,
-            components=components,
-            shares=shares,
-            distortion=distortion,
-        )
-        counts = np.atleast_2d(np.asarray(counts))
-        clients = pulls_in_all((counts > 0).any(axis=-2, keepdims=True), sizes)[..., 0]
-        if self.radius.commit != "certified":
-            return replace(known, clients=clients)
-        # Groups without clients have no counts.
-        least = np.where(np.asarray(sizes) > 0, counts, np.inf).min(axis=-1)
-        even = (least == counts.max(axis=-1)) & (clients_in(counts, sizes) == self.population)
-        return replace(known, clients=clients, even=even)
 
 
 def _highest(values: FloatArray, among: BoolArray) -> BoolArray:

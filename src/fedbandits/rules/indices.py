@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from fedbandits.rules.arrays import FloatArray, IntArray
+from fedbandits.rules.guarantees import Guarantee
 from fedbandits.rules.phased import Goal, Player
 
 
@@ -32,12 +34,20 @@ class SlotRule:
     Auer, Cesa-Bianchi and Fischer (2002), "Finite-time analysis of the multiarmed bandit problem".
     """
 
+    decides_every_slot: ClassVar[Literal[True]] = True
+
     n_arms: int
     horizon: int
     noise: float
     clients: int
     player: Player
     goal: Goal = "max"
+
+    def guarantee(self) -> Guarantee:
+        """Return what is proven about the option it ends on: nothing."""
+        return Guarantee.nothing(
+            "none about the option it ends on; its regret grows as the logarithm of the horizon"
+        )
 
     def index(self, reward_sums: FloatArray, counts: FloatArray, slot: int) -> FloatArray:
         """Return the index of every arm, shape (..., arms), when slot ``slot`` (from 1) begins."""

@@ -10,61 +10,42 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from fedbandits.errors import InputError, check_not_negative, check_word, is_number
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.rules.distortion import UNDISTORTED, Distortion, sub_gamma_width
 from fedbandits.rules.eliminations import best_active
-from fedbandits.rules.radii import (
-    BernsteinRadius,
-    ChernoffRadius,
-    PairedTRadius,
-    PhaseStatistics,
-    Radius,
+from fedbandits.rules.estimates import Estimate
+from fedbandits.rules.estimators import Estimator, GivenShares, Plain
+from fedbandits.rules.guarantees import (
+    Assumption,
+    Condition,
+    Guarantee,
+    Setting,
+    Status,
+    bounds_needed,
+    void_unless_stated,
 )
+from fedbandits.rules.radii import PhaseStatistics, Radius
+from fedbandits.rules.reports import Reports
+from fedbandits.rules.sampling import Sampling, Target
 from fedbandits.rules.schedules import Schedule
 from fedbandits.rules.standing import Standing
-from fedbandits.rules.statistics import (
-    client_factor,
-    clients_in,
-    heaviest_pull,
-    inverse_variance_weights,
-    pull_factor,
-    weighted_factors,
-)
-from fedbandits.rules.variance_components import (
-    FEWEST_TO_ESTIMATE,
-    VarianceComponents,
-    variance_components,
-)
+from fedbandits.rules.variance_components import FEWEST_TO_ESTIMATE
 
 Weights: TypeAlias = Literal["equal", "inverse-variance"]
 """How the means of clients are averaged: each the same, or by how much is known of each."""
 
-Averaging: TypeAlias = Weights | Literal["given"]
-"""How a rule averages: as above, or by weights of the clients that its driver is given."""
-
-Target: TypeAlias = Literal["population", "clients"]
-"""Whom the answer is for: future clients like these, or these clients, each the same."""
-
 Goal: TypeAlias = Literal["max", "min"]
 """Whether the best arm has the highest or the lowest mean."""
 
-# Radii in whose widths σ, or σ_c, does not stand.
-_WITHOUT_NOISE = (BernsteinRadius, ChernoffRadius, PairedTRadius)
-_WITHOUT_SPREAD = (PairedTRadius,)
+_PLAIN = Plain()
 
 LONGEST_HORIZON = 10**15
 """Slots that no game may exceed, whether it has a horizon or not."""
-
-
-def _uses_variances(radius: Radius, weights: Averaging) -> bool:
-    """Return whether σ or σ_c makes any difference to what is decided."""
-    return weights != "equal" or not isinstance(radius, _WITHOUT_SPREAD)
 
 
 def _given(value: float | None, name: str, algorithm: str) -> float:
@@ -75,6 +56,18 @@ def _given(value: float | None, name: str, algorithm: str) -> float:
             f'"estimate" is not for {algorithm}, which must know it from the start; give a number',
         )
     return value
+
+
+def check_estimator(estimator: object, weights: Weights = "equal") -> None:
+    """Refuse what is no estimator, and one beside weights that are another."""
+    if estimator is None:
+        return
+    if isinstance(estimator, type) or not isinstance(estimator, Estimator):
+        raise InputError(
+            "estimator", f"{estimator!r} is not an estimator such as InverseVariance()"
+        )
+    if weights != "equal":
+        raise InputError("weights", f'"{weights}", and there is an estimator; give one of the two')
 
 
 class Player(Enum):
@@ -169,8 +162,10 @@ class Beliefs:
         """Return σ_c, which an algorithm needs."""
         return _given(self.spread, "spread", algorithm)
 
-    def check_estimates(self, radius: Radius, weights: Weights, clients: int | None) -> None:
-        """Refuse to estimate what nobody uses, or from clients that are too few.
+    def check_estimates(self, radius: Radius, estimator: Estimator, clients: int | None) -> None:
+        """Refuse an estimator that does not go with a radius, and what cannot be estimated.
+
+        That is σ or σ_c that nobody uses, or from clients that are too few.
 
         A radius that uses neither σ nor σ_c may be told neither: nothing is estimated then.
 
@@ -178,20 +173,27 @@ class Beliefs:
         ----------
         radius : Radius
             What decides.
-        weights : {"equal", "inverse-variance"}
-            How clients' means are averaged.
+        estimator : Estimator
+            How clients' means become one value.
         clients : int, optional
             How many there can be at most; None is unlimited.
         """
-        if self.noise is None and self.spread is None and not _uses_variances(radius, weights):
+        if radius.equal_weights_only and not estimator.equal_weights:
+            raise InputError(
+                "weights",
+                f'"{estimator.name}" does not go with the radius "{radius.rule}", whose width is'
+                ' that of a plain average; use "equal"',
+            )
+        used = {
+            name: uses or estimator.uses_variances
+            for name, uses in (("noise", radius.uses_noise), ("spread", radius.uses_spread))
+        }
+        if self.noise is None and self.spread is None and not any(used.values()):
             return
-        for name, told, without in (
-            ("noise", self.noise, _WITHOUT_NOISE),
-            ("spread", self.spread, _WITHOUT_SPREAD),
-        ):
+        for name, told in (("noise", self.noise), ("spread", self.spread)):
             if told is not None:
                 continue
-            if isinstance(radius, without) and weights == "equal":
+            if not used[name]:
                 raise InputError(
                     f"assume.{name}",
                     f'"estimate", and the radius "{radius.rule}" does not use it; leave it out',
@@ -294,8 +296,8 @@ class PhasedRule:
         g: phase to new clients.
     radius : Radius
         How far apart estimates must be before an arm is dropped.
-    weights : {"equal", "inverse-variance", "given"}
-        How clients' means are averaged; see `with_given_weights` for the last.
+    estimator : Estimator
+        How clients' means become one value per arm; the plain average by default.
     epsilon : float
         The tolerance: an arm that is worse than the best by no more is good enough.
     player : Player
@@ -313,6 +315,8 @@ class PhasedRule:
         that it does not the game goes on as after ``last_phase``.
     """
 
+    decides_every_slot: ClassVar[Literal[False]] = False
+
     n_arms: int
     horizon: int | None
     noise: float | None
@@ -321,7 +325,7 @@ class PhasedRule:
     pulls: Callable[[int], int]
     admissions: Callable[[int], int]
     radius: Radius
-    weights: Averaging = "equal"
+    estimator: Estimator = _PLAIN
     epsilon: float = 0.0
     goal: Goal = "max"
     min_clients: int = FEWEST_TO_ESTIMATE
@@ -334,10 +338,140 @@ class PhasedRule:
     max_phases: int | None = None
     affordable: Callable[[int], bool] | None = None
 
+    def __init_subclass__(cls) -> None:
+        """Let a subclass that replaces a method state its own guarantee, or have none."""
+        void_unless_stated(cls, guarantee=_unproven, interval_guarantee=_unproven)
+
     @property
     def adaptive(self) -> bool:
         """Whether pulls and admissions depend on what was observed."""
         return False
+
+    def guarantee(self) -> Guarantee:
+        """Return what is proven about this rule, about whom, and what that rests on.
+
+        A subclass that replaces a method has the empty guarantee unless it states its own.
+
+        Examples
+        --------
+        >>> from fedbandits import BernsteinRadius, Fed2Ucb
+        >>> told = Beliefs(n_arms=2, horizon=None, noise=0.3, spread=0.1)
+        >>> algorithm = Fed2Ucb(pulls=10, admissions="2^p", radius=BernsteinRadius(delta=0.05))
+        >>> print(algorithm.rule(told).guarantee().words())
+        drops the best option with a probability of at most 0.05, if all outcomes lie between 0 and
+        1, and what a client sees of one option has nothing to do with what it sees of another; the
+        answer is for future clients like these
+        """
+        if self.needs_components:
+            found = Guarantee.nothing(
+                "none in finite samples: it estimates noise or spread from what it decides on",
+                *self._estimated(),
+            )
+        elif not self.estimator.proven:
+            found = Guarantee.nothing(f'none: the estimator "{self.estimator.name}" is not proven')
+        else:
+            found = self.radius.guarantee(self.setting)
+            if found.regret and self.charge is Charge.SLOT:
+                found = Guarantee.nothing(
+                    "none: the theorems charge communication once a phase", *found.conditions
+                )
+        return replace(found, whom=self.whom).requiring(*self._grounds())
+
+    def interval_guarantee(self, level: float) -> Guarantee:
+        """Return what is proven about the intervals of `interval_widths`, whatever the radius.
+
+        Examples
+        --------
+        >>> from fedbandits import CertifiedRadius, Fed1Ucb
+        >>> told = Beliefs(n_arms=2, horizon=None, noise=0.3, spread=0.1)
+        >>> algorithm = Fed1Ucb(pulls=10, clients=5, radius=CertifiedRadius(delta=0.05))
+        >>> for condition in algorithm.rule(told).interval_guarantee(0.05).conditions:
+        ...     print(condition.words)
+        the noise is no larger than was assumed
+        the answer is for these clients alone, and all of them are heard
+        an option is as good at the end as at the beginning
+        whether a client answers has nothing to do with what it observed, nor with how good the
+        options are for it
+        clients report what they observed (a false report inside the range goes unnoticed)
+        """
+        if self.adaptive:
+            return Guarantee.nothing(
+                "none: pulls followed from what was observed", *self._grounds()
+            )
+        if not self.estimator.proven:
+            words = f'none: the estimator "{self.estimator.name}" is not proven'
+            return Guarantee.nothing(words, *self._grounds())
+        if self.radius.needs_each_client:
+            words = f"{Assumption.NORMAL_CLIENTS.value} (else nothing is proven)"
+            first: tuple[Condition, ...] = (Condition(Assumption.NORMAL_CLIENTS, words),)
+        elif self.needs_components:
+            first = (Condition(Assumption.ESTIMATES_HOLD),)
+            first += (Condition(Assumption.LIKE_DRAWS),) if self.setting.draws else ()
+        else:
+            first = bounds_needed(self.setting)
+        return Guarantee(
+            claim=f"hold together with a probability of {100 * (1 - level):g} %",
+            error=level,
+            whom=self.whom,
+        ).requiring(*first, *self._grounds())
+
+    @property
+    def setting(self) -> Setting:
+        """What its radius has to know to say what it proves."""
+        return Setting(
+            horizon=self.horizon,
+            epsilon=self.epsilon,
+            plain=self.estimator.equal_weights,
+            shares=self.estimator.needs_shares,
+            everyone=self.asks_everyone,
+            draws=self.population is not None
+            and self.target == "clients"
+            and not (self.bounded or self.asks_everyone or self.radius.needs_each_client),
+        )
+
+    @property
+    def whom(self) -> str:
+        """Whom its answer is for.
+
+        Examples
+        --------
+        >>> from fedbandits import Fed1Ucb, Fed2Ucb
+        >>> told = Beliefs(n_arms=2, horizon=1000, noise=0.3, spread=0.1)
+        >>> Fed2Ucb(pulls=10, admissions="2^p").rule(told).whom
+        'future clients like these'
+        >>> Fed1Ucb(pulls=10, clients=5).rule(told).whom
+        'these 5 clients'
+        """
+        if self.player is Player.SERVER:
+            return "the clients that one player observes as a whole"
+        if self.population is None or self.target == "population":
+            return "future clients like these"
+        clients = (
+            "this one client" if self.population == 1 else f"these {self.population:,} clients"
+        )
+        return f"{clients}, weighted" if self.estimator.needs_shares else clients
+
+    def _grounds(self) -> tuple[Condition, ...]:
+        """Return what every statement about the rule rests on."""
+        whom = Assumption.ALL_CLIENTS if self.asks_everyone else Assumption.RANDOM_CLIENTS
+        return tuple(
+            Condition(kind)
+            for kind in (whom, Assumption.NO_DRIFT, Assumption.NO_SELECTION, Assumption.HONEST)
+        )
+
+    def _estimated(self) -> tuple[Condition, ...]:
+        """Return what a rule rests on that is not told σ or σ_c."""
+        known = {Assumption.NOISE_BOUND: self.noise, Assumption.SPREAD_BOUND: self.spread}
+        unknown = [kind for kind, told in known.items() if told is None]
+        named = " and ".join("σ" if kind is Assumption.NOISE_BOUND else "σ_c" for kind in unknown)
+        why = (
+            f"{named} {'are' if len(unknown) == 2 else 'is'} estimated from the same data: no"
+            " finite-sample guarantee"
+        )
+        return (
+            Condition(Assumption.ESTIMATES_HOLD, status=Status.BROKEN, why=why),
+            *(one for one in bounds_needed(self.setting) if one.kind not in unknown),
+        )
 
     @property
     def slots(self) -> int:
@@ -351,14 +485,6 @@ class PhasedRule:
     def _upwards(self, estimates: FloatArray) -> FloatArray:
         """Return estimates of which a higher one is better."""
         return estimates if self.goal == "max" else -estimates
-
-    def _upward_radius(self) -> Radius:
-        """Return the radius for estimates of which a higher one is better: ranges are mirrored."""
-        limits = getattr(self.radius, "range", None)
-        if self.goal == "max" or limits is None:
-            return self.radius
-        low, high = limits
-        return replace(self.radius, **{"range": (-high, -low)})
 
     def admit(
         self, phase: int, clients: int, capped: bool, standing: Standing | None = None
@@ -442,24 +568,27 @@ class PhasedRule:
                 'of clients are for an answer about these clients, and target is "population"; use'
                 ' "clients"',
             )
-        if self.weights == "inverse-variance":
+        if not self.estimator.equal_weights:
             raise InputError(
-                "weights", '"inverse-variance", and clients have weights of their own; use "equal"'
+                "weights",
+                f'"{self.estimator.name}", and clients have weights of their own; use "equal"',
             )
-        if isinstance(self.radius, PairedTRadius):
+        if self.radius.equal_weights_only:
             raise InputError(
                 "radius.rule",
                 f'"{self.radius.rule}" counts all clients the same, and they have weights; use'
                 ' "certified"',
             )
-        return replace(self, weights="given")
+        return replace(self, estimator=GivenShares())
+
+    def with_fewest_pulls(self, fewest: int) -> PhasedRule:
+        """Return the rule that never asks for the mean of fewer pulls; schedules say their own."""
+        return self
 
     @property
     def fewest_clients(self) -> int:
         """With fewer clients nothing is ever decided."""
-        if isinstance(self.radius, PairedTRadius):
-            return self.radius.min_clients
-        return self.min_clients if self.needs_components else 1
+        return max(self.radius.fewest_clients, self.min_clients if self.needs_components else 1)
 
     def check_clients(self) -> None:
         """Refuse a rule that never has as many clients as it takes to decide anything."""
@@ -484,219 +613,104 @@ class PhasedRule:
             self.target == "clients"
             and self.population is not None
             and self.admissions(1) >= self.population
+            and (self.max_clients is None or self.max_clients >= self.population)
         )
 
     @property
     def needs_squares(self) -> bool:
         """Whether clients are to send sums of squares."""
-        return self.noise is None and self._uses_variances
+        return self.estimator.needs_squares or (self.noise is None and self._uses_noise)
 
     @property
     def needs_components(self) -> bool:
         """Whether σ or σ_c is estimated."""
-        return (self.noise is None or self.spread is None) and self._uses_variances
+        return (self.noise is None and self._uses_noise) or (
+            self.spread is None and self._uses_spread
+        )
 
     @property
-    def _uses_variances(self) -> bool:
-        return _uses_variances(self.radius, self.weights)
+    def needs_each_client(self) -> bool:
+        """Whether it needs the mean of every client, and not just averages over clients."""
+        return (
+            self.needs_components
+            or self.estimator.needs_each_client
+            or self.radius.needs_each_client
+        )
 
-    def components(
-        self,
-        *,
-        counts: npt.ArrayLike,
-        client_means: FloatArray,
-        squares: FloatArray | None,
-        active: BoolArray,
-    ) -> VarianceComponents | None:
-        """Return σ² and σ_c² as far as they are estimated, else None.
+    @property
+    def _uses_noise(self) -> bool:
+        return self.radius.uses_noise or self.estimator.uses_variances
 
-        Parameters
-        ----------
-        counts, client_means, active
-            As in `decide`.
-        squares : array, shape (..., arms, clients), optional
-            Sums of squares of every client around its own mean.
-        """
-        if not self.needs_components:
-            return None
-        found = variance_components(
-            counts,
-            client_means,
-            squares,
-            active,
-            noise_variance=None if self.noise is None else self.noise**2,
+    @property
+    def _uses_spread(self) -> bool:
+        return self.radius.uses_spread or self.estimator.uses_variances
+
+    @property
+    def sampling(self) -> Sampling:
+        """What it is told of noise, spread and population, and whom the answer is for."""
+        noise, spread = self.noise, self.spread
+        # What nobody uses is infinite, as it is where nothing can be said.
+        if noise is None and not self._uses_noise:
+            noise = math.inf
+        if spread is None and not self._uses_spread:
+            spread = math.inf
+        return Sampling(
+            noise=noise,
+            spread=spread,
+            population=self.population,
+            target=self.target,
+            bounded=self.bounded,
             min_clients=self.min_clients,
         )
-        if self.spread is None:
-            return found
-        return replace(found, spread_variance=np.full_like(found.noise_variance, self.spread**2))
 
-    def _variances(
-        self, components: VarianceComponents | None
-    ) -> tuple[float | FloatArray, float | FloatArray]:
-        """Return σ² and σ_c², with an axis for the arms where they are estimated."""
-        if components is not None:
-            return (
-                components.noise_variance[..., np.newaxis],
-                components.spread_variance[..., np.newaxis],
-            )
-        if self.needs_components:
-            raise InputError(
-                "components", "are missing; σ or σ_c is to be estimated before anything is decided"
-            )
-        # Nobody uses what is None by now; it is infinite, as it is where nothing can be said.
-        return (
-            math.inf if self.noise is None else self.noise**2,
-            math.inf if self.spread is None else self.spread**2,
-        )
-
-    def weights_of(
-        self,
-        counts: npt.ArrayLike,
-        sizes: npt.ArrayLike = 1,
-        components: VarianceComponents | None = None,
-        shares: FloatArray | None = None,
-        distortion: Distortion = UNDISTORTED,
-    ) -> FloatArray:
-        """Return the weight of every group in an estimate; arguments as in `decide`."""
-        if self.weights == "given":
-            if shares is None:
-                raise InputError("shares", "are missing; the rule counts every client by its own")
-            return np.where(np.asarray(counts) > 0, shares, 0.0)
-        if self.weights == "inverse-variance":
-            noise, spread = self._deviations(components)
-            return inverse_variance_weights(
-                counts, sizes, noise=noise, spread=spread, distorted=distortion.variance
-            )
-        return np.asarray((np.asarray(counts) > 0) * np.asarray(sizes, dtype=np.float64))
-
-    def _deviations(
-        self, components: VarianceComponents | None
-    ) -> tuple[float | FloatArray, float | FloatArray]:
-        """Return σ and σ_c, with axes for arms and clients where they are estimated."""
-        if components is None:
-            if self.noise is not None and self.spread is not None:
-                return self.noise, self.spread
-            self._variances(None)
-        noise, spread = (np.asarray(v)[..., np.newaxis] for v in self._variances(components))
-        # Where nothing can be said of variances all clients weigh the same.
-        known = np.isfinite(noise) & np.isfinite(spread) & (noise + spread > 0)
-        return np.sqrt(np.where(known, noise, 0.0)), np.sqrt(np.where(known, spread, 1.0))
-
-    def width(
-        self,
-        *,
-        phase: int | IntArray,
-        counts: npt.ArrayLike,
-        sizes: npt.ArrayLike = 1,
-        components: VarianceComponents | None = None,
-        shares: FloatArray | None = None,
-        distortion: Distortion = UNDISTORTED,
-    ) -> FloatArray:
-        """Return the half-width of the interval around an estimate; arguments as in `decide`."""
-        nothing = np.zeros(1)
-        known = self._known(
-            phase,
-            nothing > 0,
-            nothing,
-            counts,
-            sizes,
-            components=components,
-            shares=shares,
-            distortion=distortion,
-        )
-        return self.radius.half_widths(known)
-
-    def interval_widths(
-        self,
-        level: float,
-        *,
-        phase: int,
-        counts: npt.ArrayLike,
-        components: VarianceComponents | None = None,
-        shares: FloatArray | None = None,
-        distortion: Distortion = UNDISTORTED,
-    ) -> FloatArray:
-        r"""Return half-widths of intervals to show, simultaneous over arms and phases.
-
-        :math:`\sqrt{2 v \ln(2 K \pi^2 p^2 / (6 \delta_i))}`: whatever the radius, at a level of
-        their own, and with what protects the means.
+    def estimate(self, reports: Reports, sampling: Sampling | None = None) -> Estimate:
+        """Return what is known of every arm.
 
         Parameters
         ----------
-        level : float
-            :math:`\delta_i`.
-        phase, counts, components, shares, distortion
-            As in `decide`.
+        reports : Reports
+            What clients have reported so far.
+        sampling : Sampling, optional
+            What is told in place of the rule's own `sampling`, for games that are played in step.
         """
-        nothing = np.zeros(1)
-        known = self._known(
-            phase,
-            nothing > 0,
-            nothing,
-            counts,
-            1,
-            components=components,
-            shares=shares,
-            distortion=distortion,
-        )
-        log = math.log(2 * self.n_arms * math.pi**2 * phase**2 / (6 * level))
-        of_estimate = known.distortion
-        widths = sub_gamma_width(known.variance + of_estimate.variance, of_estimate.scale, log)
-        return widths + of_estimate.bias
+        found = self.estimator.estimate(reports, self.sampling if sampling is None else sampling)
+        if not self.radius.needs_each_client:
+            return found
+        return replace(found, client_means=reports.complete_means())
+
+    def width(self, *, phase: int | IntArray, reports: Reports) -> FloatArray:
+        """Return the half-width of the interval around an estimate.
+
+        Parameters
+        ----------
+        phase : int or array of int
+            The phase that has been played.
+        reports : Reports
+            Such as `Reports.planned`, before anything is observed.
+        """
+        return self.radius.half_widths(self._known(phase, reports.active, self.estimate(reports)))
+
+    def interval_widths(self, level: float, *, phase: int, reports: Reports) -> FloatArray:
+        """Return half-widths of intervals to show, simultaneous over arms and phases.
+
+        At a level of their own, whatever the radius: see
+        `fedbandits.rules.radii.Radius.interval_widths`.
+        """
+        known = self._known(phase, reports.active, self.estimate(reports))
+        return self.radius.interval_widths(level, known, reports)
 
     def _known(
-        self,
-        phase: int | IntArray,
-        active: BoolArray,
-        estimates: FloatArray,
-        counts: npt.ArrayLike,
-        sizes: npt.ArrayLike,
-        *,
-        components: VarianceComponents | None = None,
-        shares: FloatArray | None = None,
-        distortion: Distortion = UNDISTORTED,
+        self, phase: int | IntArray, active: BoolArray, estimate: Estimate
     ) -> PhaseStatistics:
-        weights = self.weights_of(counts, sizes, components, shares, distortion)
-        if self.weights == "equal":
-            pulls = pull_factor(counts, sizes)
-        else:
-            pulls, clients = weighted_factors(weights, counts, sizes)
-        if self.weights != "inverse-variance":
-            among = self.population if self.target == "clients" else None
-            clients = client_factor(clients_in(counts, sizes), among, bounded=self.bounded)
-        noise, spread = self._variances(components)
-        if self.spread is None:  # unknown, and of no consequence where all clients are in
-            spread = np.where(clients > 0, spread, 0.0)
         return PhaseStatistics(
             phase=phase,
             active=active,
-            estimates=estimates,
-            pull_variance=np.asarray(noise * pulls),
-            client_variance=np.asarray(spread * clients),
             n_arms=self.n_arms,
             horizon=self.horizon,
-            pull_factor=np.asarray(pulls),
-            heaviest_pull=heaviest_pull(weights, counts, sizes),
-            independent_clients=self.population is None or self.target == "population",
-            distortion=distortion
-            if distortion is UNDISTORTED
-            else distortion.averaged(weights, sizes),
+            estimate=estimate,
         )
 
-    def decide(
-        self,
-        *,
-        phase: int | IntArray,
-        active: BoolArray,
-        estimates: FloatArray,
-        counts: npt.ArrayLike,
-        sizes: npt.ArrayLike = 1,
-        client_means: FloatArray | None = None,
-        components: VarianceComponents | None = None,
-        shares: FloatArray | None = None,
-        distortion: Distortion = UNDISTORTED,
-    ) -> Verdict:
+    def decide(self, *, phase: int | IntArray, active: BoolArray, estimate: Estimate) -> Verdict:
         """Return which arms stay active after a phase.
 
         Parameters
@@ -705,44 +719,22 @@ class PhasedRule:
             The phase that has just been played.
         active : array of bool, shape (..., arms)
             The arms that it played.
-        estimates : array, shape (..., arms)
-            Global estimates, from `fedbandits.rules.statistics.aggregate`.
-        counts : array, shape (..., arms, groups)
-            Pulls so far of each arm by each client of a group; axes of length 1 are broadcast.
-        sizes : array, optional
-            Clients in each group.
-        client_means : array, shape (..., arms, clients), optional
-            The mean of every client, for radii that need them one by one.
-        components : VarianceComponents, optional
-            From `components`, where σ or σ_c is estimated.
-        shares : array, broadcast against ``counts``, optional
-            The weight of every client, where they have weights of their own.
-        distortion : Distortion, optional
-            What protecting their means leaves in those of the groups.
+        estimate : Estimate
+            What is known, from `estimate`.
         """
-        upwards = self._upwards(estimates)
-        known = self._known(
-            phase,
-            active,
-            upwards,
-            counts,
-            sizes,
-            components=components,
-            shares=shares,
-            distortion=distortion,
-        )
-        if client_means is not None:
-            known = replace(known, client_means=self._upwards(client_means))
-        radius = self._upward_radius()
+        upwards, radius = estimate, self.radius
+        if self.goal == "min":
+            upwards, radius = estimate.mirrored(), self.radius.mirrored()
+        known = self._known(phase, active, upwards)
         stays = radius.stays(known)
         return Verdict(
             active=stays,
-            estimates=estimates,
+            estimates=estimate.values,
             widths=radius.half_widths(known),
-            settled=self._settled(replace(known, active=stays)),
+            settled=self._settled(replace(known, active=stays), radius),
         )
 
-    def _settled(self, known: PhaseStatistics) -> BoolArray:
+    def _settled(self, known: PhaseStatistics, radius: Radius) -> BoolArray:
         """Return whether every arm that is left is as good as the best up to the tolerance.
 
         With probability at least 1 − δ no arm that is left is worse than the best by more than
@@ -752,9 +744,19 @@ class PhasedRule:
         one: BoolArray = known.active.sum(axis=-1) == 1
         if self.epsilon == 0.0:
             return one
-        best = np.where(known.active, known.estimates, -np.inf).max(axis=-1, keepdims=True)
-        worse = best - known.estimates + self._upward_radius().margins(known)
+        values = known.estimate.values
+        best = np.where(known.active, values, -np.inf).max(axis=-1, keepdims=True)
+        worse = best - values + radius.margins(known)
         return one | np.where(known.active, worse <= self.epsilon, True).all(axis=-1)
+
+
+def _unproven(rule: PhasedRule, *_: object) -> Guarantee:
+    """Return the guarantee of a rule that replaces what is proven and proves nothing itself."""
+    return Guarantee.nothing(
+        f"none: {type(rule).__name__} replaces a part of PhasedRule and states no guarantee of its"
+        " own",
+        *rule._grounds(),
+    )
 
 
 def cut_to_fit(pulls: IntArray, slots_left: npt.ArrayLike) -> IntArray:

@@ -25,15 +25,14 @@ American Statistician 37.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from fedbandits.errors import InputError, check_number
-from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.arrays import BoolArray, FloatArray
 
 FEWEST_TO_ESTIMATE = 10
 """From fewer clients neither σ nor σ_c is estimated by default."""
@@ -59,21 +58,6 @@ class VarianceComponents:
     spread_variance: FloatArray
     noise_freedom: FloatArray
     spread_freedom: FloatArray
-
-    def at(self, places: IntArray) -> VarianceComponents:
-        """Return those at these places of the last axis."""
-        parts = {field.name: getattr(self, field.name)[..., places] for field in fields(self)}
-        return VarianceComponents(**parts)
-
-    @staticmethod
-    def stacked(several: Sequence[VarianceComponents], axis: int = -1) -> VarianceComponents:
-        """Return several as one with a new axis, the last one by default."""
-        return VarianceComponents(
-            **{
-                field.name: np.stack([getattr(each, field.name) for each in several], axis=axis)
-                for field in fields(VarianceComponents)
-            }
-        )
 
 
 def variance_components(

@@ -15,8 +15,8 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from fedbandits.privacy.mechanisms import UNPROTECTED_BITS
-from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.rules.distortion import UNDISTORTED, Distortion
+from fedbandits.rules.arrays import BoolArray, IntArray
+from fedbandits.rules.estimates import Estimate
 from fedbandits.rules.index_rules import IndexRule
 from fedbandits.rules.standing import Standing
 from fedbandits.simulation.game import Game, Outcome
@@ -30,25 +30,13 @@ class Gathered:
 
     Parameters
     ----------
-    estimates : array, shape (rows, arms)
-        Global estimates.
-    counts : array, shape (rows, arms, groups)
-        Pulls so far of each arm by each client of a group.
-    sizes : array, broadcast against ``counts``
-        Clients in each group.
-    shares : array, shape (rows, 1, clients), optional
-        The weight of every client, where they have weights of their own.
-    distortion : Distortion, shape (rows, arms, groups)
-        What protecting clients' means leaves in them.
+    estimate : Estimate
+        What is known of every arm.
     bits : int
         Of every mean that was sent.
     """
 
-    estimates: FloatArray
-    counts: FloatArray
-    sizes: FloatArray
-    shares: FloatArray | None = None
-    distortion: Distortion = UNDISTORTED
+    estimate: Estimate
     bits: int = UNPROTECTED_BITS
 
 
@@ -59,7 +47,7 @@ class AdaptiveEvidence(Protocol):
         """Let new clients in, shape (rows,); none in some of the replications."""
         ...
 
-    def play(self, phase: int, pulls: IntArray) -> Gathered:
+    def play(self, phase: int, pulls: IntArray, active: BoolArray) -> Gathered:
         """Let every client pull each arm so often, shape (rows, arms)."""
         ...
 
@@ -116,12 +104,12 @@ def play_adaptive_at_once(
                 break
         if newcomers.any():
             evidence.admit(phase, newcomers)
-        gathered = evidence.play(phase, planned)
+        gathered = evidence.play(phase, planned, board.active[board.rows])
         _settle(rule, phase, board, planned, gathered)
-        over = board.end(phase, gathered.estimates)
+        over = board.end(phase, gathered.estimate.values)
         if over.any():
             evidence.keep(~over)
-            gathered = _kept(gathered, ~over)
+            gathered = Gathered(estimate=gathered.estimate.at(~over), bits=gathered.bits)
     return board.outcome()
 
 
@@ -139,13 +127,9 @@ def _next_phase(
     else:
         standing = Standing(
             active=active,
-            estimates=gathered.estimates,
-            counts=gathered.counts,
-            sizes=gathered.sizes,
+            estimate=gathered.estimate,
             clients=board.clients[rows],
             slots_left=board.slots_left(),
-            shares=gathered.shares,
-            distortion=gathered.distortion,
         )
         choice = rule.choose(standing)
         newcomers, capped = rule.joining(board.capped[rows], standing, choice)
@@ -161,38 +145,9 @@ def _settle(
     """Account for a phase and enter what it decides."""
     rows = board.rows
     active = board.active[rows]
-    verdict = rule.decide(
-        phase=phase,
-        active=active,
-        estimates=gathered.estimates,
-        counts=gathered.counts,
-        sizes=gathered.sizes,
-        shares=gathered.shares,
-        distortion=gathered.distortion,
-    )
+    verdict = rule.decide(phase=phase, active=active, estimate=gathered.estimate)
     once = np.ones(rows.size, dtype=np.int64)
-    board.remember(phase, rows, gathered.estimates[np.newaxis], 0 * once, once)
+    board.remember(phase, rows, gathered.estimate.values[np.newaxis], 0 * once, once)
     board.account(rows, pulls, gathered.bits, once)
     best = np.asarray(rule.best(verdict.estimates, verdict.active))
     board.decide(rows, phase, verdict.active, best, verdict.settled)
-
-
-def _kept(gathered: Gathered, going: BoolArray) -> Gathered:
-    """Return what was gathered in the replications that go on."""
-    distortion = gathered.distortion
-    if distortion is not UNDISTORTED:
-        distortion = Distortion(
-            variance=distortion.variance[going],
-            scale=distortion.scale[going],
-            bias=distortion.bias[going],
-            doubled=distortion.doubled,
-        )
-    sizes = gathered.sizes
-    return Gathered(
-        estimates=gathered.estimates[going],
-        counts=gathered.counts[going],
-        sizes=sizes if sizes.ndim < 3 else sizes[going],
-        shares=None if gathered.shares is None else gathered.shares[going],
-        distortion=distortion,
-        bits=gathered.bits,
-    )

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedbandits.problems.exact import Exact
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.rules.statistics import aggregate
+from fedbandits.rules.reports import Reports
 from fedbandits.simulation.adaptive import Gathered
 from fedbandits.simulation.adaptive_releases import AdaptiveReleases
 from fedbandits.simulation.clients import ClientsOfReplication
@@ -38,7 +37,7 @@ class AdaptiveClients:
         self.rule = game.phased_rule()
         self.streams = game.streams()
         self.memory_limit = game.memory_limit
-        self._shares = self.problem.shares if isinstance(self.problem, Exact) else None
+        self._shares = self.problem.shares
         self._releases = AdaptiveReleases(game, replications.size)
         self._clients: IntArray = np.zeros(replications.size, dtype=np.int64)
         self._counts: FloatArray = np.zeros((replications.size, self.rule.n_arms, 0))
@@ -65,7 +64,7 @@ class AdaptiveClients:
             if clients:
                 state.admit(clients, arms)
 
-    def play(self, phase: int, pulls: IntArray) -> Gathered:
+    def play(self, phase: int, pulls: IntArray, active: BoolArray) -> Gathered:
         """Let every client pull each arm so often."""
         most = self._counts.shape[2]
         present = np.arange(most) < self._clients[:, np.newaxis, np.newaxis]
@@ -81,17 +80,14 @@ class AdaptiveClients:
                 sums = state.sums[arm]
                 known = self._counts[row, arm, : sums.size]
                 means[row, arm, : sums.size] = sums / np.maximum(known, 1.0)
-        shares = self._all_shares(most)
-        distortion = self._releases.distortion(self._counts)
-        weights = self.rule.weights_of(self._counts, shares=shares, distortion=distortion)
-        return Gathered(
-            estimates=aggregate(means, weights=weights),
+        reports = Reports(
             counts=self._counts,
-            sizes=np.ones(1),
-            shares=shares,
-            distortion=distortion,
-            bits=self._releases.bits,
+            active=active,
+            means=means,
+            shares=self._all_shares(most),
+            distortion=self._releases.distortion(self._counts),
         )
+        return Gathered(estimate=self.rule.estimate(reports), bits=self._releases.bits)
 
     def keep(self, going: BoolArray) -> None:
         """Forget the replications that are over."""
@@ -121,7 +117,7 @@ class AdaptiveClients:
 
     def _all_shares(self, most: int) -> FloatArray | None:
         """Return the weights that clients have of their own, where they have some."""
-        if self.rule.weights != "given" or self._shares is None:
+        if not self.rule.estimator.needs_shares or self._shares is None:
             return None
         shares = np.zeros((len(self._kept), 1, most))
         for row, state in enumerate(self._kept):

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.rules.statistics import aggregate
+from fedbandits.rules.reports import Reports
 from fedbandits.simulation.adaptive import Gathered
 from fedbandits.simulation.adaptive_releases import AdaptiveReleases
-from fedbandits.simulation.cohorts import sigma_of, spread_of
 from fedbandits.simulation.game import Game
 from fedbandits.simulation.memory_limit import OutOfMemoryLimitError
 from fedbandits.simulation.releases import deviation
@@ -37,10 +36,10 @@ class AdaptiveCohorts:
     def __init__(self, game: Game, replications: IntArray) -> None:
         problem = game.played
         self.rule = game.phased_rule()
-        self.noise = sigma_of(game)
+        self.noise = game.played.cohort_law.noise
         self.means = problem.means
         self.population = problem.population
-        self.spread = spread_of(game)
+        self.spread = game.played.cohort_law.spread
         self.replications = replications
         self.streams = game.streams()
         self.memory_limit = game.memory_limit
@@ -78,7 +77,7 @@ class AdaptiveCohorts:
         self._sizes[rows, 0, self._groups[rows]] = newcomers[rows]
         self._groups[rows] += 1
 
-    def play(self, phase: int, pulls: IntArray) -> Gathered:
+    def play(self, phase: int, pulls: IntArray, active: BoolArray) -> Gathered:
         """Let every client pull each arm so often."""
         present = self._sizes > 0
         fresh = pulls[:, :, np.newaxis] * present
@@ -92,16 +91,14 @@ class AdaptiveCohorts:
         for part, arm, drawn in self._draw(Purpose.COHORT_SUMS, phase, pulls > 0, n_groups):
             self._noise_sums[part, arm] += scale[part, arm] * drawn.T
         self._counts = self._counts + fresh
-        distortion = self._releases.distortion(self._counts)
-        weights = self.rule.weights_of(self._counts, self._sizes, distortion=distortion)
-        means = self._local + self._noise_sums / np.maximum(self._counts, 1.0)
-        return Gathered(
-            estimates=aggregate(means, weights=weights),
+        reports = Reports(
             counts=self._counts,
+            active=active,
+            means=self._local + self._noise_sums / np.maximum(self._counts, 1.0),
             sizes=self._sizes,
-            distortion=distortion,
-            bits=self._releases.bits,
+            distortion=self._releases.distortion(self._counts),
         )
+        return Gathered(estimate=self.rule.estimate(reports), bits=self._releases.bits)
 
     def keep(self, going: BoolArray) -> None:
         """Forget the replications that are over."""

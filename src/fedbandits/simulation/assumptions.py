@@ -1,33 +1,37 @@
-"""What a rule assumes and a problem does not keep: said, since the user may know better."""
+"""What a simulated game keeps of what its rule's guarantee rests on, and what it breaks."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from fedbandits.problems.approximate import Approximate
-from fedbandits.problems.exact import Exact
-from fedbandits.problems.laws import Bernoulli, Empirical, Gaussian
-from fedbandits.problems.problem import Problem, gaps
+from fedbandits.privacy.policy import Privacy
+from fedbandits.problems.clipping import clipping
+from fedbandits.problems.problem import Problem, gap, gaps
+from fedbandits.rules.guarantees import Assumption, Guarantee, within
 from fedbandits.rules.phased import PhasedRule, Player
-from fedbandits.rules.radii import BernsteinRadius, ChernoffRadius, PairedTRadius
 
 # Sums that are equal on paper differ by less than this in a computer.
 _ROUNDING = 1e-12
 
 
-def doubts(problem: Problem, rule: PhasedRule) -> list[str]:
-    """Return the assumptions of a rule's guarantee that a problem does not keep, in words.
+def judged(rule: PhasedRule, problem: Problem, privacy: Privacy | None = None) -> Guarantee:
+    """Return the guarantee of a rule with every condition that a game keeps, or breaks, marked.
 
-    Clients of a finite population are drawn without replacement, which makes them depend on each
-    other; their arms still do not, since each arm is drawn and recentred by itself. Arms of given
-    clients do, whoever asks them in which order.
+    Simulated clients are drawn at random, do not drift, do not drop out and do not lie. Clients of
+    a finite population are drawn without replacement, which makes them depend on each other; their
+    arms still do not, since each arm is drawn and recentred by itself. Arms of given clients do,
+    since the same sample of them judges all arms.
 
     Parameters
     ----------
-    problem : Problem
-        What is true.
     rule : PhasedRule
         What decides, with what it believes.
+    problem : Problem
+        What is true.
+    privacy : Privacy, optional
+        How clients protect their means.
 
     Examples
     --------
@@ -36,101 +40,159 @@ def doubts(problem: Problem, rule: PhasedRule) -> list[str]:
     >>> game = Approximate(means=[0.5, 0.9], noise=Gaussian(0.5), spread=Gaussian(0.1))
     >>> careless = Beliefs(n_arms=2, horizon=1000, noise=0.3, spread=0.1)
     >>> rule = Fed2Ucb(pulls=10, admissions="2^p", radius=CertifiedRadius()).rule(careless)
-    >>> doubts(game, rule)
-    ['it is told noise 0.3, and the noise is 0.5: its widths are too narrow']
+    >>> judged(rule, game).breaches
+    ('it is told noise 0.3, and the noise is 0.5: its widths are too narrow',)
     """
-    found = []
-    bounded = isinstance(rule.radius, BernsteinRadius | ChernoffRadius)
-    paired = isinstance(rule.radius, PairedTRadius)
-    everyone = rule.player is Player.SERVER or (
-        rule.target == "clients"
-        and rule.population == problem.population
-        and rule.admissions(1) >= (rule.population or np.inf)
-    )
-    unknown = [name for name, told in (("σ", rule.noise), ("σ_c", rule.spread)) if told is None]
-    if unknown:
-        found.append(
-            f"{' and '.join(unknown)} {'are' if len(unknown) == 2 else 'is'} estimated from the"
-            " same data: no finite-sample guarantee"
-        )
-    if not (bounded or paired) and rule.noise is not None and rule.noise < problem.noise_proxy:
-        found.append(
-            f"it is told noise {rule.noise:g}, and the noise is {problem.noise_proxy:g}: its widths"
-            " are too narrow"
-        )
-    if not (paired or everyone):
-        found += _doubts_about_clients(problem, rule)
-    if bounded:
-        found += _doubts_about_range(problem, rule)
-    if paired:
-        found.append(
-            "paired-t has no finite-sample guarantee: it takes the clients' differences for normal"
-            " and their pulls for equal in number"
-        )
-    return found + _doubts_about_an_end(problem, rule)
-
-
-def _doubts_about_an_end(problem: Problem, rule: PhasedRule) -> list[str]:
-    worse = gaps(problem)
-    tied = int((worse <= _ROUNDING * max(1.0, float(np.abs(problem.means).max()))).sum())
-    if tied == 1 or rule.horizon is not None or rule.epsilon > 0:
-        return []
-    return [
-        f"{tied} arms are equally good, so that only an error decides between them, and there is no"
-        " horizon: set epsilon, which ends a game when all arms that are left are that close"
-    ]
-
-
-def _doubts_about_clients(problem: Problem, rule: PhasedRule) -> list[str]:
-    found = []
-    sample_taken_for_all = rule.target == "clients" and rule.population != problem.population
-    if sample_taken_for_all:
-        among = "an unlimited population" if problem.population is None else problem.population
-        found.append(
-            f"it takes the clients it admits ({rule.population:,}) for all there are, and they are"
-            f" a sample of {among}: the best arm for them may not be the best for all"
-        )
-    elif rule.spread is not None and rule.spread < problem.spread_proxy:
-        found.append(
-            f"it is told spread {rule.spread:g}, and the spread is {problem.spread_proxy:g}: its"
-            " widths are too narrow"
-        )
-    takes_as_independent = getattr(rule.radius, "dependence", "any") == "independent"
-    if takes_as_independent and not problem.arms_are_independent:
-        # A shared normal offset only makes differences more certain.
-        shared = isinstance(problem, Approximate) and isinstance(problem.spread, Gaussian)
-        if not shared:
-            found.append(
-                "it takes the arms of a client for independent, and they may not be; use"
-                ' dependence = "any"'
-            )
+    found = rule.guarantee()
+    if privacy is not None:
+        found = found.requiring(within(privacy.range))
+    broken = {
+        Assumption.NOISE_BOUND: _too_little("noise", rule.noise, problem.noise_proxy),
+        Assumption.INDEPENDENT_OPTIONS: _dependent(rule, problem),
+        Assumption.IN_RANGE: _outside(found, problem, privacy),
+        Assumption.SINGLE_BEST: None
+        if (gaps(problem) > 0).sum() == problem.means.size - 1
+        else "several options are the best",
+        Assumption.LIKE_DRAWS: "its clients are given, and their means are no draws from a law"
+        if problem.clients_are_given
+        else None,
+    }
+    whom = Assumption.ALL_CLIENTS if rule.asks_everyone else Assumption.RANDOM_CLIENTS
+    broken[whom] = _sample_taken_for_all(rule, problem)
+    if broken[whom] is None:
+        broken[Assumption.SPREAD_BOUND] = _too_little("spread", rule.spread, problem.spread_proxy)
+    found = found.kept(Assumption.NO_DRIFT, Assumption.NO_SELECTION, Assumption.HONEST)
+    for kind, why in broken.items():
+        found = found.kept(kind) if why is None else found.broken(kind, why)
     return found
 
 
-def _doubts_about_range(problem: Problem, rule: PhasedRule) -> list[str]:
-    radius = rule.radius
-    if not isinstance(radius, BernsteinRadius | ChernoffRadius):
-        return []
-    low, high = radius.range
-    match problem.noise:
-        case Bernoulli():
-            lowest, highest = 0.0, 1.0
-        case Empirical() as noise if isinstance(problem, Exact):
-            values = [
-                value
-                for client in noise.observations(problem.means.size)
-                for arm in client
-                for value in arm
-            ]
-            lowest, highest = min(values), max(values)
-        case _:
-            return [
-                f"it takes all outcomes to lie in [{low:g}, {high:g}], and {problem.noise.law}"
-                " noise knows no such range"
-            ]
+def doubts(rule: PhasedRule, problem: Problem, privacy: Privacy | None = None) -> list[str]:
+    """Return what breaks a rule's guarantee, and what else speaks against the game, in words.
+
+    Parameters
+    ----------
+    rule, problem, privacy
+        As in `judged`.
+
+    Examples
+    --------
+    >>> from fedbandits import Approximate, Fed2Ucb, Gaussian, Quantize
+    >>> from fedbandits.rules.phased import Beliefs
+    >>> game = Approximate(means=[0.77, 0.79], noise=Gaussian(0.5), spread=Gaussian(0.02))
+    >>> told = Beliefs(n_arms=2, horizon=1000, noise=0.5, spread=0.02)
+    >>> rule = Fed2Ucb(pulls=10, admissions="2^p").rule(told)
+    >>> for doubt in doubts(rule, game, Privacy(range=(0, 1), quantize=Quantize(bits=8))):
+    ...     print(doubt)
+    up to 39 % of the observations of an arm lie outside [0, 1] and are clipped: the answer is about
+    means of clipped observations, whose gap is 0.01221 where it was 0.02
+    """
+    found = judged(rule, problem, privacy).conditions
+    # That options tie is how the game is, and nobody's mistake.
+    broken = [one for one in found if one.kind is not Assumption.SINGLE_BEST and one.why]
+    endless = (_tied(rule, problem), _rounded_away(problem, privacy))
+    return [*(one.why for one in broken), *(why for why in endless if why is not None)]
+
+
+def _too_little(name: str, told: float | None, true: float) -> str | None:
+    if told is None or told >= true:
+        return None
+    return f"it is told {name} {told:g}, and the {name} is {true:g}: its widths are too narrow"
+
+
+def _sample_taken_for_all(rule: PhasedRule, problem: Problem) -> str | None:
+    believed = rule.population
+    if rule.player is Player.SERVER or rule.target == "population" or believed is None:
+        return None
+    if believed == problem.population:
+        return None
+    among = "an unlimited population" if problem.population is None else problem.population
+    return (
+        f"it takes the clients it admits ({believed:,}) for all there are, and they are a sample of"
+        f" {among}: the best arm for them may not be the best for all"
+    )
+
+
+def _dependent(rule: PhasedRule, problem: Problem) -> str | None:
+    everyone = rule.player is Player.SERVER or (
+        rule.asks_everyone and rule.population == problem.population
+    )
+    if everyone or problem.arms_compare_as_independent:
+        return None
+    return (
+        'it takes the arms of a client for independent, and they may not be; use dependence = "any"'
+    )
+
+
+def _outside(found: Guarantee, problem: Problem, privacy: Privacy | None) -> str | None:
+    """Return which outcomes leave the range that a guarantee rests on, if any do."""
+    needed = found.condition(Assumption.IN_RANGE)
+    if needed is None or needed.limits is None:
+        return None
+    low, high = needed.limits
+    if privacy is not None:
+        clipped = _clipped(problem, privacy)
+        if clipped is not None or needed.limits == privacy.range:
+            return clipped
+    takes = f"it takes all outcomes to lie in [{low:g}, {high:g}]"
+    known = problem.noise.outcome_range
+    if known is None:
+        return f"{takes}, and {problem.noise.law} noise knows no such range"
+    lowest, highest = known
     if low <= lowest and highest <= high:
-        return []
-    return [
-        f"it takes all outcomes to lie in [{low:g}, {high:g}], and they lie in [{lowest:g},"
-        f" {highest:g}]"
-    ]
+        return None
+    return f"{takes}, and they lie in [{lowest:g}, {highest:g}]"
+
+
+def _clipped(problem: Problem, privacy: Privacy) -> str | None:
+    """Return what clipping changes about the answer, if anything."""
+    low, high = privacy.range
+    clipped = clipping(problem, low, high)
+    if clipped.negligible:
+        return None
+    best, left = _best_of_clipped(problem, clipped.means)
+    what = f"whose gap is {left:.4g} where it was {gap(problem):.4g}"
+    if gaps(problem)[best] > 0:
+        what += f", and of which arm {best} is the best, which it was not"
+    return (
+        f"up to {100 * clipped.shares.max():.2g} % of the observations of an arm lie outside"
+        f" [{low:g}, {high:g}] and are clipped: the answer is about means of clipped"
+        f" observations, {what}"
+    )
+
+
+def _best_of_clipped(problem: Problem, means: np.ndarray) -> tuple[int, float]:
+    signed = means if problem.goal == "max" else -means
+    best = int(signed.argmax())
+    return best, float(signed[best] - np.sort(signed)[-2])
+
+
+def _tied(rule: PhasedRule, problem: Problem) -> str | None:
+    """Return that nothing will end the game, if nothing will."""
+    worse = gaps(problem)
+    tied = int((worse <= _ROUNDING * max(1.0, float(np.abs(problem.means).max()))).sum())
+    if tied == 1 or rule.horizon is not None or rule.epsilon > 0:
+        return None
+    return (
+        f"{tied} arms are equally good, so that only an error decides between them, and there is no"
+        " horizon: set epsilon, which ends a game when all arms that are left are that close"
+    )
+
+
+def _rounded_away(problem: Problem, privacy: Privacy | None) -> str | None:
+    """Return that rounding hides the gap, if it does."""
+    step = None if privacy is None else privacy.coarsest_step
+    if privacy is None or step is None:
+        return None
+    low, high = privacy.range
+    clipped = clipping(problem, low, high)
+    left = gap(problem) if clipped.negligible else _best_of_clipped(problem, clipped.means)[1]
+    if not 2.0 * step >= left > 0:
+        return None
+    # Two biases of half a step each, in the estimates and once more in the width.
+    enough = math.ceil(math.log2(1.0 + 2.0 * (high - low) / left))
+    never = "are never" if step >= left else "may never be"
+    return (
+        f"means are rounded to the nearest of steps of {step:.3g}, and the gap is {left:.3g}: the"
+        f" best two arms {never} told apart; use stochastic rounding, or {enough} bits or more"
+    )

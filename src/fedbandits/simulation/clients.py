@@ -6,15 +6,19 @@ or multinomial.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.problems.exact import Exact
 from fedbandits.problems.problem import ClientSampler
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.estimates import Estimate
+from fedbandits.rules.reports import Reports
 from fedbandits.rules.statistics import aggregate
-from fedbandits.rules.variance_components import VarianceComponents, merged_squares
+from fedbandits.rules.variance_components import merged_squares
 from fedbandits.simulation.game import Game
 from fedbandits.simulation.memory_limit import check_memory
 from fedbandits.simulation.phases import Played
@@ -22,6 +26,8 @@ from fedbandits.simulation.releases import PhaseReleases, Releases, protect
 from fedbandits.simulation.streams import Purpose
 
 _BYTES_A_CLIENT_AND_ARM = 3 * 8
+# So many means are held at once for rules that need every client's; of one row at least.
+_MEANS_AT_ONCE = 2**18
 
 
 class ClientsOfReplication:
@@ -79,14 +85,9 @@ class ClientEvidence:
         self.memory_limit = game.memory_limit
         self.numbers = replications.tolist()
         self.counts: FloatArray = np.zeros(0)
-        self._shares = self.problem.shares if isinstance(self.problem, Exact) else None
+        self._shares = self.problem.shares
         self._kept: list[ClientsOfReplication] = []
         self._releases = Releases(game)
-
-    @property
-    def sizes(self) -> FloatArray:
-        """One client a group."""
-        return np.ones(1)
 
     def admit(self, phase: int, clients: int, active: BoolArray) -> None:
         """Let new clients in."""
@@ -110,23 +111,10 @@ class ClientEvidence:
         """Pull the active arms in one phase."""
         before = self.counts
         self.counts = before + float(pulls)
-        share = 1.0 / self.counts
-        room = np.empty(share.shape)
-        estimated = self.rule.needs_components
-        weighted = self.rule.weights == "given"
-        releases = self._releases.play(phase, pulls, self.counts[np.newaxis], self.sizes)
-        weights = None if estimated or weighted else self._weights(None, None, releases)
-        estimates = np.zeros((1, *active.shape))
-        components = []
-        apart = None
-        if self.rule.radius.needs_clients:
-            apart = np.zeros((1, *active.shape, self.counts.size))
-        for row, state in enumerate(self._kept):
-            arms = np.flatnonzero(active[row]).tolist()
-            if weighted and not estimated:
-                weights = self._weights(state, None, releases)
-            together = np.empty((len(arms), share.size)) if estimated else None
-            for place, arm in enumerate(arms):
+        releases = self._releases.play(phase, pulls, self.counts[np.newaxis], np.ones(1))
+        room = np.empty(self.counts.shape)
+        for state, arms in zip(self._kept, active, strict=True):
+            for arm in np.flatnonzero(arms).tolist():
                 self._pull(
                     state,
                     phase,
@@ -136,49 +124,56 @@ class ClientEvidence:
                     room=room,
                     releases=releases,
                 )
-                means = np.multiply(state.sums[arm], share, out=room)
-                if together is None:
-                    estimates[0, row, arm] = aggregate(means, weights)
-                else:
-                    together[place] = means
-                if apart is not None:
-                    apart[0, row, arm] = means
-            if together is not None:
-                found = self._estimated(state, arms, together)
-                estimates[0, row, arms] = aggregate(together, self._weights(state, found, releases))
-                components.append(found)
-        return Played(
-            estimates,
-            self.counts.reshape(1, 1, 1, -1),
-            apart,
-            VarianceComponents.stacked([VarianceComponents.stacked(components)], axis=0)
-            if estimated
-            else None,
-            np.array([[[self._shares_of(state)] for state in self._kept]]) if weighted else None,
+        # Means are held for some rows at once, and for none where averages are enough.
+        n_rows = active.shape[0]
+        at_once = n_rows
+        if self.rule.needs_each_client:
+            at_once = max(1, _MEANS_AT_ONCE // (active.shape[1] * self.counts.size))
+        parts = [
+            self.rule.estimate(self._reports(slice(first, first + at_once), active, releases))
+            for first in range(0, n_rows, at_once)
+        ]
+        return Played(Estimate.joined(parts), bits=releases.bits)
+
+    def _reports(self, rows: slice, active: BoolArray, releases: PhaseReleases) -> Reports:
+        """Return what the clients of some replications have reported, shape (1, rows, …)."""
+        kept, active = self._kept[rows], active[rows]
+        shares = self._shares if self.rule.estimator.needs_shares else None
+        reports = Reports(
+            counts=self.counts.reshape(1, 1, 1, -1),
+            active=active,
+            shares=None if shares is None else np.array([[[shares[state.rows]] for state in kept]]),
             distortion=releases.distortion,
-            bits=releases.bits,
+            averages=partial(self._averages, kept, active),
         )
+        if not self.rule.needs_each_client:
+            return reports
+        means = np.zeros((1, *active.shape, self.counts.size))
+        squares = np.zeros(means.shape) if self.rule.needs_squares else None
+        for row, state in enumerate(kept):
+            for arm in np.flatnonzero(active[row]).tolist():
+                np.multiply(state.sums[arm], 1.0 / self.counts, out=means[0, row, arm])
+                if squares is not None:
+                    squares[0, row, arm] = state.squares[arm]
+        return replace(reports, means=means, squares=squares, averages=None)
 
-    def _shares_of(self, state: ClientsOfReplication) -> FloatArray | None:
-        """Return the weights that clients have of their own, in their order of admission."""
-        return None if self._shares is None else self._shares[state.rows]
-
-    def _weights(
+    def _averages(
         self,
-        state: ClientsOfReplication | None,
-        components: VarianceComponents | None,
-        releases: PhaseReleases,
-    ) -> FloatArray | None:
-        """Return how clients are averaged; None, which is faster, where all count the same."""
-        if self.rule.weights == "equal":
-            return None
-        shares = None if state is None else self._shares_of(state)
-        return self.rule.weights_of(
-            self.counts,
-            components=components,
-            shares=shares,
-            distortion=releases.last_distortion(),
-        )
+        kept: Sequence[ClientsOfReplication],
+        active: BoolArray,
+        weights: FloatArray | None,
+    ) -> FloatArray:
+        """Return averages over clients, one array of means at a time."""
+        share, room = 1.0 / self.counts, np.empty(self.counts.shape)
+        averages = np.zeros((1, *active.shape))
+        of_row = None
+        for row, state in enumerate(kept):
+            if weights is not None:
+                of_row = weights[0, row if weights.shape[1] > 1 else 0, 0]
+            for arm in np.flatnonzero(active[row]).tolist():
+                means = np.multiply(state.sums[arm], share, out=room)
+                averages[0, row, arm] = aggregate(means, of_row)
+        return averages
 
     def _pull(
         self,
@@ -207,21 +202,6 @@ class ClientEvidence:
             fresh = pulls * protect(fresh / pulls, releases, self._releases.privacy, rng)
         sums += fresh
 
-    def _estimated(
-        self, state: ClientsOfReplication, arms: list[int], means: FloatArray
-    ) -> VarianceComponents:
-        """Return what the clients of a replication show of noise and spread."""
-        squares = np.array([state.squares[arm] for arm in arms]) if state.with_squares else None
-        found = self.rule.components(
-            counts=self.counts,
-            client_means=means,
-            squares=squares,
-            active=np.ones(len(arms), dtype=np.bool_),
-        )
-        if found is None:
-            raise TypeError("the rule estimates nothing")
-        return found
-
     def keep(self, going: BoolArray) -> None:
         """Forget the replications that are over."""
         self._kept = [
@@ -232,7 +212,7 @@ class ClientEvidence:
         """Refuse to hold more than the limit: in parts if that helps, else say so."""
         n, n_arms = active.shape
         held = self.counts.size * _BYTES_A_CLIENT_AND_ARM
-        if self.rule.radius.needs_clients:
+        if self.rule.radius.needs_each_client:
             held *= 3  # all means at once, their copy for active arms, and deviations from them
         if self.rule.needs_components:
             held *= 2  # sums of squares, and what variances are computed with

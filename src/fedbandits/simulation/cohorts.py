@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from fedbandits.problems.approximate import Approximate
-from fedbandits.problems.laws import Gaussian
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.reports import Reports
+from fedbandits.rules.sampling import Sampling
 from fedbandits.rules.statistics import aggregate
-from fedbandits.rules.variance_components import VarianceComponents
 from fedbandits.simulation.game import Game
 from fedbandits.simulation.in_step import rows_in_step
 from fedbandits.simulation.memory_limit import OutOfMemoryLimitError
@@ -31,6 +32,7 @@ from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK, Purpose, block
 _FASTEST_AT_ONCE = 2**19
 # Of these so many stay in the cache while they are worked on.
 _IN_CACHE = 2**16
+_TOLD = ("noise", "spread")
 
 
 class CohortEvidence:
@@ -53,10 +55,14 @@ class CohortEvidence:
         # What differs between games has an axis of rows; what does not, one of length 1.
         of_row = of_row if len(games) > 1 else np.zeros(1, dtype=np.int64)
         self.rule = first.phased_rule()
-        self.noise: FloatArray = np.array([[[sigma_of(game)]] for game in games])[of_row]
-        self.spread: FloatArray = np.array([[[spread_of(game)]] for game in games])[of_row]
+        self.noise: FloatArray = np.array([[[game.played.cohort_law.noise]] for game in games])[
+            of_row
+        ]
+        self.spread: FloatArray = np.array([[[game.played.cohort_law.spread]] for game in games])[
+            of_row
+        ]
         self.means: FloatArray = np.array([game.played.means for game in games])[of_row]
-        self._beliefs = _beliefs(games, of_row)
+        self._told = _told(games, of_row)
         self.population = first.played.population
         self.streams = first.streams()
         self.memory_limit = first.memory_limit
@@ -110,9 +116,28 @@ class CohortEvidence:
         error = deviation(releases, self._releases.privacy)
         if error > 0:
             of_sums = np.array([[[math.hypot(of_sums.item(), often.item() * error)]]])
-        scale = of_sums / np.sqrt(self.sizes)
-        weights = self.rule.weights_of(counts, self.sizes, distortion=releases.distortion)
-        estimates = np.zeros((n_phases, *active.shape))
+        reports = Reports(
+            counts=counts,
+            active=active,
+            sizes=self.sizes,
+            distortion=releases.distortion,
+            averages=partial(self._averages, phase, active, counts, of_sums / np.sqrt(self.sizes)),
+        )
+        estimate = self.rule.estimate(reports, self._told)
+        self.counts = counts[-1]
+        return Played(estimate, bits=releases.bits)
+
+    def _averages(
+        self,
+        phase: int,
+        active: BoolArray,
+        counts: FloatArray,
+        scale: FloatArray,
+        weights: FloatArray | None,
+    ) -> FloatArray:
+        """Draw what phases add to the sums of cohorts; return the averages after each of them."""
+        n_phases = counts.shape[0]
+        averages = np.zeros((n_phases, *active.shape))
         # Block by block, so that what is worked on stays in the cache.
         shape = (n_phases, self.sizes.shape[-1])
         for rows, drawn in self._draw(Purpose.COHORT_SUMS, phase, active, shape):
@@ -122,15 +147,9 @@ class CohortEvidence:
             self._noise_sums[rows] = sums[-1]
             sums /= _at(counts, rows, axis=1)
             sums += self._local[rows]
-            estimates[:, rows, self._arms] = aggregate(sums, weights=_at(weights, rows, axis=1))
-        self.counts = counts[-1]
-        return Played(
-            estimates,
-            counts,
-            components=self._beliefs,
-            distortion=releases.distortion,
-            bits=releases.bits,
-        )
+            some = None if weights is None else _at(weights, rows, axis=1)
+            averages[:, rows, self._arms] = aggregate(sums, weights=some)
+        return averages
 
     def keep(self, going: BoolArray) -> None:
         """Forget the replications that are over."""
@@ -140,8 +159,8 @@ class CohortEvidence:
         self.noise, self.spread = _at(self.noise, going), _at(self.spread, going)
         self.means = _at(self.means, going)
         self.sizes, self.counts = _at(self.sizes, going), _at(self.counts, going)
-        if self._beliefs is not None:
-            self._beliefs = self._beliefs.at(np.flatnonzero(going))
+        if self._told is not None:
+            self._told = self._told.at(going)
 
     def _forget_arms(self, active: BoolArray) -> None:
         """Forget the arms that are active in no replication any more."""
@@ -194,37 +213,13 @@ class CohortEvidence:
         return -excess / out, spread * np.sqrt(np.maximum(1.0 / clients - 1.0 / out, 0.0))
 
 
-def sigma_of(game: Game) -> float:
-    """Return σ of a game that cohorts can play."""
-    noise = game.played.noise
-    if not isinstance(noise, Gaussian):
-        raise TypeError("cohorts need gaussian noise")
-    return noise.sigma
-
-
-def spread_of(game: Game) -> float:
-    """Return σ_c of a game that cohorts can play."""
-    # A cohort of given clients is all of them, whose average is the global mean itself.
-    problem = game.played
-    return problem.spread_proxy if isinstance(problem, Approximate) else 0.0
-
-
-def _beliefs(games: Sequence[Game], of_row: IntArray) -> VarianceComponents | None:
-    """Return what the rules believe of σ² and σ_c² in every row; None where all believe the same.
-
-    A rule takes them as what was estimated, which has an axis of rows; nothing is estimated here.
-    """
-    told = [(game.phased_rule().noise, game.phased_rule().spread) for game in games]
-    if len(set(told)) == 1:
+def _told(games: Sequence[Game], of_row: IntArray) -> Sampling | None:
+    """Return what the rules are told, row by row; None where all are told the same."""
+    told = [game.phased_rule().sampling for game in games]
+    if len({(one.noise, one.spread) for one in told}) == 1:
         return None
-    noise, spread = np.array([[s**2 for s in pair if s is not None] for pair in told])[of_row].T
-    certain = np.full(of_row.size, np.inf)
-    return VarianceComponents(
-        noise_variance=noise,
-        spread_variance=spread,
-        noise_freedom=certain,
-        spread_freedom=certain,
-    )
+    noise, spread = (np.array([getattr(one, name) for one in told])[of_row] for name in _TOLD)
+    return replace(told[0], noise=noise, spread=spread)
 
 
 def _at(values: FloatArray, rows: slice | BoolArray, axis: int = 0) -> FloatArray:

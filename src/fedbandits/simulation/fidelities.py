@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 
 from fedbandits.errors import InputError
 from fedbandits.privacy.policy import Privacy
-from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.clipping import clipping
-from fedbandits.problems.exact import Exact
-from fedbandits.problems.laws import Gaussian
 from fedbandits.problems.problem import Problem
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import PhasedRule
@@ -51,10 +49,10 @@ def obstacle(
     privacy : Privacy, optional
         How clients protect their means.
     """
-    if isinstance(rule, SlotRule) != (fidelity is Fidelity.SLOTS):
+    if rule.decides_every_slot != (fidelity is Fidelity.SLOTS):
         return (
             "the algorithm decides in every slot and has no fidelities"
-            if isinstance(rule, SlotRule)
+            if rule.decides_every_slot
             else "only algorithms that decide in every slot have it"
         )
     if fidelity not in (Fidelity.COHORTS, Fidelity.CLIENTS):
@@ -73,31 +71,26 @@ def obstacle(
 
 
 def _obstacle_to_cohorts(problem: Problem, rule: PhasedRule | SlotRule) -> str | None:
-    if isinstance(rule, PhasedRule) and (reason := _needs_clients(rule)):
+    if not rule.decides_every_slot and (reason := _needs_clients(rule)):
         return reason
-    if not isinstance(problem.noise, Gaussian):
-        return f"it needs gaussian noise, and this is {problem.noise.law}"
-    if isinstance(problem, Exact):
-        # As many as are let in, which a cap may make fewer than the schedule wants.
-        if isinstance(rule, PhasedRule) and rule.admit(1, 0, False)[0] >= problem.population:
-            return None
-        return "it needs all given clients from the first phase on"
-    if not isinstance(problem, Approximate):
-        return f"clients of the {problem.model} model are not normal around the global means"
-    if not isinstance(problem.spread, Gaussian):
-        return f"it needs a gaussian spread, and this is {problem.spread.law}"
-    if not problem.arms_are_independent:
-        return "the arms of a client share an offset"
-    return None
+    law = problem.cohort_law
+    if law.obstacle is not None or not law.of_everyone or rule.decides_every_slot:
+        return law.obstacle
+    # As many as are let in, which a cap may make fewer than the schedule wants.
+    if rule.admit(1, 0, False)[0] >= (problem.population or math.inf):
+        return None
+    return "it needs all given clients from the first phase on"
 
 
 def _needs_clients(rule: PhasedRule) -> str | None:
     """Return why a rule needs to see clients one by one, or None."""
     if rule.needs_components:
         return "noise and spread are estimated from what every client reports"
-    if rule.weights == "given":
+    if rule.estimator.needs_shares:
         return "clients have weights of their own, and a cohort's average counts them the same"
-    if rule.radius.needs_clients:
+    if rule.estimator.needs_each_client:
+        return f'the estimator "{rule.estimator.name}" needs the mean of every client'
+    if rule.radius.needs_each_client:
         return f'the radius "{rule.radius.rule}" needs the mean of every client'
     return None
 

@@ -60,7 +60,7 @@ class Game:
 
     def phased_rule(self) -> PhasedRule:
         """Return the rule of a game that is played in phases."""
-        if not isinstance(self.rule, PhasedRule):
+        if self.rule.decides_every_slot:
             raise TypeError("a slot rule has no phases")
         return self.rule
 
@@ -93,7 +93,7 @@ def ledger_of(games: Sequence[Game], of_row: IntArray) -> RegretLedger:
         grid=first.grid,
         replications=of_row.size,
         cost=costs[of_row] if several else costs,
-        charge=first.rule.charge if isinstance(first.rule, PhasedRule) else Charge.NOTHING,
+        charge=first.rule.charge if not first.rule.decides_every_slot else Charge.NOTHING,
         breakpoints=first.breakpoints,
     )
 

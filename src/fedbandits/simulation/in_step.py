@@ -17,7 +17,6 @@ import numpy as np
 
 from fedbandits.errors import InputError
 from fedbandits.rules.arrays import IntArray
-from fedbandits.rules.phased import PhasedRule
 from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.simulation.game import Game
 from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK
@@ -37,15 +36,15 @@ def key_in_step(game: Game, fidelity: Fidelity) -> tuple[Any, ...] | None:
         What is drawn of it.
     """
     rule = game.rule
-    if fidelity is not Fidelity.COHORTS or not isinstance(rule, PhasedRule) or game.privacy:
+    if fidelity is not Fidelity.COHORTS or rule.decides_every_slot or game.privacy:
         return None
     # What an index rule plays depends on what it has seen, so its games share no phases.
     if rule.adaptive:
         return None
     shared = [getattr(rule, field.name) for field in fields(rule) if field.name not in _OWN]
-    # Only equal weights take σ and σ_c as arrays.
+    # Values that depend on σ and σ_c do not take them as arrays.
     known = rule.noise is not None and rule.spread is not None
-    beliefs = () if known and rule.weights == "equal" else (rule.noise, rule.spread)
+    beliefs = () if known and not rule.estimator.uses_variances else (rule.noise, rule.spread)
     played = game.played
     return (played.name, game.seed, played.population, *shared, *beliefs)
 

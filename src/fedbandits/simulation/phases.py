@@ -22,10 +22,9 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from fedbandits.privacy.mechanisms import UNPROTECTED_BITS
-from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.rules.distortion import UNDISTORTED, Distortion
+from fedbandits.rules.arrays import BoolArray, IntArray
+from fedbandits.rules.estimates import Estimate
 from fedbandits.rules.phased import PhasedRule
-from fedbandits.rules.variance_components import VarianceComponents
 from fedbandits.simulation.game import Game, Outcome
 from fedbandits.simulation.in_step import FailedGameError, mistakes_of
 from fedbandits.simulation.memory_limit import OutOfMemoryLimitError, in_parts
@@ -38,28 +37,13 @@ class Played:
 
     Parameters
     ----------
-    estimates : array, shape (phases, replications, arms)
-        Global estimates after each.
-    counts : array, shape (phases, 1 or replications, 1, groups)
-        Pulls so far of an active arm by each client of a group.
-    client_means : array, shape (phases, replications, arms, clients), optional
-        The mean of every client, for radii that need them.
-    components : VarianceComponents, shape (phases, replications) or (replications,), optional
-        What is estimated of σ and σ_c, or what rules in step believe that differ in it.
-    shares : array, shape (phases, replications, 1, clients), optional
-        The weight of every client, where they have weights of their own.
-    distortion : Distortion, shape (phases, 1, 1, groups)
-        What protecting clients' means leaves in them.
+    estimate : Estimate
+        What is known after each; values of shape (phases, replications, arms).
     bits : int
         Of every mean that was sent.
     """
 
-    estimates: FloatArray
-    counts: FloatArray
-    client_means: FloatArray | None = None
-    components: VarianceComponents | None = None
-    shares: FloatArray | None = None
-    distortion: Distortion = UNDISTORTED
+    estimate: Estimate
     bits: int = UNPROTECTED_BITS
 
 
@@ -69,11 +53,6 @@ class Evidence(Protocol):
     @property
     def most_phases(self) -> int:
         """How many phases can be played at once."""
-        ...
-
-    @property
-    def sizes(self) -> FloatArray:
-        """Clients in each group, shape (groups,) or (replications, 1, groups)."""
         ...
 
     def admit(self, phase: int, clients: int, active: BoolArray) -> None:
@@ -190,10 +169,6 @@ class _Alone:
     def most_phases(self) -> int:
         return self.evidence.most_phases
 
-    @property
-    def sizes(self) -> FloatArray:
-        return self.evidence.sizes
-
     def admit(self, phase: int, clients: int | IntArray, active: BoolArray) -> None:
         self.evidence.admit(phase, int(np.max(clients)), active)
 
@@ -215,9 +190,10 @@ def _plan(board: Scoreboard, phase: int, rows: IntArray) -> IntArray:
     return np.where(board.active[rows], pulls[board.of_row[rows], np.newaxis], 0)
 
 
-def _settle(board: Scoreboard, phase: int, played: Played, sizes: FloatArray) -> None:
+def _settle(board: Scoreboard, phase: int, played: Played) -> None:
     """Decide phases that are alike: every row up to its first drop, then on from there."""
-    n_phases = played.estimates.shape[0]
+    values = played.estimate.values
+    n_phases = values.shape[0]
     steps = np.arange(n_phases)
     places = np.arange(board.rows.size)
     done = np.zeros_like(places)
@@ -227,24 +203,15 @@ def _settle(board: Scoreboard, phase: int, played: Played, sizes: FloatArray) ->
         # An arm that is out everywhere would only take time.
         arms = np.flatnonzero(active.any(axis=0))
         playing = active[:, arms]
-        estimates = played.estimates[:, places[:, np.newaxis], arms]
         verdict = board.rule.decide(
             phase=(phase + steps).reshape(-1, 1, 1),
             active=playing,
-            estimates=estimates,
-            counts=_of_places(played.counts, places, axis=1),
-            sizes=sizes if sizes.ndim == 1 else _of_places(sizes, places, axis=0),
-            client_means=None
-            if played.client_means is None
-            else played.client_means[:, places[:, np.newaxis], arms],
-            components=None if played.components is None else played.components.at(places),
-            shares=None if played.shares is None else played.shares[:, places],
-            distortion=played.distortion,
+            estimate=played.estimate.at(places, arms),
         )
         turns = (verdict.active != playing).any(axis=-1) | verdict.settled
         turns &= steps[:, np.newaxis] >= done
         until = np.where(turns.any(axis=0), turns.argmax(axis=0) + 1, n_phases)
-        board.remember(phase, rows, played.estimates[:, places], done, until)
+        board.remember(phase, rows, values[:, places], done, until)
         board.account(rows, _plan(board, phase, rows), played.bits, until - done)
         stays = np.zeros_like(active)
         last = (until - 1, np.arange(rows.size))
@@ -254,11 +221,6 @@ def _settle(board: Scoreboard, phase: int, played: Played, sizes: FloatArray) ->
         board.decide(rows, phase + until - 1, stays, best, decided)
         again = ~decided & (until < n_phases)
         places, done = places[again], until[again]
-
-
-def _of_places(values: FloatArray, places: IntArray, *, axis: int) -> FloatArray:
-    """Return the values at some places along an axis, or the one that all have."""
-    return values if values.shape[axis] == 1 else np.take(values, places, axis=axis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,10 +278,10 @@ def _play_in_step(
             with mistakes_of(board.played[game]):
                 n_phases = _alike(board.rules[game], phase, crowds[game], n_phases)
         played = evidence.play(phase, planned.max(axis=-1), playing, n_phases)
-        _settle(board, phase, played, evidence.sizes)
+        _settle(board, phase, played)
         stretch *= 2
         phase += n_phases - 1
-        over = board.end(phase, played.estimates[-1])
+        over = board.end(phase, played.estimate.values[-1])
         if over.any():
             evidence.keep(~over)
 

@@ -12,7 +12,6 @@ from fedbandits.loopback import play
 from fedbandits.privacy.mechanisms import UNPROTECTED_BITS
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.sampling import seeded_noise
-from fedbandits.problems.exact import Exact
 from fedbandits.problems.problem import LocalModels, Problem
 from fedbandits.protocol import Client, PhaseClosed, PhaseOpened, Pull, Reason, Server
 from fedbandits.rules.arrays import FloatArray, IntArray
@@ -72,7 +71,7 @@ class _ClientSource:
         self.together = (
             None if problem.population is None else problem.sampler(streams.sources(replication))
         )
-        shares = problem.shares if isinstance(problem, Exact) else None
+        shares = problem.shares
         # Clients that have weights are called by their rows.
         self.weights = (
             None

@@ -104,9 +104,8 @@ class Releases:
     @property
     def one_by_one(self) -> bool:
         """Whether phases differ in how means are protected even where they are alike otherwise."""
-        quantize = None if self.privacy is None else self.privacy.quantize
         # A narrower radius changes the bits of the next phase.
-        return quantize is not None and quantize.bits == "radius"
+        return self.privacy is not None and self.privacy.bits_by_phase
 
     def admit(self, groups: int) -> None:
         """Let new groups of clients in."""

@@ -18,22 +18,24 @@ from fedbandits.errors import (
     AssumptionWarning,
     InputError,
     check_not_negative,
+    check_stated,
 )
 from fedbandits.loopback import RejectionError
+from fedbandits.plugins import RunPlugins
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import protected
-from fedbandits.problems.exact import Exact
 from fedbandits.problems.problem import Problem
 from fedbandits.protocol import Rejection
 from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.arrays import FloatArray, IntArray
+from fedbandits.rules.guarantees import Guarantee
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import LONGEST_HORIZON, Beliefs, PhasedRule, Player
 from fedbandits.rules.variance_components import FEWEST_TO_ESTIMATE, check_min_clients
 from fedbandits.simulation.adaptive import play_adaptive, play_adaptive_at_once
 from fedbandits.simulation.adaptive_clients import AdaptiveClients
 from fedbandits.simulation.adaptive_cohorts import AdaptiveCohorts
-from fedbandits.simulation.assumptions import doubts
+from fedbandits.simulation.assumptions import doubts, judged
 from fedbandits.simulation.clients import ClientEvidence
 from fedbandits.simulation.cohorts import CohortEvidence
 from fedbandits.simulation.fidelities import DEFAULT_MAX_CLIENTS, Fidelity, choose_fidelity
@@ -41,7 +43,6 @@ from fedbandits.simulation.game import Game, Outcome
 from fedbandits.simulation.in_step import FailedGameError, in_batches, key_in_step
 from fedbandits.simulation.memory_limit import OutOfMemoryLimitError
 from fedbandits.simulation.phases import play_at_once, play_in_step, play_phases
-from fedbandits.simulation.private_games import privacy_doubts
 from fedbandits.simulation.pulls import play_pulls
 from fedbandits.simulation.regret import make_grid
 from fedbandits.simulation.slots import play_slots
@@ -184,6 +185,7 @@ class Variant:
     privacy: Privacy | None = None
 
     def __post_init__(self) -> None:
+        check_stated(self.problem, Problem, "problem", parent="PlainProblem")
         check_not_negative(self.communication_cost, "communication_cost")
         for name in ("max_clients", "max_phases"):
             value = getattr(self, name)
@@ -262,12 +264,12 @@ def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | Slo
         population=problem.population,
         goal=problem.goal,
         min_clients=FEWEST_TO_ESTIMATE if assume.min_clients is None else assume.min_clients,
-        weighted=isinstance(problem, Exact) and problem.weights is not None,
+        weighted=problem.shares is not None,
         # Of given clients nothing is known but the range of their means.
-        bounded=isinstance(problem, Exact) and assume.spread != "estimate",
+        bounded=problem.clients_are_given and assume.spread != "estimate",
     )
     rule = variant.algorithm.rule(beliefs)
-    if isinstance(rule, PhasedRule):
+    if not rule.decides_every_slot:
         most = variant.max_phases
         if most is None and horizon is None:
             most = DEFAULT_MAX_PHASES
@@ -282,7 +284,7 @@ def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | Slo
     rule = _protected(rule, variant.privacy)
     played = problem.at_server() if rule.player is Player.SERVER else problem
     fidelity = choose_fidelity(variant.fidelity, played, rule, variant.privacy)
-    if isinstance(rule, SlotRule):
+    if rule.decides_every_slot:
         return rule, fidelity
     if rule.max_clients is None:
         most = DEFAULT_MAX_CLIENTS[fidelity]
@@ -294,7 +296,7 @@ def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | Slo
             )
         rule = replace(rule, max_clients=most)
     rule.check_clients()
-    if rule.weights == "given" and rule.admit(1, 0, False)[1]:
+    if rule.estimator.needs_shares and rule.admit(1, 0, False)[1]:
         raise InputError(
             "max_clients",
             f"{rule.max_clients:,} of {rule.population:,} clients, and they have weights: all of"
@@ -308,7 +310,7 @@ def _protected(rule: PhasedRule | SlotRule, privacy: Privacy | None) -> PhasedRu
     """Return a rule as its clients' privacy leaves it; refuse what has nothing to protect."""
     if privacy is None:
         return rule
-    if isinstance(rule, SlotRule):
+    if rule.decides_every_slot:
         raise InputError(
             "privacy", "protects what clients send, and here nobody sends anything; leave it out"
         )
@@ -404,7 +406,7 @@ class _Task:
 
     def _play_alone(self, number: int, game: Game) -> Outcome:
         try:
-            adaptive = isinstance(game.rule, PhasedRule) and game.rule.adaptive
+            adaptive = not game.rule.decides_every_slot and game.rule.adaptive
             players = _ADAPTIVE_PLAYERS if adaptive else _PLAYERS
             return players[self.fidelity](game, self.replications)
         except InputError as error:
@@ -431,14 +433,16 @@ def most_in_step(replications: int) -> int:
     return max(1, _MOST_ROWS_IN_STEP // replications)
 
 
+def guarantee_of(variant: Variant, rule: PhasedRule | SlotRule) -> Guarantee:
+    """Return what is proven about a variant's game, with all that the game keeps and breaks."""
+    if rule.decides_every_slot:
+        return rule.guarantee()
+    return judged(rule, variant.problem, variant.privacy)
+
+
 def all_doubts(variant: Variant, rule: PhasedRule | SlotRule) -> list[str]:
-    """Return which assumptions of its rule a variant's problem does not keep, in words."""
-    if isinstance(rule, SlotRule):
-        return []
-    found = doubts(variant.problem, rule)
-    if variant.privacy is not None:
-        found += privacy_doubts(variant.problem, variant.privacy)
-    return found
+    """Return what breaks a variant's guarantee or speaks against its game, in words."""
+    return [] if rule.decides_every_slot else doubts(rule, variant.problem, variant.privacy)
 
 
 def _warn(variants: Sequence[Variant], rules: Built) -> None:
@@ -689,4 +693,8 @@ def _on_processes(
 
     _processes["started"] = True
     parallel = Parallel(n_jobs=workers, return_as="generator")
-    yield from parallel(delayed(_Task.run)(task) for task in tasks)
+    yield from parallel(delayed(_run_task)(RunPlugins(), task) for task in tasks)
+
+
+def _run_task(_: RunPlugins, task: _Task) -> list[tuple[int, Outcome, float]] | None:
+    return task.run()

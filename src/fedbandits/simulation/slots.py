@@ -11,7 +11,6 @@ from fedbandits.errors import InputError
 from fedbandits.problems.laws import NoiseLaw
 from fedbandits.problems.problem import gaps
 from fedbandits.rules.arrays import FloatArray, IntArray
-from fedbandits.rules.indices import SlotRule
 from fedbandits.simulation.game import Game, Outcome
 from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK, Purpose, Streams, blocks_of
 
@@ -23,7 +22,7 @@ _ARRAYS = 6
 def play_slots(game: Game, replications: IntArray) -> Outcome:
     """Play replications of a game with a slot rule."""
     rule = game.rule
-    if not isinstance(rule, SlotRule):
+    if not rule.decides_every_slot:
         raise TypeError("a phased rule does not decide in every slot")
     a_replication = 8 * rule.clients * (_SLOTS_PER_BLOCK + _ARRAYS * rule.n_arms)
     a_replication += 8 * (game.played.population or 0) * rule.n_arms

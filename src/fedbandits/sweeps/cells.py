@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from fedbandits.errors import InputError
 from fedbandits.experiments.files import read_experiment
-from fedbandits.experiments.fingerprint import hashed
+from fedbandits.experiments.fingerprint import code_of, hashed
 from fedbandits.experiments.tables import outcome_columns
 from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.simulation.simulator import Simulation, all_doubts, build_rules, simulate_all
@@ -88,7 +88,10 @@ def cells_of(sweep: Sweep, number: int) -> Iterator[Cell]:
             variant=place,
             label=variant.label,
             problem=variant.problem.name,
-            address=address_of(spec_of(tables, place, variant.problem.name)),
+            address=address_of(
+                spec_of(tables, place, variant.problem.name),
+                code_of((variant.algorithm, variant.problem)),
+            ),
             fidelity=fidelity,
             communication_cost=variant.communication_cost,
             group=(experiment.horizon, experiment.replications, experiment.seed),
@@ -119,9 +122,17 @@ def spec_of(tables: Mapping[str, Any], variant: int, problem: str) -> dict[str, 
     return spec
 
 
-def address_of(spec: Mapping[str, Any]) -> str:
-    """Return the hash of a spec, the versions and the sources: what its games are made from."""
-    text = json.dumps(spec, sort_keys=True)
+def address_of(spec: Mapping[str, Any], code: Sequence[str] = ()) -> str:
+    """Return the hash of a spec, the versions and the sources: what its games are made from.
+
+    Parameters
+    ----------
+    spec : mapping
+        As `spec_of` has it.
+    code : sequence of str
+        Of others, as `code_of` has it.
+    """
+    text = json.dumps([spec, *code] if code else spec, sort_keys=True)
     return hashlib.sha256(f"{made_with()}:{text}".encode()).hexdigest()
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from fedbandits.errors import FedbanditsError, InputError
+from fedbandits.plugins import plugins_of
+from fedbandits.registry import registered_parts
 from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.simulation.simulator import DEFAULT_MEMORY_LIMIT, most_in_step
 from fedbandits.sweeps.backends import DEFAULT_TIMEOUT, Where, open_backend
@@ -109,13 +112,14 @@ def run_sweep(
         tell.begin(len(wanted), len(finished))
         open_cells = [cell for address, cell in wanted.items() if address not in finished]
         tasks = list(_tasks(sweep, open_cells, opened.workers, memory_limit // opened.workers))
-        for answer in opened.play(tasks):
-            if answer.refused is not None:
-                error = InputError(*answer.refused)
-                raise sweep.located(error, wanted[answer.addresses[0]].setting)
-            store.keep(answer.cells)
-            finished |= {cell.address: cell for cell in answer.cells}
-            tell.more(len(answer.cells))
+        with closing(opened.play(tasks)) as answers:
+            for answer in answers:
+                if answer.refused is not None:
+                    error = InputError(*answer.refused)
+                    raise sweep.located(error, wanted[answer.addresses[0]].setting)
+                store.keep(answer.cells)
+                finished |= {cell.address: cell for cell in answer.cells}
+                tell.more(len(answer.cells))
     missing = wanted.keys() - finished.keys()
     if missing:
         raise FedbanditsError(
@@ -135,6 +139,7 @@ def _checked(sweep: Sweep, tell: _Teller) -> Iterator[Cell]:
 
 def _tasks(sweep: Sweep, cells: list[Cell], workers: int, memory_limit: int) -> Iterator[Task]:
     """Yield cells in tasks of some that can be played together."""
+    plugins, registered = plugins_of(sweep.tables), registered_parts()
     groups: dict[object, list[Cell]] = {}
     for cell in cells:
         groups.setdefault((cell.group, cell.fidelity, cell.problem), []).append(cell)
@@ -146,7 +151,9 @@ def _tasks(sweep: Sweep, cells: list[Cell], workers: int, memory_limit: int) -> 
         size = max(1, min(shared, most_in_step(replications) if in_step else 1))
         for start in range(0, len(members), size):
             specs = {cell.address: _spec(sweep, cell) for cell in members[start : start + size]}
-            yield Task(specs=specs, memory_limit=memory_limit)
+            yield Task(
+                specs=specs, memory_limit=memory_limit, plugins=plugins, registered=registered
+            )
 
 
 def _spec(sweep: Sweep, cell: Cell) -> Mapping[str, object]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fedbandits.errors import InputError
 from fedbandits.experiments.experiment import Experiment
-from fedbandits.experiments.files import defaults_of_file, load_tables, read_experiment
+from fedbandits.experiments.files import defaults_of_file, read_experiment
+from fedbandits.plugins import load_tables, with_sources
 from fedbandits.sweeps.grid import Axis, Combine, read_grid
 from fedbandits.sweeps.keys import (
     check_apart,
@@ -175,8 +176,13 @@ class Sweep:
             number %= rest
 
 
-def load_sweep(path: str | Path, *, most: int | None = MOST_SETTINGS) -> Sweep:
-    """Return the sweep of a TOML file.
+def load_sweep(
+    path: str | Path,
+    *,
+    most: int | None = MOST_SETTINGS,
+    plugins: Iterable[str | Path] = (),
+) -> Sweep:
+    """Return the sweep of a TOML file, or of the summary.json of one.
 
     Parameters
     ----------
@@ -184,8 +190,10 @@ def load_sweep(path: str | Path, *, most: int | None = MOST_SETTINGS) -> Sweep:
         Of an experiment file with a ``[sweep]`` table.
     most : int, optional
         More settings are refused; None takes as many as a sweep can have.
+    plugins : iterable of paths
+        Plugin files besides those that the file lists.
     """
-    return read_sweep(load_tables(path), most=most)
+    return read_sweep(load_tables(path, plugins=plugins), most=most)
 
 
 def read_sweep(tables: Mapping[str, Any], *, most: int | None = MOST_SETTINGS) -> Sweep:
@@ -202,7 +210,7 @@ def read_sweep(tables: Mapping[str, Any], *, most: int | None = MOST_SETTINGS) -
             "sweep",
             'is missing; name a key and its values, e.g. [sweep] "variants.pulls" = ["10", "50"]',
         )
-    base = {key: value for key, value in tables.items() if key != "sweep"}
+    base = with_sources({key: tables[key] for key in tables if key != "sweep"}, Path())
     if not isinstance(base.get("variants"), list) or "title" not in base:
         read_experiment(base)  # says what is wrong
     axes, combine = read_grid(table, most=most)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fedbandits.errors import FedbanditsError, InputError
 from fedbandits.experiments.describe import versions
+from fedbandits.plugins import Plugin, plugins_in_use
+from fedbandits.registry import Parts, parts_in_use
 from fedbandits.sweeps.cells import FinishedCell, made_with, play_cells
 
 
@@ -21,15 +23,22 @@ class Task:
         Of one horizon, number of replications and seed, by their addresses.
     memory_limit : int
         Bytes that the statistics of clients may take.
+    plugins : tuple of Plugin
+        That the specs need; they travel with their sources.
+    registered : Parts
+        What was registered in Python, likewise.
     """
 
     specs: Mapping[str, Mapping[str, Any]]
     memory_limit: int
+    plugins: tuple[Plugin, ...] = ()
+    registered: Parts = field(default_factory=dict)
 
     def run(self) -> TaskResult:
         """Play them here."""
         try:
-            cells = play_cells(self.specs, memory_limit=self.memory_limit)
+            with parts_in_use(self.registered), plugins_in_use(self.plugins):
+                cells = play_cells(self.specs, memory_limit=self.memory_limit)
         except InputError as error:
             # As a value: every backend wraps errors in a way of its own.
             return TaskResult(addresses=tuple(self.specs), refused=(error.where, error.problem))

@@ -124,7 +124,7 @@ def _check_covered(rule: IndexRule) -> None:
         "games that nothing ends but a commitment or the horizon": rule.last_phase is None
         and rule.max_phases is None
         and rule.affordable is None,
-        "plain averages": rule.weights == "equal",
+        "plain averages": rule.estimator.equal_weights,
         'the indices "ucb2" and "moss"': radius.index != "ucb",
         'commit = "index"': radius.commit == "index",
         "a growth from 0.1 to 1": 0.1 <= rule.growth <= 1.0,

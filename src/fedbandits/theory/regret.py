@@ -1,23 +1,32 @@
 r"""What Theorems 2 and 3 promise: when each arm is out at the latest, and the regret until then.
 
-Both theorems are about the paper's radius with the constants 6, about noise and spread that are
-true bounds, and about their own model: Theorem 2 about clients sampled from an unlimited
-population, Theorem 3 about clients that are all there are. Both proofs take :math:`\Delta_{\max}
-\le 1`.
+Both proofs need one thing of a rule: in every phase an interval misses its arm's mean with
+probability at most :math:`c / T^3`. That is so for the radii whose guarantee says so, with the
+widths that they have: the paper's with larger constants, the joint radius, widths that allow for
+what protects the means of clients, and for clients drawn from a finite population. Theorem 2 is
+about clients that are a sample, Theorem 3 about clients that are all there are.
+
+The theorems end a game when one arm is left, or at the horizon. A cap on phases or a privacy budget
+may end it before, and then the arm that looks best is played on. The bound has a term for that; the
+derivation is on the page on theory.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
 from fedbandits.errors import InputError
-from fedbandits.rules.arrays import FloatArray, IntArray
-from fedbandits.rules.phased import Charge, PhasedRule, Player
-from fedbandits.rules.radii import PaperRadius
+from fedbandits.privacy.policy import Privacy
+from fedbandits.privacy.protection import bits_in_phase
+from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.distortion import UNDISTORTED, DistortionSums, ReleaseError
+from fedbandits.rules.phased import Charge, PhasedRule
+from fedbandits.rules.reports import Reports
 
 _MOST_PHASES = 1_000_000
 _LONGEST_RUN = 1_000
@@ -40,7 +49,11 @@ class RegretBound:
     failure : float
         What the improbable case adds: :math:`4\beta(1+C)K` in Theorem 2, with β the most clients
         that can be in divided by T; :math:`2(1+C)MK/T` in Theorem 3, as its proof ends (its
-        statement drops the :math:`1/T`).
+        statement drops the :math:`1/T`). For gaps above 1 the largest takes the place of the 1.
+    undecided : float
+        What it costs to play on, to the horizon, the arm that looks best after the last phase that
+        a cap or a budget allows: :math:`M(P)\,(T - 2F(P))` times what the arms that may be left
+        and look best lose, each with the probability that it does.
     """
 
     theorem: int
@@ -48,80 +61,29 @@ class RegretBound:
     exploration: float
     communication: float
     failure: float
+    undecided: float = 0.0
 
     @property
     def total(self) -> float:
-        """The sum of the three terms."""
-        return self.exploration + self.communication + self.failure
+        """The sum of the four terms."""
+        return self.exploration + self.communication + self.failure + self.undecided
 
 
-def obstacle_to_bound(
-    rule: PhasedRule,
-    gaps: FloatArray,
-    *,
-    true_noise: float,
-    true_spread: float,
-    true_population: int | None,
-) -> str | None:
-    """Return why no theorem of the paper covers a rule on a problem, or None.
+def phases_needed(rule: PhasedRule, gaps: FloatArray, privacy: Privacy | None = None) -> IntArray:
+    r"""Return :math:`p_k`, the first phase with :math:`4 B_p \le \Delta_k`.
+
+    For the paper's radius with the constants 6 that is :math:`96(\sigma\sqrt{\eta_p} +
+    \sigma_c/\sqrt{M(p)})^2 \log T \le \Delta_k^2` in Theorem 2 and :math:`M F(p) \ge 96\sigma^2
+    \log T / \Delta_k^2` in Theorem 3. If the game can have no such phase it is the last one.
 
     Parameters
     ----------
     rule : PhasedRule
-        What decides, with what it believes.
-    gaps : array, shape (arms - 1,)
-        Δ_k of the arms other than the best.
-    true_noise, true_spread : float
-        σ and σ_c of the problem, as variance proxies.
-    true_population : int or None
-        How many clients there are; None is unlimited.
-    """
-    if not isinstance(rule.radius, PaperRadius):
-        return "the theorems are about the paper's radius"
-    if rule.epsilon > 0 or rule.weights != "equal":
-        return "the theorems are about plain averages and one arm that is left"
-    if rule.noise is None or rule.spread is None:
-        return "the theorems take noise and spread as known, and this rule estimates them"
-    exact, radius = is_exact(rule), rule.radius
-    sampled = rule.player is Player.CLIENTS and rule.population != true_population
-    conditions = {
-        "the theorems charge communication once a phase": rule.charge is not Charge.SLOT,
-        "the theorems need a single best arm": (gaps > 0).all(),
-        "the proofs take gaps of at most 1": gaps.max() <= 1,
-        f"the rule believes in less noise ({rule.noise:g}) than there is ({true_noise:g})": (
-            rule.noise >= true_noise
-        ),
-        "Theorem 3 is about all clients there are, and these are a sample": not (exact and sampled),
-        "Theorem 2 is about an unlimited population": exact or true_population is None,
-        f"the rule believes in less spread ({rule.spread:g}) than there is ({true_spread:g})": (
-            exact or rule.spread >= true_spread
-        ),
-        f"the proof needs the constant 6 for arms, and this is {radius.arm:g}": radius.arm == 6,
-        f"the proof needs the constant 6 for clients, and this is {radius.client:g}": (
-            exact or radius.client == 6
-        ),
-    }
-    return next((reason for reason, holds in conditions.items() if not holds), None)
-
-
-def is_exact(rule: PhasedRule) -> bool:
-    """Return whether a rule is Fed1-UCB: all who are believed to exist are in from the start."""
-    return rule.population is not None and rule.admissions(1) >= rule.population
-
-
-def phases_needed(rule: PhasedRule, gaps: FloatArray) -> IntArray:
-    r"""Return :math:`p_k`, the first phase with :math:`4 B_p \le \Delta_k` for the constants 6.
-
-    That is :math:`96(\sigma\sqrt{\eta_p} + \sigma_c/\sqrt{M(p)})^2 \log T \le \Delta_k^2` in
-    Theorem 2 and
-    :math:`M F(p) \ge 96\sigma^2 \log T / \Delta_k^2` in Theorem 3.
-
-    Parameters
-    ----------
-    rule : PhasedRule
-        Its schedules, noise, spread and population.
+        Its radius, schedules, noise, spread and population.
     gaps : array, shape (arms - 1,)
         Δ_k, all positive.
+    privacy : Privacy, optional
+        How clients protect their means.
 
     Examples
     --------
@@ -133,48 +95,89 @@ def phases_needed(rule: PhasedRule, gaps: FloatArray) -> IntArray:
     >>> phases_needed(rule, np.array([0.02])).tolist()
     [1193]
     """
-    found = np.zeros(gaps.size, dtype=np.int64)
-    for numbers, widths in _widths(rule):
-        fits = 4 * widths[:, np.newaxis] <= gaps
-        out = (found == 0) & fits.any(axis=0)
-        found[out] = numbers[fits.argmax(axis=0)[out]]
-        if found.all():
-            return found
-    raise InputError("horizon", f"no arm can be told apart within {_MOST_PHASES:,} phases")
+    return _outs(rule, gaps, privacy).phases
 
 
-def regret_bound(rule: PhasedRule, gaps: FloatArray, *, cost: float) -> RegretBound:
+def regret_bound(
+    rule: PhasedRule, gaps: FloatArray, *, cost: float, privacy: Privacy | None = None
+) -> RegretBound:
     """Return the bound of Theorem 2, or of Theorem 3 where everybody is in from the start.
+
+    It holds where the rule's guarantee on the regret does.
 
     Parameters
     ----------
-    rule : PhasedRule
-        Its schedules, noise, spread and population.
-    gaps : array, shape (arms - 1,)
-        Δ_k, all positive.
+    rule, gaps, privacy
+        As in `phases_needed`.
     cost : float
         C; 0 for a rule that never communicates.
     """
     if rule.charge is Charge.NOTHING:
         cost = 0.0
-    phases = phases_needed(rule, gaps)
-    last = int(phases.max())
-    client_pulls, clients = np.zeros(last + 1), np.zeros(last + 1)
+    outs = _outs(rule, gaps, privacy)
+    last = int(outs.phases.max())
+    client_pulls, clients, pulls = np.zeros(last + 1), np.zeros(last + 1), 0
     for phase in islice(_phases(rule), last):
         played = float(phase.clients) * phase.pulls
         client_pulls[phase.number] = client_pulls[phase.number - 1] + played
         clients[phase.number] = phase.clients
-    if is_exact(rule):
-        theorem, failure = 3, 2 * (1 + cost) * clients[last] * (gaps.size + 1) / rule.slots
+        pulls += phase.pulls
+    lost = max(1.0, float(gaps.max())) + cost
+    if rule.asks_everyone:
+        theorem, misses, most = 3, 2, clients[last]
     else:
-        theorem, failure = 2, 4 * _most_clients(rule) / rule.slots * (1 + cost) * (gaps.size + 1)
+        theorem, misses, most = 2, 4, _most_clients(rule)
+    failure = misses * most / rule.slots * lost * (gaps.size + 1)
+    undecided = 0.0
+    if rule.ends_after(last):
+        slots_left = max(rule.slots - 2 * pulls, 0)
+        undecided = clients[last] * slots_left * _played_on(rule, gaps, outs, misses)
     return RegretBound(
         theorem=theorem,
-        phases=phases,
-        exploration=float((gaps * client_pulls[phases]).sum()),
+        phases=outs.phases,
+        exploration=float((gaps * client_pulls[outs.phases]).sum()),
         communication=cost * float(clients.sum()),
         failure=float(failure),
+        undecided=float(undecided),
     )
+
+
+def _played_on(rule: PhasedRule, gaps: FloatArray, outs: _Outs, misses: int) -> float:
+    """Return what the arm that looks best after the last phase is worse by on average, at most.
+
+    It looks no worse than the best one, and both are within B of their means. That one of two
+    estimates is off by half a gap is less likely the larger the gap is.
+    """
+    left = gaps[~outs.out & (gaps <= 2 * outs.width)]
+    if not left.size:
+        return 0.0
+    ratio = np.maximum(left / 2 - outs.bias, 0.0) / (outs.width - outs.bias)
+    chance = np.minimum(misses * np.exp(-3.0 * math.log(rule.slots) * ratio**2), 1.0)
+    return float(min(left.max(), (left * chance).sum()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Outs:
+    """When arms are out at the latest, whether they ever are, and width and bias after that."""
+
+    phases: IntArray
+    out: BoolArray
+    width: float
+    bias: float
+
+
+def _outs(rule: PhasedRule, gaps: FloatArray, privacy: Privacy | None) -> _Outs:
+    found, last, width, bias = np.zeros(gaps.size, dtype=np.int64), 0, math.inf, 0.0
+    for numbers, widths, biases in _widths(rule, privacy):
+        fits = 4 * widths[:, np.newaxis] <= gaps
+        out = (found == 0) & fits.any(axis=0)
+        found[out] = numbers[fits.argmax(axis=0)[out]]
+        last, width, bias = int(numbers[-1]), float(widths[-1]), float(biases[-1])
+        if found.all():
+            break
+    if last == _MOST_PHASES and not found.all():
+        raise InputError("horizon", f"no arm can be told apart within {_MOST_PHASES:,} phases")
+    return _Outs(phases=np.where(found > 0, found, last), out=found > 0, width=width, bias=bias)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,36 +191,102 @@ class _Phase:
 
 
 def _phases(rule: PhasedRule) -> Iterator[_Phase]:
-    """Yield phase after phase of a game in which nothing gets decided."""
-    clients, capped = 0, False
+    """Yield all phases that a game can begin in which nothing gets decided.
+
+    Two arms at least are left, so that a phase takes twice its pulls.
+    """
+    clients, capped, slots = 0, False, 0
     for number in range(1, _MOST_PHASES + 1):
         newcomers, capped = rule.admit(number, clients, capped)
         clients += newcomers
-        yield _Phase(number, clients, rule.pulls(number), newcomers)
+        pulls = rule.pulls_in(number)
+        yield _Phase(number, clients, pulls, newcomers)
+        slots += 2 * pulls
+        if slots >= rule.slots or rule.ends_after(number):
+            return
 
 
-def _widths(rule: PhasedRule) -> Iterator[tuple[IntArray, FloatArray]]:
-    """Yield phases, and the paper's B_p for the constants 6 after them.
+def _widths(
+    rule: PhasedRule, privacy: Privacy | None
+) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
+    """Yield phases, the rule's B_p after them, and the part of it that never averages out.
 
     As many at once as have the same clients, for a game of one cohort may need 100,000 phases.
     """
-    proven = replace(rule, radius=PaperRadius())
-    counts, sizes = np.zeros(0), np.zeros(0)
-    for newcomers, run in _runs(rule):
+    sums, counts, sizes = DistortionSums.nothing((0,)), np.zeros(0), np.zeros(0)
+    for newcomers, run in _runs(rule, one_by_one=privacy is not None and privacy.bits_by_phase):
         if newcomers:
             counts, sizes = np.append(counts, 0.0), np.append(sizes, float(newcomers))
+            sums = sums.admitted(1)
         numbers = np.array([phase.number for phase in run], dtype=np.int64)
-        pulls = np.cumsum([float(phase.pulls) for phase in run])
-        after = counts + pulls[:, np.newaxis]
-        yield numbers, proven.width(phase=numbers, counts=after, sizes=sizes)
+        pulls = np.array([float(phase.pulls) for phase in run])
+        after = counts + np.cumsum(pulls)[:, np.newaxis]
+        distortion = UNDISTORTED
+        if privacy is not None:
+            errors = _errors(rule, privacy, run, counts=after[0], sizes=sizes, sums=sums)
+            reached = _released(sums, pulls, errors)
+            distortion = reached.over(after, doubled=privacy.doubled)
+            sums = DistortionSums(
+                variance_sums=reached.variance_sums[-1],
+                scales=reached.scales[-1],
+                bias_sums=reached.bias_sums[-1],
+            )
+        reports = Reports.planned(after, sizes, distortion=distortion)
+        biases = np.broadcast_to(rule.estimate(reports).distortion.bias, numbers.shape)
+        yield numbers, rule.width(phase=numbers, reports=reports), biases
         counts = after[-1]
 
 
-def _runs(rule: PhasedRule) -> Iterator[tuple[int, list[_Phase]]]:
+def _errors(
+    rule: PhasedRule,
+    privacy: Privacy,
+    run: list[_Phase],
+    *,
+    counts: FloatArray,
+    sizes: FloatArray,
+    sums: DistortionSums,
+) -> ReleaseError:
+    """Return what the means of each phase of a run are off by when they are released."""
+    first = run[0]
+    bits = bits_in_phase(
+        rule,
+        privacy,
+        phase=first.number,
+        pulls=first.pulls,
+        counts=counts,
+        sizes=sizes,
+        sums=sums,
+    )
+    of = {
+        pulls: privacy.mechanism(pulls, rule.n_arms, bits).error
+        for pulls in {phase.pulls for phase in run}
+    }
+    each = [of[phase.pulls] for phase in run]
+    return ReleaseError(
+        variance=np.array([error.variance for error in each]),
+        scale=np.array([error.scale for error in each]),
+        bias=np.array([error.bias for error in each]),
+    )
+
+
+def _released(sums: DistortionSums, pulls: FloatArray, errors: ReleaseError) -> DistortionSums:
+    """Return the sums after each of some releases, shape (phases, groups)."""
+    variances = np.cumsum(pulls**2 * errors.variance)
+    scales = np.maximum.accumulate(pulls * errors.scale)
+    biases = np.cumsum(pulls * errors.bias)
+    return DistortionSums(
+        variance_sums=sums.variance_sums + variances[:, np.newaxis],
+        scales=np.maximum(sums.scales, scales[:, np.newaxis]),
+        bias_sums=sums.bias_sums + biases[:, np.newaxis],
+    )
+
+
+def _runs(rule: PhasedRule, *, one_by_one: bool) -> Iterator[tuple[int, list[_Phase]]]:
     """Yield phases with the newcomers of the first; nobody is new in the others."""
     run: list[_Phase] = []
+    longest = 1 if one_by_one else _LONGEST_RUN
     for phase in _phases(rule):
-        if run and (phase.newcomers or len(run) == _LONGEST_RUN):
+        if run and (phase.newcomers or len(run) == longest):
             yield run[0].newcomers, run
             run = []
         run.append(phase)
@@ -225,11 +294,10 @@ def _runs(rule: PhasedRule) -> Iterator[tuple[int, list[_Phase]]]:
 
 
 def _most_clients(rule: PhasedRule) -> int:
-    """Return how many clients can be in before the horizon ends: two arms in every phase."""
-    slots, most = 0, 0
+    """Return how many clients can be in before the game ends."""
+    most = 0
     for phase in _phases(rule):
-        slots += 2 * phase.pulls
         most = phase.clients
-        if slots >= rule.slots or most == rule.max_clients:
+        if most in (rule.max_clients, rule.population):
             break
     return most

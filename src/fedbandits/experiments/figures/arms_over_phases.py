@@ -69,7 +69,7 @@ def arm_paths(arms: Sequence[ArmRow], answers: Sequence[Answer]) -> list[ArmPath
     arms : sequence of ArmRow
         From `fedbandits.experiments.figures.arm_intervals.arm_rows`: the first have a colour.
     answers : sequence of Answer
-        After each phase, from `fedbandits.federation.status.answers_over_phases`.
+        After each phase, from `fedbandits.federation.followed.FollowedRun.answers`.
     """
     colours = cycle(PALETTE)
     paths = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -14,9 +14,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
+from fedbandits.errors import InputError
 from fedbandits.experiments.figures.style import house_style
-from fedbandits.problems.cognitive_radio import CognitiveRadio
-from fedbandits.problems.problem import Problem, best_arm
+from fedbandits.problems.problem import Map, Problem, best_arm
 from fedbandits.rules.arrays import FloatArray
 
 _MOST_COLUMNS = 5
@@ -24,30 +24,29 @@ _OVERALL, _AT_STATION = "#D55E00", "#009E73"
 _STATION_MARK: dict[str, Any] = {"marker": "^", "markeredgecolor": "black", "markersize": 6.5}
 
 
-def map_names(problems: Iterable[Problem]) -> dict[CognitiveRadio, str]:
-    """Return the file name of the map of every cognitive-radio problem, in their order.
+def map_names(problems: Iterable[Problem]) -> dict[Hashable, str]:
+    """Return the file name of the map of every place that problems have a map of, in their order.
 
     A map shows a place: problems that differ only in who listens there share one.
 
     Examples
     --------
     >>> from dataclasses import replace
+    >>> from fedbandits.problems import CognitiveRadio
     >>> users, elsewhere = CognitiveRadio.example(3), CognitiveRadio.example(3, seed=1)
     >>> station = replace(users, listener="base-station")
     >>> list(map_names([users, station, elsewhere]).values())
-    ['map.png', 'map.png', 'map-2.png']
+    ['map.png', 'map-2.png']
     """
-    name_of: dict[CognitiveRadio, str] = {}
-    name_at: dict[object, str] = {}
+    name_at: dict[Hashable, str] = {}
     for problem in problems:
-        if isinstance(problem, CognitiveRadio):
-            place = (problem.area, problem.channels, problem.base_station)
+        if problem.map is not None:
             new = f"map-{len(name_at) + 1}.png" if name_at else "map.png"
-            name_of[problem] = name_at.setdefault(place, new)
-    return name_of
+            name_at.setdefault(problem.map.place, new)
+    return name_at
 
 
-def availability_figure(problem: CognitiveRadio, *, resolution: int = 120) -> Figure:
+def availability_figure(problem: Problem, *, resolution: int = 120) -> Figure:
     """Draw how available each channel is over the area, a small map each.
 
     The best channel overall and the best one at the base station are framed: where they differ,
@@ -55,24 +54,28 @@ def availability_figure(problem: CognitiveRadio, *, resolution: int = 120) -> Fi
 
     Parameters
     ----------
-    problem : CognitiveRadio
-        Whose channels to draw.
+    problem : Problem
+        Whose channels to draw; it has a map.
     resolution : int
         Into how many cells each side of the area is cut.
 
     Examples
     --------
+    >>> from fedbandits.problems import CognitiveRadio
     >>> figure = availability_figure(CognitiveRadio.example(n_channels=3), resolution=10)
     >>> len(figure.axes)  # three maps and the colour bar
     4
     """
-    _, _, maps = problem.availability_map(resolution)
-    at_station = problem.availability([problem.base_station])[:, 0]
+    drawn = problem.map
+    if drawn is None:
+        raise InputError("problem", f"the {problem.model} model has no map")
+    _, _, maps = drawn.availability_map(resolution)
+    at_station = drawn.availability([drawn.base_station])[:, 0]
     best, best_at_station = best_arm(problem), int(at_station.argmax())
     n_channels = len(maps)
     columns = min(_MOST_COLUMNS, n_channels)
     rows = math.ceil(n_channels / columns)
-    width, height = problem.area
+    width, height = drawn.area
     # Long and narrow areas are drawn within reason.
     shape = min(max(height / width, 0.3), 2.5)
     # Few maps are larger: the key above them needs its room.
@@ -88,7 +91,7 @@ def availability_figure(problem: CognitiveRadio, *, resolution: int = 120) -> Fi
             figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat
         )
         for channel, axes in enumerate(cells[:n_channels]):
-            picture = _draw_map(axes, problem, maps[channel], scale=scale, shape=shape)
+            picture = _draw_map(axes, drawn, maps[channel], scale=scale, shape=shape)
             axes.set_title(
                 f"channel {channel}\n"
                 f"area {problem.means[channel]:.3f}, station {at_station[channel]:.3f}",
@@ -109,14 +112,14 @@ def availability_figure(problem: CognitiveRadio, *, resolution: int = 120) -> Fi
 
 def _draw_map(
     axes: Axes,
-    problem: CognitiveRadio,
+    drawn: Map,
     availability: FloatArray,
     *,
     scale: tuple[float, float],
     shape: float,
 ) -> AxesImage:
     """Draw one channel, with colours on a scale from low to high, height over width as given."""
-    width, height = problem.area
+    width, height = drawn.area
     low, high = scale
     picture = axes.imshow(
         availability,
@@ -129,7 +132,7 @@ def _draw_map(
         interpolation="bilinear",
         aspect=shape * width / height,
     )
-    axes.plot(*problem.base_station, color="white", **_STATION_MARK)
+    axes.plot(*drawn.base_station, color="white", **_STATION_MARK)
     axes.tick_params(labelsize=7.5, length=2.5)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 3, 4, 5, 10]))

@@ -14,7 +14,6 @@ from fedbandits.experiments.figures import (
     regret_page_figure,
     shown_in_parts,
 )
-from fedbandits.experiments.guarantees import IF
 from fedbandits.experiments.report.games import games_of
 from fedbandits.experiments.report.glossary import WORDS
 from fedbandits.experiments.report.markup import definitions
@@ -25,6 +24,7 @@ from fedbandits.experiments.report.results_table import results_table
 from fedbandits.experiments.report.shell import html_page, live_figure
 from fedbandits.experiments.results import Results
 from fedbandits.experiments.wording import in_words
+from fedbandits.rules.guarantees import Guarantee, listed
 
 REGRET_CAPTION = """Mean regret of each variant from the start to the horizon, added up over its
 clients; bands are 95&nbsp;% confidence intervals of the mean. A dashed curve is the exploration
@@ -77,7 +77,10 @@ versions give the same numbers.</p>
             ("In short", opening(games, results.experiment.replications)),
             ("Regret over time", regret),
             ("Results", results_table(variants, colour_of)),
-            ("What each variant promises", promises(variants)),
+            (
+                "What each variant promises",
+                promises(variants, results.experiment.guarantees()),
+            ),
             ("What leaves a client", protection_section(variants)),
             ("How to read this", definitions(WORDS)),
             (
@@ -90,13 +93,17 @@ versions give the same numbers.</p>
     )
 
 
-def promises(variants: Sequence[Mapping[str, Any]]) -> str:
-    """Return what the rules of variants guarantee, and what their games do not keep."""
+def promises(variants: Sequence[Mapping[str, Any]], guarantees: Sequence[Guarantee]) -> str:
+    """Return what is proven about variants' games, and what speaks against it."""
     items = []
     for variant in variants:
         doubts = "".join(f"<br>But {escape(doubt)}." for doubt in variant["doubts"])
         items.append((escape(variant["label"]), f"{escape(variant['guarantee'])}.{doubts}"))
-    return f"<p>Always {escape(IF)}.</p>\n{definitions(items)}"
+    common = dict.fromkeys(
+        one.words for found in guarantees for one in found.conditions if one.kind.common
+    )
+    always = f"<p>Always if {escape(listed(list(common)))}.</p>\n" if common else ""
+    return f"{always}{definitions(items)}"
 
 
 def _byline(results: Results) -> str:

@@ -34,14 +34,11 @@ from fedbandits.experiments.report.run_tables import (
 )
 from fedbandits.experiments.report.shell import html_page, live_figure
 from fedbandits.federation.course import Outcome
-from fedbandits.federation.durable_log import LogContent
-from fedbandits.federation.run import Run
+from fedbandits.federation.followed import FollowedRun
 from fedbandits.federation.status import (
     RunStatus,
-    answers_over_phases,
     clock_time,
     counted,
-    status_of,
 )
 from fedbandits.protocol import Answer
 from fedbandits.simulation.private_games import spent_at_most
@@ -77,40 +74,38 @@ _WORDS = (
 )
 
 
-def run_html(run: Run, content: LogContent) -> str:
+def run_html(run: FollowedRun) -> str:
     """Return what is known of a run as one page that needs no network.
 
     Parameters
     ----------
-    run, content
-        As `fedbandits.federation.run.read_run` gives them.
+    run : FollowedRun
+        Over or not.
 
     Examples
     --------
-    >>> from fedbandits.federation.local import server_of
     >>> from fedbandits.federation.trial import read_trial
     >>> trial = read_trial({
     ...     "title": "demo", "arms": ["red", "blue"], "pulls": "20", "admissions": "2^p",
     ...     "radius": {"rule": "certified", "delta": 0.05}, "assume": {"noise": 0.1, "spread": 0.1},
     ... })
-    >>> run = Run(name="demo 1", trial=trial, server=server_of(trial))
-    >>> page = run_html(run, LogContent(header={}, records=(), times=()))
+    >>> page = run_html(FollowedRun("demo 1", trial))
     >>> "<h1>demo</h1>" in page, "No phase was opened yet" in page
     (True, True)
     """
-    status = status_of(run, content)
+    status = run.status()
     rows = arm_rows(status.arms, run.trial.goal)
     figures: dict[str, Any] = {}
     sections = [("In short", _verdict(status)), ("Estimates", _estimates(status, rows, figures))]
     if rows:
-        over_time = _over_time(rows, answers_over_phases(run, content), status, figures)
+        over_time = _over_time(rows, run.answers(), status, figures)
         sections.append(("Eliminations over time", over_time))
     if status.course.clients:
         sections.append(("What each client sent", _sent(run, status)))
     sections += [
         ("The course of the run", _course(status)),
         ("How to read this", definitions(_WORDS)),
-        ("The trial", _trial(run, content)),
+        ("The trial", _trial(run)),
     ]
     return html_page(
         title=run.trial.title, byline=_byline(status), sections=sections, figures=figures
@@ -206,7 +201,7 @@ def _over_time(
     )
 
 
-def _sent(run: Run, status: RunStatus) -> str:
+def _sent(run: FollowedRun, status: RunStatus) -> str:
     clients, privacy = status.course.clients, run.trial.privacy
     said = [
         "Clients send how often they tried each option in a phase, and the average of what they"
@@ -262,15 +257,13 @@ def _course(status: RunStatus) -> str:
     return "\n".join(parts)
 
 
-def _trial(run: Run, content: LogContent) -> str:
+def _trial(run: FollowedRun) -> str:
     tables: Mapping[str, Any] = run.trial.tables
     facts = [
         (escape(key), f"<code>{escape(json.dumps(value, ensure_ascii=False))}</code>")
         for key, value in tables.items()
     ]
-    versions = ", ".join(
-        f"{name} {version}" for name, version in content.header.get("versions", {}).items()
-    )
+    versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
     began = f"<p>The run began with {escape(versions)}.</p>" if versions else ""
     return f"<p>What its file says; all else is as by default.</p>\n{definitions(facts)}\n{began}"
 

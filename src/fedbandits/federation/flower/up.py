@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 from fedbandits.errors import InputError
 from fedbandits.federation.durable_log import is_begun
 from fedbandits.federation.flower.processes import FlowerError, LocalFederation
+from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.local import load_pull
 from fedbandits.federation.now_file import Now, read_now
 from fedbandits.federation.project import flower_app
-from fedbandits.federation.run import LOG_FILE, read_run
-from fedbandits.federation.state_files import written_whole
+from fedbandits.federation.run import LOG_FILE
+from fedbandits.federation.state_files import lock_file, written_whole
 from fedbandits.federation.trial import load_trial
-from fedbandits.protocol.outbox import lock_file
 
 MOST_NODES = 4
 """So many nodes are started at most, unless it is said: each is two processes of its own."""
@@ -89,7 +89,7 @@ def planned(log: Path) -> LocalPlan:
     InputError
         If it was not begun on this machine.
     """
-    read_run(log)
+    LoggedRun(log)
     try:
         said: dict[str, Any] = json.loads(_plan_path(log).read_text(encoding="utf-8"))
         return LocalPlan(**said)

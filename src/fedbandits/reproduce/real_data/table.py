@@ -13,7 +13,6 @@ import numpy as np
 from fedbandits.experiments.estimates import estimate_of
 from fedbandits.experiments.tables import chose_best
 from fedbandits.problems.exact import Exact
-from fedbandits.problems.laws import Empirical
 from fedbandits.reproduce.findings import share_of
 from fedbandits.reproduce.movielens.store import (
     Imported,
@@ -244,9 +243,12 @@ def _facts(clients: RealGame, games: Sequence[RealGame]) -> dict[str, Any]:
         found["rows"] = matrix_facts(means)
     for game in games:
         noise = game.problem.noise
-        if game.data is data and isinstance(noise, Empirical):
+        if game.data is data and noise.given_by_cell:
+            lists = noise.observations(game.problem.means.size)
             found["ratings"] = data.ratings
-            found["ratings_in_group"] = float(np.median(noise.sizes))
+            found["ratings_in_group"] = float(
+                np.median([len(part) for row in lists for part in row])
+            )
     return found
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from fedbandits.errors import InputError, nearest
+from fedbandits.registry import Registry
+from fedbandits.rules.algorithms.algorithm import Algorithm
 from fedbandits.rules.algorithms.authors_baseline import AuthorsBaseline
 from fedbandits.rules.algorithms.centralized import Centralized
 from fedbandits.rules.algorithms.fed1_ucb import Fed1Ucb
@@ -13,29 +12,14 @@ from fedbandits.rules.algorithms.fed_index import FedIndex
 from fedbandits.rules.algorithms.improved_ucb import ImprovedUcb
 from fedbandits.rules.algorithms.local_ucb import LocalUcb
 from fedbandits.rules.algorithms.ucb1 import Ucb1
-from fedbandits.rules.indices import SlotRule
-from fedbandits.rules.phased import Beliefs, PhasedRule
 
-
-class Algorithm(Protocol):
-    """An algorithm with its parameters: a frozen dataclass that makes a rule for a game.
-
-    Its fields are the keys that a variant of an experiment file may set.
-    """
-
-    @property
-    def name(self) -> str:
-        """The name in experiment files."""
-        ...
-
-    def rule(self, beliefs: Beliefs) -> PhasedRule | SlotRule:
-        """Return the rule for a game of which this is believed."""
-        ...
-
-
-ALGORITHMS: dict[str, type[Algorithm]] = {
-    algorithm.name: algorithm
-    for algorithm in (
+ALGORITHMS: Registry[Algorithm] = Registry(
+    "an algorithm",
+    group="fedbandits.algorithms",
+    key="name",
+    roles=(Algorithm,),
+    parent="Algorithm of fedbandits.rules.algorithms",
+    built_in=(
         Fed2Ucb,
         Fed1Ucb,
         FedIndex,
@@ -44,23 +28,9 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
         AuthorsBaseline,
         Ucb1,
         LocalUcb,
-    )
-}
-"""The algorithms by their names in experiment files: add yours here."""
-
-
-def algorithm_named(name: str) -> type[Algorithm]:
-    """Return the class of an algorithm; an unknown name is an error that suggests the nearest.
-
-    Examples
-    --------
-    >>> algorithm_named("fed2-ucb")
-    <class 'fedbandits.rules.algorithms.fed2_ucb.Fed2Ucb'>
-    """
-    if name not in ALGORITHMS:
-        hint = nearest(name, ALGORITHMS)
-        raise InputError("algorithm", f'"{name}" is not an algorithm; {hint}')
-    return ALGORITHMS[name]
+    ),
+)
+"""The algorithms by their names in experiment files."""
 
 
 __all__ = [
@@ -74,5 +44,4 @@ __all__ = [
     "ImprovedUcb",
     "LocalUcb",
     "Ucb1",
-    "algorithm_named",
 ]

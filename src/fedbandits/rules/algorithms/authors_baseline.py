@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from fedbandits.rules.algorithms.algorithm import Algorithm
 from fedbandits.rules.algorithms.fed1_ucb import check_paper_radius, everyone_at_once
 from fedbandits.rules.phased import Beliefs, Charge, PhasedRule, Player
 from fedbandits.rules.radii import PaperRadius
@@ -12,7 +13,7 @@ from fedbandits.rules.schedules import ScheduleLike, as_schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuthorsBaseline:
+class AuthorsBaseline(Algorithm):
     """Fed1-UCB with one player who observes the global model, and free communication.
 
     The paper words its baseline as improved UCB (`ImprovedUcb`), which is another algorithm.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
 from fedbandits.errors import check_word
+from fedbandits.rules.algorithms.algorithm import Algorithm
 from fedbandits.rules.algorithms.fed1_ucb import (
     check_clients,
     check_paper_radius,
@@ -19,7 +20,7 @@ Communicate: TypeAlias = Literal["phase", "slot"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Centralized:
+class Centralized(Algorithm):
     """Fed1-UCB whose clients send every observation: one pull an arm a phase.
 
     Parameters

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from fedbandits.errors import InputError, check_not_negative, check_number, check_word
+from fedbandits.rules.algorithms.algorithm import Algorithm
+from fedbandits.rules.estimators import Estimator, Plain
 from fedbandits.rules.levels import LevelLike
 from fedbandits.rules.phased import (
     AllAtOnce,
@@ -13,10 +15,11 @@ from fedbandits.rules.phased import (
     Charge,
     PhasedRule,
     ScheduledPulls,
-    Target,
     Weights,
+    check_estimator,
 )
 from fedbandits.rules.radii import Dependence, PaperRadius, Radius, with_options
+from fedbandits.rules.sampling import Target
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
 
 _MOST_CLIENTS = 10**15
@@ -32,6 +35,7 @@ def everyone_at_once(
     epsilon: float = 0.0,
     delta: LevelLike | None = None,
     target: Target = "clients",
+    estimator: Estimator | None = None,
 ) -> PhasedRule:
     """Return Fed2-UCB degenerated: M clients from the start, believed to be all there are.
 
@@ -47,7 +51,9 @@ def everyone_at_once(
             " play; leave it out",
         )
     check_level(radius, delta, beliefs.horizon)
-    beliefs.check_estimates(radius, "equal", admitted)
+    estimator = Plain() if estimator is None else estimator
+    check_whom(estimator, admitted, target)
+    beliefs.check_estimates(radius, estimator, admitted)
     rule = PhasedRule(
         n_arms=beliefs.n_arms,
         horizon=beliefs.horizon,
@@ -60,11 +66,22 @@ def everyone_at_once(
         pulls=ScheduledPulls(as_schedule(pulls), beliefs.horizon),
         admissions=AllAtOnce(admitted),
         radius=radius,
+        estimator=estimator,
         epsilon=epsilon,
         charge=charge,
         target=target,
     )
     return rule.with_given_weights() if beliefs.weighted else rule
+
+
+def check_whom(estimator: Estimator, population: int | None, target: Target) -> None:
+    """Refuse to weigh clients by what is known of them where each counts the same."""
+    if estimator.uses_variances and population is not None and target == "clients":
+        raise InputError(
+            "weights",
+            f'"{estimator.name}" is for target = "population"; of {population} clients that exist'
+            ' each counts the same: use "equal"',
+        )
 
 
 def check_level(radius: Radius, delta: LevelLike | None, horizon: int | None) -> None:
@@ -89,7 +106,7 @@ def check_level(radius: Radius, delta: LevelLike | None, horizon: int | None) ->
 
 def check_paper_radius(radius: object) -> None:
     """Refuse what is not the paper's radius, for the algorithms of the paper alone."""
-    if not isinstance(radius, PaperRadius):
+    if not isinstance(radius, Radius) or radius.constants is None:
         raise InputError(
             "radius", f"{radius!r} is not the paper's; give one such as PaperRadius(arm=6.0)"
         )
@@ -122,7 +139,7 @@ def clients_of(clients: int | None, beliefs: Beliefs) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fed1Ucb:
+class Fed1Ucb(Algorithm):
     """Fed1-UCB, for the exact model: all clients from the start, no client-sampling term.
 
     On clients that are only a sample (figure 6 of the paper) it takes them for the whole
@@ -143,6 +160,8 @@ class Fed1Ucb:
     weights : {"equal"}
         How clients' means are averaged. All are in from the start and pull alike, so that equal
         weights have the least variance, and no others are taken.
+    estimator : Estimator, optional
+        How clients' means become one value per arm; the plain average by default.
     delta, dependence
         Those of the radius, for short. Where the radius sets its own the two must agree.
     epsilon : float
@@ -150,21 +169,25 @@ class Fed1Ucb:
 
     Examples
     --------
+    >>> from fedbandits.rules.reports import Reports
     >>> told = Beliefs(n_arms=2, horizon=10**6, noise=0.5, spread=0.1)
+    >>> planned = Reports.planned([100], sizes=[50])
     >>> for target in ("clients", "population"):
     ...     rule = Fed1Ucb(pulls=100, clients=50, target=target).rule(told)
-    ...     print(rule.width(phase=1, counts=[100], sizes=[50]).round(4))
+    ...     print(rule.width(phase=1, reports=planned).round(4))
     0.0644
     0.1931
     """
 
     name: ClassVar[str] = "fed1-ucb"
+    all_clients_from_start: ClassVar[bool] = True
 
     pulls: ScheduleLike
     clients: int | None = None
     radius: Radius = field(default_factory=PaperRadius)
     target: Target | None = None
     weights: Weights = "equal"
+    estimator: Estimator | None = None
     epsilon: float = 0.0
     delta: LevelLike | None = None
     dependence: Dependence | None = None
@@ -180,10 +203,21 @@ class Fed1Ucb:
                 f'"{self.weights}", and with {self.name} all clients are in from the start and pull'
                 ' alike, so that equal weights are the best; use "equal"',
             )
+        check_estimator(self.estimator)
         if self.target is not None:
             check_word(self.target, Target, "target")
         object.__setattr__(self, "pulls", as_schedule(self.pulls, "pulls"))
         check_clients(self.clients)
+
+    @property
+    def uses_variances(self) -> bool:
+        """Whether it must be told σ and σ_c, or estimate them."""
+        return self.radius.uses_noise or self.radius.uses_spread
+
+    @property
+    def tolerance(self) -> float:
+        """By how much the arm that it settles on may be worse than the best."""
+        return self.epsilon
 
     def rule(self, beliefs: Beliefs) -> PhasedRule:
         """Return the rule for a game of which this is believed."""
@@ -191,6 +225,7 @@ class Fed1Ucb:
             pulls=self.pulls,
             clients=self.clients,
             radius=self.radius,
+            estimator=self.estimator,
             epsilon=self.epsilon,
             delta=self.delta,
             target=self.target or "clients",

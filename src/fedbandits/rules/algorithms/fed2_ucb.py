@@ -6,22 +6,25 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from fedbandits.errors import InputError, check_not_negative, check_word
-from fedbandits.rules.algorithms.fed1_ucb import check_level
+from fedbandits.rules.algorithms.algorithm import Algorithm
+from fedbandits.rules.algorithms.fed1_ucb import check_level, check_whom
+from fedbandits.rules.estimators import Estimator, InverseVariance, Plain
 from fedbandits.rules.levels import LevelLike
 from fedbandits.rules.phased import (
     Beliefs,
     PhasedRule,
     ScheduledAdmissions,
     ScheduledPulls,
-    Target,
     Weights,
+    check_estimator,
 )
 from fedbandits.rules.radii import Dependence, PaperRadius, Radius, with_options
+from fedbandits.rules.sampling import Target
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fed2Ucb:
+class Fed2Ucb(Algorithm):
     """Federated Double UCB, for the approximate model.
 
     Every phase admits g(p) new clients, every admitted client pulls every active arm f(p) times,
@@ -42,6 +45,8 @@ class Fed2Ucb:
     weights : {"equal", "inverse-variance"}
         How clients' means are averaged. The second is sharper where cohorts differ in pulls; it
         needs an unlimited population.
+    estimator : Estimator, optional
+        How clients' means become one value per arm, in place of ``weights``.
     delta, dependence
         Those of the radius, for short. Where the radius sets its own the two must agree.
     epsilon : float
@@ -57,12 +62,14 @@ class Fed2Ucb:
     """
 
     name: ClassVar[str] = "fed2-ucb"
+    all_clients_from_start: ClassVar[bool] = False
 
     pulls: ScheduleLike
     admissions: ScheduleLike
     radius: Radius = field(default_factory=PaperRadius)
     target: Target | None = None
     weights: Weights = "equal"
+    estimator: Estimator | None = None
     epsilon: float = 0.0
     delta: LevelLike | None = None
     dependence: Dependence | None = None
@@ -72,10 +79,21 @@ class Fed2Ucb:
         object.__setattr__(self, "radius", radius)
         check_not_negative(self.epsilon, "epsilon")
         check_word(self.weights, Weights, "weights")
+        check_estimator(self.estimator, self.weights)
         if self.target is not None:
             check_word(self.target, Target, "target")
         object.__setattr__(self, "pulls", as_schedule(self.pulls, "pulls"))
         object.__setattr__(self, "admissions", as_schedule(self.admissions, "admissions"))
+
+    @property
+    def uses_variances(self) -> bool:
+        """Whether it must be told σ and σ_c, or estimate them."""
+        return self.radius.uses_noise or self.radius.uses_spread
+
+    @property
+    def tolerance(self) -> float:
+        """By how much the arm that it settles on may be worse than the best."""
+        return self.epsilon
 
     def rule(self, beliefs: Beliefs) -> PhasedRule:
         """Return the rule for a game of which this is believed."""
@@ -92,20 +110,11 @@ class Fed2Ucb:
                 'use "population"',
             )
         target = self.target or "clients"
-        if self.weights != "equal" and beliefs.population is not None and target == "clients":
-            raise InputError(
-                "weights",
-                f'"{self.weights}" is for target = "population"; of {beliefs.population} clients '
-                'that exist each counts the same: use "equal"',
-            )
-        if self.weights != "equal" and self.radius.needs_clients:
-            raise InputError(
-                "weights",
-                f'"{self.weights}" does not go with the radius "{self.radius.rule}", whose width '
-                'is that of a plain average; use "equal"',
-            )
+        by_weights = Plain() if self.weights == "equal" else InverseVariance()
+        estimator = by_weights if self.estimator is None else self.estimator
+        check_whom(estimator, beliefs.population, target)
         check_level(self.radius, self.delta, beliefs.horizon)
-        beliefs.check_estimates(self.radius, self.weights, beliefs.population)
+        beliefs.check_estimates(self.radius, estimator, beliefs.population)
         return PhasedRule(
             n_arms=beliefs.n_arms,
             horizon=beliefs.horizon,
@@ -119,6 +128,6 @@ class Fed2Ucb:
             admissions=ScheduledAdmissions(as_schedule(self.admissions), beliefs.horizon),
             radius=self.radius,
             target=target,
-            weights=self.weights,
+            estimator=estimator,
             epsilon=self.epsilon,
         )

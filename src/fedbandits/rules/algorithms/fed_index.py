@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedbandits.errors import InputError, check_number, check_word
+from fedbandits.rules.algorithms.algorithm import Algorithm
+from fedbandits.rules.estimators import InverseVariance, Plain
 from fedbandits.rules.index_rules import FewestPulls, IndexRule
 from fedbandits.rules.levels import LevelLike, as_level
-from fedbandits.rules.phased import AllAtOnce, Averaging, Beliefs, PhasedRule
+from fedbandits.rules.phased import AllAtOnce, Beliefs, PhasedRule
 from fedbandits.rules.radii import Commit, Index, IndexRadius
 
 # Clients join up to so many times what tells as much of an arm as one client does in T pulls.
@@ -17,7 +19,7 @@ _MOST_WORTH = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FedIndex:
+class FedIndex(Algorithm):
     """Federated index rule: clients pull what may still be the best, more join when they must.
 
     For the exact model, the approximate model and everything between. In every phase the arm with
@@ -58,6 +60,7 @@ class FedIndex:
     """
 
     name: ClassVar[str] = "fed-index"
+    all_clients_from_start: ClassVar[bool] = False
 
     index: Index = "moss"
     growth: float = 1.0
@@ -88,6 +91,11 @@ class FedIndex:
                 raise InputError("delta", 'goes with commit = "certified"; leave it out')
             as_level(self.delta)
 
+    @property
+    def uses_variances(self) -> bool:
+        """Whether it must be told σ and σ_c: it must."""
+        return True
+
     def rule(self, beliefs: Beliefs) -> PhasedRule:
         """Return the rule for a game of which this is believed."""
         horizon = beliefs.horizon_for(self.name)
@@ -102,7 +110,6 @@ class FedIndex:
                 ' "index", or raise initial_clients to a population that is finite',
             )
         first = math.ceil(self.first_pulls / clients)
-        weights: Averaging = "inverse-variance" if population is None else "equal"
         radius = IndexRadius(
             index=self.index,
             noise=noise,
@@ -123,7 +130,7 @@ class FedIndex:
             pulls=FewestPulls(first, 1),
             admissions=AllAtOnce(clients),
             radius=radius,
-            weights=weights,
+            estimator=InverseVariance() if population is None else Plain(),
             growth=self.growth,
             admit_when=self.admit_when,
             arms_per_phase=self.arms_per_phase,

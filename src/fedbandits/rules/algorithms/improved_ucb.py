@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedbandits.errors import InputError
+from fedbandits.rules.algorithms.algorithm import Algorithm
 from fedbandits.rules.phased import AllAtOnce, Beliefs, Charge, PhasedRule, Player
 from fedbandits.rules.radii import ImprovedUcbRadius
 
@@ -51,7 +52,7 @@ class ImprovedUcbPulls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImprovedUcb:
+class ImprovedUcb(Algorithm):
     """Improved UCB by one hypothetical player who observes the global model.
 
     It halves its guess of the gap in every phase and brings every active arm to the pulls that

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fedbandits.rules.algorithms.algorithm import Algorithm
 from fedbandits.rules.algorithms.fed1_ucb import check_clients, clients_of
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import Beliefs, Player
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalUcb:
+class LocalUcb(Algorithm):
     """Every client alone on its own observations, no communication.
 
     Each finds its own best arm, which need not be the global one: the linear regret that federation

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fedbandits.rules.algorithms.algorithm import Algorithm
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import Beliefs, Player
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ucb1:
+class Ucb1(Algorithm):
     """UCB1 at the server: what a player could do who saw the global model in every slot."""
 
     name: ClassVar[str] = "ucb1"

@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fedbandits.errors import InputError
+from fedbandits.registry import Registry
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii.bernstein import BernsteinRadius
 from fedbandits.rules.radii.chernoff import ChernoffRadius
@@ -28,9 +29,13 @@ from fedbandits.rules.radii.known import PhaseStatistics, Radius
 from fedbandits.rules.radii.paired_t import PairedTRadius
 from fedbandits.rules.radii.pairs import CertifiedRadius, Dependence, PairwiseRadius
 
-RADII: dict[str, type[Radius]] = {
-    radius.rule: radius
-    for radius in (
+RADII: Registry[Radius] = Registry(
+    "a radius",
+    group="fedbandits.radii",
+    key="rule",
+    roles=(Radius,),
+    parent="Radius of fedbandits.rules.radii",
+    built_in=(
         PaperRadius,
         JointRadius,
         PairwiseRadius,
@@ -38,8 +43,8 @@ RADII: dict[str, type[Radius]] = {
         PairedTRadius,
         BernsteinRadius,
         ChernoffRadius,
-    )
-}
+    ),
+)
 """The radii by their names in experiment files."""
 
 
@@ -67,7 +72,7 @@ def with_options(
     for name, value in (("delta", delta), ("dependence", dependence)):
         if value is None:
             continue
-        if not hasattr(radius, name):
+        if name not in radius.options:
             raise InputError(
                 name, f'the radius "{radius.rule}" has none; leave it out, or use another'
             )

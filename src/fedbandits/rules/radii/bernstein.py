@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,14 +11,21 @@ import numpy as np
 from fedbandits.errors import check_word
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.eliminations import drop_beaten, widest_margins
+from fedbandits.rules.guarantees import (
+    Guarantee,
+    Setting,
+    keeps_best,
+    pairs_needed,
+    within,
+)
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii.bounded import check_range
-from fedbandits.rules.radii.known import PhaseStatistics
+from fedbandits.rules.radii.known import PhaseStatistics, Radius
 from fedbandits.rules.radii.pairs import Dependence, WidthsTo, widths_between
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BernsteinRadius:
+class BernsteinRadius(Radius):
     r"""The variance-aware pairwise rule for outcomes in a known range and clients drawn at random.
 
     On [0, 1] an outcome of rate q has a variance of at most min(q, 1 − q, 1/4): at 2 % a twelfth of
@@ -65,7 +72,11 @@ class BernsteinRadius:
     """
 
     rule: ClassVar[str] = "bernstein"
-    needs_clients: ClassVar[bool] = False
+    uses_noise: ClassVar[bool] = False
+    uses_spread: ClassVar[bool] = True
+    needs_each_client: ClassVar[bool] = False
+    equal_weights_only: ClassVar[bool] = False
+    options: ClassVar[tuple[str, ...]] = ("delta", "dependence")
 
     range: tuple[float, float] = (0.0, 1.0)
     delta: LevelLike = "1/T"
@@ -76,9 +87,28 @@ class BernsteinRadius:
         object.__setattr__(self, "range", check_range(self.range))
         check_word(self.dependence, Dependence, "dependence")
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The range that contains every outcome."""
+        return self.range
+
+    def mirrored(self) -> BernsteinRadius:
+        """Return the radius for outcomes times −1, whose range is mirrored."""
+        low, high = self.range
+        return replace(self, range=(-high, -low))
+
+    def check_protected(self) -> None:
+        """Take protected means: the widths allow for what protects them."""
+
     def check_horizon(self, horizon: int | None) -> None:
         """Refuse a level that is none for this horizon."""
         as_level(self.delta).value(horizon)
+
+    def guarantee(self, setting: Setting) -> Guarantee:
+        """Return what is proven; see `Radius`."""
+        independent = self.dependence == "independent"
+        needed = pairs_needed(setting, independent=independent, noise=False)
+        return keeps_best(self.delta, setting, within(self.range), *needed)
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return half the width between two arms with this arm's variance."""
@@ -87,7 +117,7 @@ class BernsteinRadius:
 
     def stays(self, known: PhaseStatistics) -> BoolArray:
         """Return the arms that no other active arm is ahead of by their common width."""
-        return drop_beaten(known.estimates, self._widths_to(known), known.active)
+        return drop_beaten(known.estimate.values, self._widths_to(known), known.active)
 
     def margins(self, known: PhaseStatistics) -> FloatArray:
         """Return the widest of the widths between an arm and the other active ones."""
@@ -107,19 +137,19 @@ class BernsteinRadius:
         """Return the upper bound on the variance of every estimate, for outcomes in [0, 1]."""
         low, high = self.range
         log = self._log(known, 2 * known.n_arms)
-        heaviest = known.heaviest_pull
-        pulls = known.pull_factor if known.independent_clients else heaviest
+        heaviest = known.estimate.heaviest_pull
+        pulls = known.estimate.pull_factor if known.estimate.independent_clients else heaviest
         # What protects the means is independent of them: sub-gamma, like the rest.
-        length, distortion = high - low, known.distortion
-        clients = (known.client_variance + distortion.variance) / length**2
+        length, distortion = high - low, known.estimate.distortion
+        clients = (known.estimate.client_variance + distortion.variance) / length**2
         heaviest = np.maximum(heaviest, distortion.scale / length)
-        rates = np.clip((known.estimates - low) / (high - low), 0.0, 1.0)
+        rates = np.clip((known.estimate.values - low) / (high - low), 0.0, 1.0)
         bounds = []
         for rate in (rates, 1.0 - rates):
             start = rate + distortion.bias / length + heaviest * log
             root = np.sqrt((log * pulls) ** 2 + 2.0 * log * (pulls * start + clients))
             bounds.append(start + log * pulls + root)
-        rated = np.minimum(np.minimum(*bounds) * pulls, known.pull_factor / 4)
+        rated = np.minimum(np.minimum(*bounds) * pulls, known.estimate.pull_factor / 4)
         return np.asarray(rated + clients)
 
     def _width(self, known: PhaseStatistics, one: FloatArray, other: FloatArray) -> FloatArray:
@@ -128,6 +158,8 @@ class BernsteinRadius:
         twice = 1.0 if self.dependence == "independent" else 2.0
         root = np.sqrt(2.0 * twice * (one + other) * log)
         # That of a pair is no heavier than the heaviest of any active arm.
-        own = np.maximum(known.heaviest_pull, known.distortion.scale / (high - low))
+        own = np.maximum(
+            known.estimate.heaviest_pull, known.estimate.distortion.scale / (high - low)
+        )
         widths = (high - low) * (root + twice * known.of_active(own) * log)
         return known.widened(widths, estimates=2)

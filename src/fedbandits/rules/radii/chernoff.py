@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,15 +11,22 @@ import numpy as np
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.distortion import UNDISTORTED
 from fedbandits.rules.eliminations import drop_below, widest_margins
+from fedbandits.rules.guarantees import (
+    Guarantee,
+    Setting,
+    bounds_needed,
+    keeps_best,
+    within,
+)
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii.bounded import check_range
-from fedbandits.rules.radii.known import PhaseStatistics, unbiased_width
+from fedbandits.rules.radii.known import PhaseStatistics, Radius, unbiased_width
 
 _HALVINGS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChernoffRadius:
+class ChernoffRadius(Radius):
     r"""Intervals by the Kullback-Leibler divergence, for outcomes in a known range.
 
     On [0, 1] the interval around an estimate x that is worth n pulls holds the q with
@@ -55,7 +62,11 @@ class ChernoffRadius:
     """
 
     rule: ClassVar[str] = "chernoff"
-    needs_clients: ClassVar[bool] = False
+    uses_noise: ClassVar[bool] = False
+    uses_spread: ClassVar[bool] = True
+    needs_each_client: ClassVar[bool] = False
+    equal_weights_only: ClassVar[bool] = False
+    options: ClassVar[tuple[str, ...]] = ("delta",)
 
     range: tuple[float, float] = (0.0, 1.0)
     delta: LevelLike = "1/T"
@@ -64,9 +75,27 @@ class ChernoffRadius:
         object.__setattr__(self, "delta", as_level(self.delta))
         object.__setattr__(self, "range", check_range(self.range))
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The range that contains every outcome."""
+        return self.range
+
+    def mirrored(self) -> ChernoffRadius:
+        """Return the radius for outcomes times −1, whose range is mirrored."""
+        low, high = self.range
+        return replace(self, range=(-high, -low))
+
+    def check_protected(self) -> None:
+        """Take protected means: the widths allow for what protects them."""
+
     def check_horizon(self, horizon: int | None) -> None:
         """Refuse a level that is none for this horizon."""
         as_level(self.delta).value(horizon)
+
+    def guarantee(self, setting: Setting) -> Guarantee:
+        """Return what is proven; see `Radius`."""
+        needed = bounds_needed(setting, noise=False)
+        return keeps_best(self.delta, setting, within(self.range), *needed)
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return half the length of each interval."""
@@ -76,27 +105,27 @@ class ChernoffRadius:
     def stays(self, known: PhaseStatistics) -> BoolArray:
         """Return the arms whose upper end is above every lower end."""
         lower, upper = self._ends(known)
-        return drop_below(lower, upper, known.estimates, known.active)
+        return drop_below(lower, upper, known.estimate.values, known.active)
 
     def margins(self, known: PhaseStatistics) -> FloatArray:
         """Return the parts of two intervals that point towards each other, for the worst pair."""
         lower, upper = self._ends(known)
-        below, above = known.estimates - lower, upper - known.estimates
+        below, above = known.estimate.values - lower, upper - known.estimate.values
         return widest_margins(lambda arm: below + above[..., arm, np.newaxis], known.active)
 
     def _ends(self, known: PhaseStatistics) -> tuple[FloatArray, FloatArray]:
         low, high = self.range
         delta = as_level(self.delta).value(known.horizon)
         phase = np.asarray(known.phase, dtype=np.float64)
-        protected = known.distortion is not UNDISTORTED
+        protected = known.estimate.distortion is not UNDISTORTED
         events = (3 if protected else 2) * known.n_arms
         log = math.log(events * math.pi**2 / (6 * delta)) + 2.0 * np.log(phase)
-        clients = np.sqrt(2.0 * known.client_variance * log)
+        clients = np.sqrt(2.0 * known.estimate.client_variance * log)
         off = known.widened(unbiased_width(np.zeros(()), log, known)) if protected else 0.0
-        most = log * known.heaviest_pull
+        most = log * known.estimate.heaviest_pull
         # An end moves by more than the rate does, so what protects the rate is allowed for first.
         lowest, highest = (
-            np.clip((known.estimates + aside - low) / (high - low), 0.0, 1.0)
+            np.clip((known.estimate.values + aside - low) / (high - low), 0.0, 1.0)
             for aside in (-off, off)
         )
         lower, upper = divergence_end(lowest, most, 0.0), divergence_end(highest, most, 1.0)

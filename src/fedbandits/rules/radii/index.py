@@ -12,12 +12,13 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from fedbandits.errors import check_word
+from fedbandits.errors import InputError, check_word
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.distortion import sub_gamma_width
 from fedbandits.rules.eliminations import best_active
+from fedbandits.rules.guarantees import Guarantee, Setting, bounds_needed
 from fedbandits.rules.levels import LevelLike, as_level
-from fedbandits.rules.radii.known import PhaseStatistics, need_horizon
+from fedbandits.rules.radii.known import PhaseStatistics, Radius, need_horizon
 
 Index: TypeAlias = Literal["moss", "ucb2", "ucb"]
 """How much an arm is given beyond its estimate, from the least to the most."""
@@ -27,7 +28,7 @@ Commit: TypeAlias = Literal["index", "certified"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexRadius:
+class IndexRadius(Radius):
     r"""Width of an index, :math:`b_k = \sqrt{2 v_k L_k}`.
 
     With :math:`N_k = \sigma^2 / v_k`, the pulls that an estimate is worth, and :math:`n = M T`, all
@@ -83,7 +84,10 @@ class IndexRadius:
     """
 
     rule: ClassVar[str] = "index"
-    needs_clients: ClassVar[bool] = False
+    uses_noise: ClassVar[bool] = True
+    uses_spread: ClassVar[bool] = True
+    needs_each_client: ClassVar[bool] = False
+    equal_weights_only: ClassVar[bool] = False
 
     index: Index = "moss"
     noise: float
@@ -101,21 +105,50 @@ class IndexRadius:
         need_horizon(self.rule, horizon)
         as_level(self.delta).value(horizon)
 
+    def guarantee(self, setting: Setting) -> Guarantee:
+        """Return what is proven; see `Radius`."""
+        needed = bounds_needed(setting)
+        if self.commit == "index":
+            return Guarantee.nothing(
+                "none for the option that it settles on: it stops asking when its index would not"
+                " change its mind",
+                *needed,
+            )
+        error = as_level(self.delta).value(setting.horizon)
+        return Guarantee(
+            claim="settles on another option than the best with a probability of at most"
+            f" {error:g}",
+            error=error,
+            conditions=needed,
+        )
+
+    def mirrored(self) -> IndexRadius:
+        """Return the same: it knows no direction."""
+        return self
+
+    def check_protected(self) -> None:
+        """Refuse protected means in the test of a certified commitment."""
+        if self.commit == "certified":
+            raise InputError(
+                "",
+                'is not in the test of commit = "certified"; use commit = "index", or leave it out',
+            )
+
     def logs(self, known: PhaseStatistics) -> FloatArray:
         r"""Return :math:`L_k`, shape (..., arms)."""
         horizon = known.log_horizon()
         if self.index == "ucb":
-            return np.full(np.shape(known.variance), horizon)
+            return np.full(np.shape(known.estimate.variance), horizon)
         # An estimate is worth a pull at least.
-        worth = np.maximum(self.noise**2 / np.maximum(known.variance, math.ulp(0.0)), 1.0)
-        log = horizon + np.log(known.clients)[..., np.newaxis] - np.log(worth)
+        worth = np.maximum(self.noise**2 / np.maximum(known.estimate.variance, math.ulp(0.0)), 1.0)
+        log = horizon + np.log(known.estimate.clients) - np.log(worth)
         if self.index == "moss":
             log = log - math.log(known.n_arms)
         return np.asarray(1.0 + np.maximum(log, 0.0))
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return how far an index is above its estimate; see `fedbandits.rules.radii.Radius`."""
-        widths = self._widths(known.variance, known)
+        widths = self._widths(known.estimate.variance, known)
         return np.maximum(widths, self._sequence(known)) if self.commit == "certified" else widths
 
     def _widths(self, variance: FloatArray, known: PhaseStatistics) -> FloatArray:
@@ -124,28 +157,28 @@ class IndexRadius:
         Arms are pulled as differently as their indices are, so that the worst protected one says
         nothing of the others.
         """
-        distortion = known.distortion
+        distortion = known.estimate.distortion
         widths = sub_gamma_width(variance + distortion.variance, distortion.scale, self.logs(known))
         bias = distortion.bias
         return np.asarray(widths + (np.maximum(widths, bias) if distortion.doubled else bias))
 
     def stays(self, known: PhaseStatistics) -> BoolArray:
         """Return the leader alone where it is committed to, else all arms."""
-        leader = best_active(known.estimates, known.active)
+        leader = best_active(known.estimate.values, known.active)
         first = np.arange(known.active.shape[-1]) == np.asarray(leader)[..., np.newaxis]
         if self.commit == "certified":
-            up = down = np.where(known.even, self._sequence(known), np.inf)
+            up = down = np.where(known.estimate.even, self._sequence(known), np.inf)
         else:
             up = self.half_widths(known)
-            down = self._widths(known.pull_variance, known)
-        low = np.where(first, known.estimates - down, -np.inf).max(axis=-1, keepdims=True)
+            down = self._widths(known.estimate.pull_variance, known)
+        low = np.where(first, known.estimate.values - down, -np.inf).max(axis=-1, keepdims=True)
         rivals = known.active & ~first
-        sure = np.where(rivals, known.estimates + up < low, True).all(axis=-1, keepdims=True)
+        sure = np.where(rivals, known.estimate.values + up < low, True).all(axis=-1, keepdims=True)
         return np.asarray(np.where(sure, first, known.active))
 
     def margins(self, known: PhaseStatistics) -> FloatArray:
         """Return how far each arm may be below another; see `fedbandits.rules.radii.Radius`."""
-        widths = np.broadcast_to(self.half_widths(known), known.estimates.shape)
+        widths = np.broadcast_to(self.half_widths(known), known.estimate.values.shape)
         return np.asarray(widths + known.of_active(widths))
 
     def _sequence(self, known: PhaseStatistics) -> FloatArray:
@@ -154,7 +187,7 @@ class IndexRadius:
         :math:`\sqrt{w (1 + w/w_1) \log((1 + w_1/w) K^2 / \delta^2)}`: Robbins's normal mixture,
         with δ/K for each arm.
         """
-        ratio = known.pull_variance / self.first_variance
+        ratio = known.estimate.pull_variance / self.first_variance
         log = np.log1p(1.0 / np.maximum(ratio, math.ulp(0.0)))
         log = log + 2.0 * math.log(known.n_arms / as_level(self.delta).value(known.horizon))
-        return np.asarray(np.sqrt(known.pull_variance * (1.0 + ratio) * log))
+        return np.asarray(np.sqrt(known.estimate.pull_variance * (1.0 + ratio) * log))

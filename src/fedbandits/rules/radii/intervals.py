@@ -11,31 +11,44 @@ import numpy as np
 from fedbandits.errors import check_not_negative
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.eliminations import eliminate, widest_margins
-from fedbandits.rules.radii.known import PhaseStatistics, need_horizon, unbiased_width
+from fedbandits.rules.guarantees import (
+    Assumption,
+    Condition,
+    Guarantee,
+    Setting,
+    bounds_needed,
+)
+from fedbandits.rules.radii.known import PhaseStatistics, Radius, need_horizon, unbiased_width
 
 
-class _Intervals:
+class _Intervals(Radius):
     """Rules that drop an arm when its interval lies below another's: Algorithm 2, line 6."""
 
     __slots__ = ()
 
-    rule: ClassVar[str]
-    needs_clients: ClassVar[bool] = False
+    uses_noise: ClassVar[bool] = True
+    uses_spread: ClassVar[bool] = True
+    needs_each_client: ClassVar[bool] = False
+    equal_weights_only: ClassVar[bool] = False
+
+    def mirrored(self) -> Radius:
+        """Return the same: it knows no direction."""
+        return self
+
+    def check_protected(self) -> None:
+        """Take protected means: the widths allow for what protects them."""
 
     def check_horizon(self, horizon: int | None) -> None:
         """Refuse a game without a horizon."""
         need_horizon(self.rule, horizon)
 
-    def half_widths(self, known: PhaseStatistics) -> FloatArray:
-        raise NotImplementedError
-
     def stays(self, known: PhaseStatistics) -> BoolArray:
         """Return the arms whose upper end is above every lower end."""
-        return eliminate(known.estimates, self.half_widths(known), known.active)
+        return eliminate(known.estimate.values, self.half_widths(known), known.active)
 
     def margins(self, known: PhaseStatistics) -> FloatArray:
         """Return the sum of an arm's half-width and the widest of the others."""
-        widths = np.broadcast_to(self.half_widths(known), known.estimates.shape)
+        widths = np.broadcast_to(self.half_widths(known), known.estimate.values.shape)
         return widest_margins(lambda arm: widths + widths[..., arm, np.newaxis], known.active)
 
 
@@ -74,6 +87,7 @@ class PaperRadius(_Intervals):
     """
 
     rule: ClassVar[str] = "paper"
+    known_before: ClassVar[bool] = True
 
     arm: float = 6.0
     client: float = 6.0
@@ -82,12 +96,32 @@ class PaperRadius(_Intervals):
         for name in ("arm", "client"):
             check_not_negative(getattr(self, name), name)
 
+    @property
+    def constants(self) -> tuple[float, float]:
+        """The constants of arms and clients."""
+        return self.arm, self.client
+
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return the half-width; see `Radius`."""
         log = known.log_horizon()
         # A constant a stands for L = a/2 log T: what protects the means is bounded with the pulls.
-        arms = unbiased_width(known.pull_variance, self.arm / 2.0 * log, known)
-        return known.widened(arms + np.sqrt(self.client * log * known.client_variance))
+        arms = unbiased_width(known.estimate.pull_variance, self.arm / 2.0 * log, known)
+        return known.widened(arms + np.sqrt(self.client * log * known.estimate.client_variance))
+
+    def guarantee(self, setting: Setting) -> Guarantee:
+        """Return what is proven; see `Radius`."""
+        needed = bounds_needed(setting)
+        if not setting.plain:
+            return Guarantee.nothing("none: the paper's proofs are about plain averages", *needed)
+        small = [] if self.arm >= 6 else [f"{self.arm:g} for arms"]
+        small += [] if self.client >= 6 or setting.everyone else [f"{self.client:g} for clients"]
+        if small:
+            return Guarantee.nothing(
+                "none: its constants are below the 6 that carries the paper's proofs"
+                f" ({', '.join(small)})",
+                *needed,
+            )
+        return _regret_bounds("the regret bounds of Theorems 2 and 3", setting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +142,22 @@ class JointRadius(_Intervals):
     """
 
     rule: ClassVar[str] = "joint"
+    known_before: ClassVar[bool] = True
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return the half-width; see `Radius`."""
-        return known.widened(unbiased_width(known.variance, 3.0 * known.log_horizon(), known))
+        return known.widened(
+            unbiased_width(known.estimate.variance, 3.0 * known.log_horizon(), known)
+        )
+
+    def guarantee(self, setting: Setting) -> Guarantee:
+        """Return what is proven; see `Radius`."""
+        if setting.shares:
+            return Guarantee.nothing(
+                "none: the paper's proofs are not about clients with weights of their own",
+                *bounds_needed(setting),
+            )
+        return _regret_bounds("the paper's regret bounds, with narrower intervals", setting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,4 +178,22 @@ class ImprovedUcbRadius(_Intervals):
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return the half-width; see `Radius`."""
         log = known.log_horizon() - 2.0 * (np.asarray(known.phase) - 1) * math.log(2.0)
-        return np.asarray(np.sqrt(2.0 * np.maximum(log, 0.0) * known.pull_variance))
+        return np.asarray(np.sqrt(2.0 * np.maximum(log, 0.0) * known.estimate.pull_variance))
+
+    def guarantee(self, setting: Setting) -> Guarantee:
+        """Return what is proven; see `Radius`."""
+        claim = "the regret bound of Auer and Ortner (2010), for one player"
+        return Guarantee(claim=claim, conditions=bounds_needed(setting))
+
+
+def _regret_bounds(claim: str, setting: Setting) -> Guarantee:
+    """Return the promise of Theorems 2 and 3: what a tolerance loses would grow with T."""
+    needed = bounds_needed(setting)
+    if setting.epsilon > 0:
+        return Guarantee.nothing(
+            "none: the paper's regret bounds are about one option that is left, without a"
+            " tolerance",
+            *needed,
+        )
+    single = Condition(Assumption.SINGLE_BEST)
+    return Guarantee(claim=claim, conditions=(*needed, single), regret=True)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 
-from fedbandits.errors import InputError
+from fedbandits.errors import InputError, UnstatedError
+from fedbandits.rules.abilities import unstated
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.rules.distortion import UNDISTORTED, Distortion, sub_gamma_width
+from fedbandits.rules.distortion import sub_gamma_width
+from fedbandits.rules.estimates import Estimate
+from fedbandits.rules.guarantees import Guarantee, Setting, void_unless_stated
+from fedbandits.rules.reports import Reports
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,51 +27,19 @@ class PhaseStatistics:
         The phase that has just been played, from 1.
     active : array of bool, shape (..., arms)
         The arms that it played.
-    estimates : array, shape (..., arms)
-        Global estimates; a higher one is better.
-    pull_variance, client_variance : array, shape (..., arms)
-        The two parts of an estimate's variance proxy: what too few pulls and what too few clients
-        leave open.
     n_arms : int
         K: also the arms that are out already count in a bound over all arms.
     horizon : int, optional
         T; None where there is none.
-    pull_factor : array, shape (..., arms)
-        η: ``pull_variance`` for outcomes of variance 1.
-    heaviest_pull : array, shape (..., arms)
-        The largest weight that a single pull has in an estimate: 1 over all pulls if they are
-        spread evenly over clients.
-    client_means : array, shape (..., arms, clients), optional
-        The mean of every client, for rules that need them one by one.
-    clients : float or array, shape (...)
-        How many have pulled any arm, for rules that reckon with all that clients ever pull.
-    even : bool or array of bool, shape (..., arms)
-        Whether all clients that exist have pulled an arm, and equally often.
-    independent_clients : bool
-        Whether clients are drawn independently of each other; not so from a finite population.
-    distortion : Distortion
-        What the protection of clients' means leaves in an estimate; nothing by default.
+    estimate : Estimate
+        Of outcomes of which higher ones are better.
     """
 
     phase: int | IntArray
     active: BoolArray
-    estimates: FloatArray
-    pull_variance: FloatArray
-    client_variance: FloatArray
     n_arms: int
     horizon: int | None
-    pull_factor: FloatArray
-    heaviest_pull: FloatArray
-    client_means: FloatArray | None = None
-    clients: FloatArray | float = 1.0
-    even: BoolArray | bool = True
-    independent_clients: bool = False
-    distortion: Distortion = UNDISTORTED
-
-    @property
-    def variance(self) -> FloatArray:
-        """v, the variance proxy of an estimate, before means were protected."""
-        return np.asarray(self.pull_variance + self.client_variance)
+    estimate: Estimate
 
     def of_active(self, values: FloatArray) -> FloatArray:
         """Return values of arms, or the largest of any active arm where that is larger."""
@@ -81,8 +53,8 @@ class PhaseStatistics:
 
         The paper's way is to double them, which is enough where the bias is no larger.
         """
-        bias = estimates * self.of_active(self.distortion.bias)
-        if self.distortion.doubled:
+        bias = estimates * self.of_active(self.estimate.distortion.bias)
+        if self.estimate.distortion.doubled:
             return np.asarray(widths + np.maximum(widths, bias))
         return np.asarray(widths + bias)
 
@@ -93,37 +65,94 @@ class PhaseStatistics:
         return math.log(self.horizon)
 
 
-@runtime_checkable
-class Radius(Protocol):
-    """How wide the intervals are, and what they decide: a frozen dataclass."""
+class Radius:
+    """How wide intervals are, and what they decide: a frozen dataclass.
+
+    A class of your own states what is asked for here. Whatever it is asked and does not say is an
+    error that names what to write.
+    """
+
+    __slots__ = ()
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
-    @property
-    def rule(self) -> str:
-        """The name in experiment files."""
-        ...
+    rule: ClassVar[str] = unstated("what it is called in files")
+    uses_noise: ClassVar[bool] = unstated("whether σ is in its widths")
+    uses_spread: ClassVar[bool] = unstated("whether σ_c is in its widths")
+    needs_each_client: ClassVar[bool] = unstated(
+        "whether it needs the mean of every client, and not just their average"
+    )
+    equal_weights_only: ClassVar[bool] = unstated(
+        "whether its widths are those of a plain average alone"
+    )
+    known_before: ClassVar[bool] = False
+    """Whether its widths are known before anything is observed."""
+    options: ClassVar[tuple[str, ...]] = ()
+    """Which of its fields an algorithm may set for short: "delta", "dependence"."""
+
+    def __init_subclass__(cls) -> None:
+        """Let a class that replaces a method state what it proves, or prove nothing."""
+        void_unless_stated(cls, guarantee=Radius.guarantee)
+
+    def guarantee(self, setting: Setting) -> Guarantee:
+        """Return what is proven in a setting, and what the widths need for it.
+
+        Nothing is, unless a class says so. Its rule adds what every statement rests on.
+        """
+        return Guarantee.nothing(f"none: {type(self).__name__} states no proof")
 
     @property
-    def needs_clients(self) -> bool:
-        """Whether it needs the mean of every client, and not just their average."""
-        ...
+    def limits(self) -> tuple[float, float] | None:
+        """The range that it takes all outcomes to lie in; None if it knows of none."""
+        return None
+
+    @property
+    def constants(self) -> tuple[float, float] | None:
+        """The constants of arms and clients, if this is the paper's radius."""
+        return None
+
+    @property
+    def fewest_clients(self) -> int:
+        """With fewer clients it decides nothing."""
+        return 1
+
+    def mirrored(self) -> Radius:
+        """Return the radius for outcomes times −1."""
+        raise self._unstated("mirrored", "what it is for outcomes times −1")
 
     def check_horizon(self, horizon: int | None) -> None:
         """Refuse a horizon, or none, that the widths cannot be computed for."""
-        ...
+        raise self._unstated("check_horizon", "which horizons it needs")
+
+    def check_protected(self) -> None:
+        """Refuse means that are protected, if the widths do not allow for that."""
+        raise self._unstated("check_protected", "whether its widths allow for protected means")
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return the half-width of the interval around each estimate, to be shown and logged."""
-        ...
+        raise self._unstated("half_widths", "how wide its intervals are")
 
     def stays(self, known: PhaseStatistics) -> BoolArray:
         """Return the arms that stay active; the one with the highest estimate always does."""
-        ...
+        raise self._unstated("stays", "which arms stay")
 
     def margins(self, known: PhaseStatistics) -> FloatArray:
         """Return how far each arm may be below another active one, beyond the estimates."""
-        ...
+        raise self._unstated("margins", "how far an arm may be below another")
+
+    def interval_widths(self, level: float, known: PhaseStatistics, reports: Reports) -> FloatArray:
+        r"""Return half-widths of intervals to show, simultaneous over arms and phases.
+
+        :math:`\sqrt{2 v \ln(2 K \pi^2 p^2 / (6 \delta_i))}` and what protects the means: at a
+        level :math:`\delta_i` of their own.
+        """
+        log = math.log(2 * known.n_arms * math.pi**2 * int(known.phase) ** 2 / (6 * level))
+        estimate, left = known.estimate, known.estimate.distortion
+        widths = sub_gamma_width(estimate.variance + left.variance, left.scale, log)
+        return np.asarray(widths + left.bias)
+
+    def _unstated(self, name: str, meaning: str) -> UnstatedError:
+        return UnstatedError(type(self).__name__, name, meaning)
 
 
 def need_horizon(rule: str, horizon: int | None) -> None:
@@ -156,7 +185,7 @@ def unbiased_width(
     estimates : int
         How many.
     """
-    distortion = known.distortion
+    distortion = known.estimate.distortion
     added = estimates * known.of_active(distortion.variance)
     return sub_gamma_width(variance + added, known.of_active(distortion.scale), log)
 
@@ -173,11 +202,16 @@ def example_statistics() -> PhaseStatistics:
     return PhaseStatistics(
         phase=1,
         active=np.array([True, True]),
-        estimates=np.array([0.5, 0.6]),
-        pull_variance=np.array(1e-5),
-        client_variance=np.array(4e-6),
         n_arms=10,
         horizon=10**6,
-        pull_factor=np.array(4e-5),
-        heaviest_pull=np.array(4e-5),
+        estimate=Estimate(
+            values=np.array([0.5, 0.6]),
+            pull_variance=np.array(1e-5),
+            client_variance=np.array(4e-6),
+            pull_factor=np.array(4e-5),
+            heaviest_pull=np.array(4e-5),
+            pulls=np.array(25_000.0),
+            clients=np.array(1.0),
+            even=np.array(True),
+        ),
     )

@@ -18,15 +18,16 @@ def paired_variances(known: PhaseStatistics, rule: str) -> tuple[FloatArray, int
     --------
     >>> from dataclasses import replace
     >>> from fedbandits.rules.radii.known import example_statistics
+    >>> known = example_statistics()
     >>> means = np.array([[0.1, 0.2, 0.6], [0.2, 0.4, 0.6]])
     >>> variances, clients = paired_variances(
-    ...     replace(example_statistics(), client_means=means), "paired-t"
+    ...     replace(known, estimate=replace(known.estimate, client_means=means)), "paired-t"
     ... )
     >>> variances.round(4), clients
     (array([[0.  , 0.01],
            [0.01, 0.  ]]), 3)
     """
-    means = known.client_means
+    means = known.estimate.client_means
     if means is None:
         raise InputError(
             "radius.rule",

@@ -11,16 +11,25 @@ import numpy as np
 from fedbandits.errors import InputError, check_number
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.eliminations import drop_beaten, widest_margins
+from fedbandits.rules.guarantees import (
+    Assumption,
+    Condition,
+    Guarantee,
+    Setting,
+    Status,
+    keeps_best,
+)
 from fedbandits.rules.levels import LevelLike, as_level
-from fedbandits.rules.radii.known import PhaseStatistics, shared_log
+from fedbandits.rules.radii.known import PhaseStatistics, Radius, shared_log
 from fedbandits.rules.radii.paired import paired_variances
+from fedbandits.rules.reports import Reports
 
 FEWEST_TO_TEST = 30
 """With fewer clients the t-test decides nothing by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairedTRadius:
+class PairedTRadius(Radius):
     r"""The difference of two arms within each client, and its standard error over clients.
 
     With :math:`D_m = X_{l,m} - X_{k,m}` for client m of M, k goes when the mean of D is at least
@@ -47,7 +56,11 @@ class PairedTRadius:
     """
 
     rule: ClassVar[str] = "paired-t"
-    needs_clients: ClassVar[bool] = True
+    uses_noise: ClassVar[bool] = False
+    uses_spread: ClassVar[bool] = False
+    needs_each_client: ClassVar[bool] = True
+    equal_weights_only: ClassVar[bool] = True
+    options: ClassVar[tuple[str, ...]] = ("delta",)
 
     delta: LevelLike = "1/T"
     min_clients: int = FEWEST_TO_TEST
@@ -60,9 +73,32 @@ class PairedTRadius:
                 "min_clients", f"{self.min_clients} clients have no standard error; at least 2"
             )
 
+    @property
+    def fewest_clients(self) -> int:
+        """With fewer clients it decides nothing."""
+        return self.min_clients
+
+    def mirrored(self) -> PairedTRadius:
+        """Return the same: it knows no direction."""
+        return self
+
+    def check_protected(self) -> None:
+        """Take protected means: what protects them is in the clients' differences."""
+
     def check_horizon(self, horizon: int | None) -> None:
         """Refuse a level that is none for this horizon."""
         as_level(self.delta).value(horizon)
+
+    def guarantee(self, setting: Setting) -> Guarantee:
+        """Return what is proven; see `Radius`."""
+        normal = Condition(
+            Assumption.NORMAL_CLIENTS,
+            status=Status.BROKEN,
+            why="paired-t has no finite-sample guarantee: it takes the clients' differences for"
+            " normal and their pulls for equal in number",
+        )
+        if_normal = f"{keeps_best(self.delta, setting).claim} if {normal.words}"
+        return Guarantee.nothing(f"{if_normal}, and nothing in general", normal)
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return half the width between each arm and the best."""
@@ -71,12 +107,18 @@ class PairedTRadius:
     def stays(self, known: PhaseStatistics) -> BoolArray:
         """Return the arms that no other active arm is ahead of by its width."""
         widths = self._widths(known)
-        return drop_beaten(known.estimates, lambda arm: widths[..., arm], known.active)
+        return drop_beaten(known.estimate.values, lambda arm: widths[..., arm], known.active)
 
     def margins(self, known: PhaseStatistics) -> FloatArray:
         """Return the widest of the widths between an arm and the other active ones."""
         widths = self._widths(known)
         return widest_margins(lambda arm: widths[..., arm], known.active)
+
+    def interval_widths(self, level: float, known: PhaseStatistics, reports: Reports) -> FloatArray:
+        """Return half-widths of intervals to show, by Student's t; see `Radius`."""
+        inside = np.asarray(reports.counts) > 0
+        widths = t_interval_widths(reports.each_mean(), inside, level=level, phase=int(known.phase))
+        return np.asarray(widths + reports.distortion.averaged(inside.astype(np.float64)).bias)
 
     def _widths(self, known: PhaseStatistics) -> FloatArray:
         """Return the widths between all pairs, shape (..., arms, arms)."""
@@ -87,7 +129,7 @@ class PairedTRadius:
         quantile = np.asarray(_t_quantile(tail, clients - 1))
         if quantile.ndim:  # phases: (..., 1, 1) beside replications and arms
             quantile = quantile[..., np.newaxis]
-        bias = 2.0 * np.asarray(known.of_active(known.distortion.bias))
+        bias = 2.0 * np.asarray(known.of_active(known.estimate.distortion.bias))
         if bias.ndim:
             bias = bias[..., np.newaxis]
         # Whatever is random in what protects the means is in the clients' differences already.

@@ -11,9 +11,16 @@ import numpy as np
 from fedbandits.errors import check_word
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.eliminations import drop_beaten, widest_margins
+from fedbandits.rules.guarantees import (
+    Guarantee,
+    Setting,
+    keeps_best,
+    pairs_needed,
+)
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii.known import (
     PhaseStatistics,
+    Radius,
     need_horizon,
     shared_log,
     unbiased_width,
@@ -42,7 +49,7 @@ def widths_between(
     an arm with the best one enough.
     """
     if np.ndim(variance) == 0 or variance.shape[-1] == 1:
-        common = np.broadcast_to(width(known, variance, variance), known.estimates.shape)
+        common = np.broadcast_to(width(known, variance, variance), known.estimate.values.shape)
         return lambda _: common
 
     def widths_to(arm: int) -> FloatArray:
@@ -51,14 +58,25 @@ def widths_between(
     return widths_to
 
 
-class _Pairs:
+class _Pairs(Radius):
     """Rules that compare two estimates at a time: k goes when some l is ahead by their width."""
 
     __slots__ = ()
 
-    needs_clients: ClassVar[bool] = False
+    uses_noise: ClassVar[bool] = True
+    uses_spread: ClassVar[bool] = True
+    needs_each_client: ClassVar[bool] = False
+    equal_weights_only: ClassVar[bool] = False
+    known_before: ClassVar[bool] = True
 
     dependence: Dependence
+
+    def mirrored(self) -> Radius:
+        """Return the same: it knows no direction."""
+        return self
+
+    def check_protected(self) -> None:
+        """Take protected means: the widths allow for what protects them."""
 
     def log_term(self, known: PhaseStatistics) -> FloatArray:
         """Return L such that a comparison errs with probability at most exp(-L)."""
@@ -75,18 +93,18 @@ class _Pairs:
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return half the width between two arms with this arm's variance."""
-        return self._width(known, known.variance, known.variance) / 2
+        return self._width(known, known.estimate.variance, known.estimate.variance) / 2
 
     def stays(self, known: PhaseStatistics) -> BoolArray:
         """Return the arms that no other active arm is ahead of by their common width."""
-        return drop_beaten(known.estimates, self._widths_to(known), known.active)
+        return drop_beaten(known.estimate.values, self._widths_to(known), known.active)
 
     def margins(self, known: PhaseStatistics) -> FloatArray:
         """Return the widest of the widths between an arm and the other active ones."""
         return widest_margins(self._widths_to(known), known.active)
 
     def _widths_to(self, known: PhaseStatistics) -> WidthsTo:
-        return widths_between(known, known.variance, self._width)
+        return widths_between(known, known.estimate.variance, self._width)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +134,7 @@ class PairwiseRadius(_Pairs):
     """
 
     rule: ClassVar[str] = "pairwise"
+    options: ClassVar[tuple[str, ...]] = ("dependence",)
 
     dependence: Dependence = "independent"
 
@@ -130,6 +149,13 @@ class PairwiseRadius(_Pairs):
         """Return 3 log T."""
         return np.asarray(3.0 * known.log_horizon())
 
+    def guarantee(self, setting: Setting) -> Guarantee:
+        """Return what is proven; see `Radius`."""
+        return Guarantee(
+            claim="a comparison errs with a probability of at most 1/T³",
+            conditions=pairs_needed(setting, independent=self.dependence == "independent"),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifiedRadius(_Pairs):
@@ -138,7 +164,8 @@ class CertifiedRadius(_Pairs):
     k goes when best − k ≥ :math:`w_p = \sqrt{4\,v_p \ln((K-1)\,\pi^2 p^2 / (6\delta))}`.
 
     Guarantee: P(the best arm is ever dropped) ≤ δ, for any number of phases, horizon or not. δ =
-    1/T keeps the term of the regret that failures cause below (1 + C) · clients.
+    1/T keeps the term of the regret that failures cause below (1 + C) · clients if no gap is above
+    1, and below (Δ_max + C) · clients in general.
 
     Derivation: the best arm goes in phase p only if one of K − 1 rivals is ahead of it by
     :math:`w_p`. Their difference is subgaussian with proxy :math:`2 v_p` around a mean that is
@@ -162,6 +189,7 @@ class CertifiedRadius(_Pairs):
     """
 
     rule: ClassVar[str] = "certified"
+    options: ClassVar[tuple[str, ...]] = ("delta", "dependence")
 
     delta: LevelLike = "1/T"
     dependence: Dependence = "independent"
@@ -177,3 +205,8 @@ class CertifiedRadius(_Pairs):
     def log_term(self, known: PhaseStatistics) -> FloatArray:
         """Return the logarithm, for δ shared out over rivals and phases."""
         return shared_log(known, as_level(self.delta).value(known.horizon))
+
+    def guarantee(self, setting: Setting) -> Guarantee:
+        """Return what is proven; see `Radius`."""
+        needed = pairs_needed(setting, independent=self.dependence == "independent")
+        return keeps_best(self.delta, setting, *needed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
@@ -13,8 +13,11 @@ from typing import TypeAlias
 from fedbandits.errors import FedbanditsError, InputError, nearest
 from fedbandits.sweeps.tasks import Task, TaskResult
 
-Play: TypeAlias = Callable[[Sequence[Task]], Iterator[TaskResult]]
-"""Plays tasks and yields their answers in whatever order they come, each exactly once."""
+Play: TypeAlias = Callable[[Sequence[Task]], Generator[TaskResult, None, None]]
+"""Plays tasks and yields their answers in whatever order they come, each exactly once.
+
+Whoever needs no more of them closes it.
+"""
 
 MOST_LOSSES = 3
 """A task whose worker is lost goes to another, so often before it is the task that is to blame."""

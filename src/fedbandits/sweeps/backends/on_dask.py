@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -47,7 +47,7 @@ def opened(where: Where) -> Iterator[Backend]:
             client = stack.enter_context(Client(where.address, timeout=where.timeout))
             _await_workers(client, where.address, where.timeout)
 
-        def play(tasks: Sequence[Task]) -> Iterator[TaskResult]:
+        def play(tasks: Sequence[Task]) -> Generator[TaskResult, None, None]:
             yield from _answers(client, tasks)
 
         # A worker plays as many tasks at a time as it has threads.
@@ -105,7 +105,7 @@ def _check_scheduler(address: str, timeout: float) -> None:
         ) from None
 
 
-def _answers(client: Any, tasks: Sequence[Task]) -> Iterator[TaskResult]:
+def _answers(client: Any, tasks: Sequence[Task]) -> Generator[TaskResult, None, None]:
     """Yield the answers as they come."""
     from distributed import as_completed  # noqa: PLC0415 - an extra
     from distributed.scheduler import KilledWorker  # noqa: PLC0415 - likewise

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 
@@ -22,7 +23,7 @@ def opened(where: Where) -> Iterator[Backend]:
     """Yield what plays tasks: here for a second, and what is left then on several processes."""
     n_workers = where.n_workers
 
-    def play(tasks: Sequence[Task]) -> Iterator[TaskResult]:
+    def play(tasks: Sequence[Task]) -> Generator[TaskResult, None, None]:
         alone = 0.0 if _processes["started"] else _SERIAL_SECONDS
         begin = time.perf_counter()
         left = deque(tasks)
@@ -33,7 +34,7 @@ def opened(where: Where) -> Iterator[Backend]:
     yield Backend(workers=n_workers, play=play)
 
 
-def _on_processes(tasks: Iterable[Task], workers: int) -> Iterator[TaskResult]:
+def _on_processes(tasks: Iterable[Task], workers: int) -> Generator[TaskResult, None, None]:
     """Yield the answers to tasks; what a lost process had in hand is begun again.
 
     Who of those in hand was to blame is not known: they are played one by one before others are.
@@ -54,11 +55,17 @@ def _on_processes(tasks: Iterable[Task], workers: int) -> Iterator[TaskResult]:
             # No more is handed out than is played.
             pre_dispatch=1 if one_by_one else workers,
         )
+        answers = parallel(_handed(one_by_one or list(left.values()), in_hand))
         try:
-            for answer in parallel(_handed(one_by_one or list(left.values()), in_hand)):
+            for answer in answers:
                 del left[answer.addresses]
                 in_hand.remove(answer.addresses)
                 yield answer
+        except GeneratorExit:
+            # A setting was refused. That nobody waits for the others is meant, and joblib warns.
+            with warnings.catch_warnings(action="ignore"):
+                answers.close()
+            raise
         except BrokenProcessPool as error:
             if one_by_one:
                 losses[in_hand[-1]] += 1

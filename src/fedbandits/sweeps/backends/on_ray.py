@@ -6,7 +6,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 
 from fedbandits.errors import FedbanditsError, InputError
@@ -83,7 +83,7 @@ def _check_cluster(address: str, timeout: float) -> None:
         )
 
 
-def _answers(tasks: Sequence[Task]) -> Iterator[TaskResult]:
+def _answers(tasks: Sequence[Task]) -> Generator[TaskResult, None, None]:
     """Yield the answers as they come."""
     import ray  # noqa: PLC0415 - an extra
 

@@ -1,0 +1,235 @@
+"""What a client has sent, in a file: its memory after a crash, and its audit."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from fedbandits.errors import InputError
+from fedbandits.federation.state_files import lock_file, sync_folder
+from fedbandits.privacy.accounting import Spending
+from fedbandits.privacy.mechanisms import Mechanism, Noised, Rounded
+from fedbandits.privacy.packing import unpack
+from fedbandits.protocol.messages import Header, Release, Update
+from fedbandits.protocol.outbox import Entry
+
+FORMAT = 1
+
+
+class AuditFile:
+    """An outbox in a file: a line of JSON an update, on disk before the update leaves.
+
+    A last line that a crash has cut short was never sent: it is dropped, and what follows is
+    written in its place.
+
+    Parameters
+    ----------
+    path : path
+        Of the file; made if it is not there, in a folder that is.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._claimed = False
+        self._entries: list[Entry] = []
+        self._length = 0
+        if self.path.exists():
+            content = _content(self.path)
+            self._entries = _entries(content, self.path)
+            self._length = content.rfind(b"\n") + 1
+
+    def claim(self) -> None:
+        """Refuse a second client of the same outbox."""
+        if self._claimed:
+            raise InputError(
+                str(self.path), "is another client's; open it anew for each, one after the other"
+            )
+        self._claimed = True
+
+    def append(self, entry: Entry) -> None:
+        """Add an entry and wait until it is on disk."""
+        entry = replace(entry, at=datetime.now(UTC).isoformat(timespec="seconds"))
+        line = _line(entry)
+        try:
+            is_new = not self._length and not self.path.exists()
+            with self.path.open("x+b" if is_new else "r+b") as file:
+                lock_file(file)  # until it is closed: looking and writing are one step
+                self._check_unchanged(file)
+                file.truncate(self._length)
+                file.seek(self._length)
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+            if is_new:
+                sync_folder(self.path.absolute().parent)
+        except OSError as error:
+            raise InputError(
+                str(self.path),
+                f"cannot be written: {error.strerror}; nothing was sent, since it could not be"
+                " recorded",
+            ) from None
+        self._length += len(line)
+        self._entries.append(entry)
+
+    def _check_unchanged(self, file: BinaryIO) -> None:
+        """Refuse to write over what somebody else has written, or cut off."""
+        end = file.seek(0, os.SEEK_END)
+        file.seek(min(end, self._length))
+        if end < self._length or b"\n" in file.read():
+            raise InputError(
+                str(self.path),
+                "was changed since this client read it; nothing was sent: let one process at a time"
+                " use it, and start again",
+            )
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
+
+
+def read_audit(path: str | Path) -> list[Entry]:
+    """Return the entries of an audit file; refuse one that is none, or was tampered with.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read; the message names the line.
+    """
+    return _entries(_content(Path(path)), Path(path))
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
+
+
+def _entries(content: bytes, path: Path) -> list[Entry]:
+    entries: list[Entry] = []
+    seen: set[tuple[str, str, int]] = set()
+    lines = content.split(b"\n")
+    # What follows the last end of a line was cut short by a crash, and never sent.
+    for number, line in enumerate(lines[:-1], start=1):
+        try:
+            entry = _entry(json.loads(line))
+            _check_entry(entry)
+            _check_alone(entry, entries, seen)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            reason = error.problem if isinstance(error, InputError) else type(error).__name__
+            raise InputError(
+                f"{path}, line {number}",
+                f"is not an entry of an audit file ({reason}); restore the file, since what was"
+                " released and spent is known from it alone",
+            ) from None
+        entries.append(entry)
+    return entries
+
+
+def _check_entry(entry: Entry) -> None:
+    """Refuse what no client has written: numbers that are none, or that contradict each other."""
+    update, mechanism = entry.update, entry.release.mechanism
+    header = update.header
+    if not all(isinstance(word, str) for word in (update.client, header.run, header.arms)):
+        raise InputError("client", "names are text")
+    whole = (header.epoch, header.version, update.phase, entry.clipped, *update.counts)
+    if not all(type(n) is int and n >= 0 for n in whole):
+        raise InputError("counts", "counts are whole numbers")
+    if len(entry.means) != len(update.counts) or not all(
+        isinstance(mean, float) and math.isfinite(mean) for mean in entry.means
+    ):
+        raise InputError("means", "there is a mean for every arm")
+    if mechanism is not None:
+        pulled = [mean for mean, n in zip(entry.means, update.counts, strict=True) if n]
+        places = unpack(update.packed, mechanism.bits, len(pulled))
+        if mechanism.values(np.array(places, dtype=np.int64)).tolist() != pulled:
+            raise InputError("means", "they are not what was sent")
+
+
+def _check_alone(entry: Entry, before: list[Entry], seen: set[tuple[str, str, int]]) -> None:
+    """Refuse an entry of another client, and a phase that was released before."""
+    update = entry.update
+    if before and before[0].update.client != update.client:
+        raise InputError("client", f'another client, "{update.client}"')
+    release = (update.header.run, update.header.arms, update.phase)
+    if release in seen:
+        raise InputError("phase", f"phase {update.phase} was released before")
+    seen.add(release)
+
+
+def _line(entry: Entry) -> bytes:
+    update, mechanism = entry.update, entry.release.mechanism
+    said: dict[str, Any] = {
+        "format": FORMAT,
+        "at": entry.at,
+        **asdict(update.header),
+        "phase": update.phase,
+        "client": update.client,
+        "counts": update.counts,
+        "means": entry.means,
+        "sent_packed": update.packed.hex() if mechanism is not None else None,
+        "squares": update.squares,
+        "clipped": entry.clipped,
+        "clipped_sent": update.clipped,
+        "protection": None if mechanism is None else _described(mechanism),
+        "spent": asdict(entry.spent),
+        "spent_in_total": asdict(entry.total),
+        "budget": entry.budget,
+    }
+    return json.dumps(said, ensure_ascii=False).encode() + b"\n"
+
+
+def _described(mechanism: Mechanism) -> dict[str, Any]:
+    return {"mechanism": type(mechanism).__name__.lower(), **asdict(mechanism)}
+
+
+def _mechanism(said: dict[str, Any] | None) -> Mechanism | None:
+    if said is None:
+        return None
+    values = {name: value for name, value in said.items() if name != "mechanism"}
+    kinds: dict[str, type[Mechanism]] = {"rounded": Rounded, "noised": Noised}
+    return kinds[said["mechanism"]](**values)
+
+
+def _spending(said: dict[str, Any]) -> Spending:
+    return Spending(
+        gaussian_rho=said["gaussian_rho"],
+        laplaces=tuple((epsilon, times) for epsilon, times in said["laplaces"]),
+        or_else=tuple(_spending(branch) for branch in said.get("or_else", ())),
+    )
+
+
+def _entry(said: dict[str, Any]) -> Entry:
+    if said["format"] != FORMAT:
+        raise InputError("format", f"format {said['format']}, and this version reads {FORMAT}")
+    mechanism = _mechanism(said["protection"])
+    squares = said["squares"]
+    update = Update(
+        header=Header(
+            run=said["run"], epoch=said["epoch"], arms=said["arms"], version=said["version"]
+        ),
+        phase=said["phase"],
+        client=said["client"],
+        counts=tuple(said["counts"]),
+        means=tuple(said["means"]) if mechanism is None else (),
+        packed=b"" if mechanism is None else bytes.fromhex(said["sent_packed"]),
+        squares=None if squares is None else tuple(squares),
+        clipped=said["clipped_sent"],
+    )
+    return Entry(
+        update=update,
+        release=Release(squares=squares is not None, mechanism=mechanism),
+        means=tuple(said["means"]),
+        clipped=said["clipped"],
+        spent=_spending(said["spent"]),
+        total=_spending(said["spent_in_total"]),
+        budget=said["budget"],
+        at=said["at"],
+    )

@@ -1,0 +1,207 @@
+"""What a server decides: gather reports, estimate, decide, plan. Pure functions of its state.
+
+All calls of a rule are here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fedbandits.privacy.protection import bits_in_phase
+from fedbandits.protocol.judgement import Judgement
+from fedbandits.protocol.messages import Assignment, Decision, Reason, Release
+from fedbandits.protocol.state import RunState
+from fedbandits.protocol.tally import Tally
+from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.phased import PhasedRule, cut_to_fit
+from fedbandits.rules.reports import Reports
+from fedbandits.rules.standing import Standing
+
+
+def gathered(state: RunState) -> Tally:
+    """Return all that was reported, with the open phase.
+
+    Nothing more is counted of an arm that was withdrawn meanwhile: its estimate stays.
+    """
+    columns = [state.columns[client] for client, _ in state.reports]
+    updates = [update for _, update in state.reports]
+    return state.counted.reported(columns, updates, state.active, state.mechanism)
+
+
+def _reports(state: RunState, tally: Tally) -> Reports:
+    """Return what clients have reported by a tally."""
+    terms = state.terms
+    return Reports(
+        counts=tally.counts,
+        means=tally.means,
+        active=state.active,
+        squares=tally.squares,
+        shares=terms.shares(tuple(state.columns)[: tally.counts.shape[1]]),
+        distortion=tally.distortion(terms.privacy),
+    )
+
+
+def judged(state: RunState) -> Judgement:
+    """Return what the open phase is decided by.
+
+    The estimates of arms that are out, or that nobody has pulled, stay as they were.
+    """
+    estimate = state.terms.rule.estimate(_reports(state, gathered(state)))
+    fresh = state.active & (estimate.pulls > 0)
+    estimate = replace(estimate, values=np.where(fresh, estimate.values, state.estimates))
+    return Judgement(phase=state.phase, active=state.active, estimate=estimate)
+
+
+def decided(state: RunState) -> Decision:
+    """Return what the open phase decides.
+
+    Arms that a withdrawal has brought back are not judged before they are pulled again.
+    """
+    rule, active = state.terms.rule, state.active
+    verdict = judged(state).verdict(rule, active)
+    left = (verdict.active & active) | state.returning
+    best = int(rule.best(verdict.estimates, left))
+    if verdict.settled and not state.returning.any():
+        reason = Reason.ONE_ARM_LEFT if left.sum() == 1 else Reason.WITHIN_TOLERANCE
+    else:
+        reason = _last_phase(rule, state.phase) or _horizon(state) or Reason.OPEN
+    return Decision(
+        header=state.header,
+        phase=state.phase,
+        active=tuple(left.tolist()),
+        estimates=tuple(verdict.estimates.tolist()),
+        widths=tuple(np.where(active, verdict.widths, state.widths).tolist()),
+        best=best,
+        winner=best if reason in _WON else None,
+        reason=reason,
+    )
+
+
+_WON = (Reason.ONE_ARM_LEFT, Reason.WITHIN_TOLERANCE)
+
+
+def _last_phase(rule: PhasedRule, phase: int) -> Reason | None:
+    """Return why no phase follows this one, if the rule says so."""
+    if not rule.ends_after(phase):
+        return None
+    return Reason.BUDGET if rule.spent_after(phase) else Reason.LAST_PHASE
+
+
+def _horizon(state: RunState) -> Reason | None:
+    """Return that the horizon is reached, if it is."""
+    return Reason.HORIZON if state.slots_played == state.terms.rule.slots else None
+
+
+def ending(state: RunState) -> Reason | None:
+    """Return why no phase follows, between phases; None if one does."""
+    if state.left.sum() == 1:
+        return Reason.ONE_ARM_LEFT
+    if state.decision is not None and state.decision.final:
+        return state.decision.reason
+    return _horizon(state) or _last_phase(state.terms.rule, state.phase)
+
+
+def last_word(state: RunState, reason: Reason) -> Decision:
+    """Return all that is known, as the last decision of a run that ends for a reason."""
+    left = state.left
+    best = int(state.terms.rule.best(state.estimates, left))
+    return Decision(
+        header=state.header,
+        phase=0 if state.decision is None else state.decision.phase,
+        active=tuple(left.tolist()),
+        estimates=tuple(state.estimates.tolist()),
+        widths=tuple(state.widths.tolist()),
+        best=best,
+        winner=best if reason in _WON else None,
+        reason=reason,
+    )
+
+
+def reinstated(state: RunState) -> BoolArray:
+    """Return the arms that are out because of rivals that were withdrawn, and of no others.
+
+    Each decision that has dropped an arm is made again, by the same rule from the same estimates,
+    without the arms that were withdrawn since. The rule bounds the probability that any comparison
+    of two arms in any phase goes wrong, so that of the comparisons among the rest is bounded, too:
+    with the same probability the best of the rest is not lost, whatever is withdrawn.
+    """
+    stays = np.ones(state.active.size, dtype=np.bool_)
+    stays[list(state.withdrawn)] = False
+    back = np.zeros(state.active.size, dtype=np.bool_)
+    for arm, shown in state.beaten.items():
+        back[arm] = shown.verdict(state.terms.rule, shown.active & stays).active[arm]
+    return back
+
+
+def admission(state: RunState) -> tuple[int, bool]:
+    """Return how many new clients the next phase asks for, and whether a cap has cut them."""
+    rule, clients = state.terms.rule, len(state.columns)
+    return rule.admit(state.phase + 1, clients, state.capped, _standing(state))
+
+
+def planned(state: RunState, newcomers: int) -> tuple[Assignment, bool]:
+    """Return what the next phase is with so many new clients, and whether all of it fits.
+
+    What does not fit into the horizon is cut.
+    """
+    rule, phase = state.terms.rule, state.phase + 1
+    pulls = rule.plan(phase, state.active, _standing(state), newcomers)
+    fitting = cut_to_fit(pulls, rule.slots - state.slots_played)
+    assignment = Assignment(
+        header=state.header,
+        phase=phase,
+        pulls=tuple(fitting.tolist()),
+        release=_release(state, pulls, newcomers),
+        previous=state.decision,
+    )
+    return assignment, bool((fitting == pulls).all())
+
+
+def _standing(state: RunState) -> Standing | None:
+    """Return what is known between phases, for a rule that asks for it."""
+    rule = state.terms.rule
+    if not (rule.adaptive and state.columns):
+        return None
+    return Standing(
+        active=state.active,
+        estimate=rule.estimate(_reports(state, state.counted)),
+        clients=np.asarray(len(state.columns)),
+        slots_left=np.asarray(rule.slots - state.slots_played),
+    )
+
+
+def _release(state: RunState, pulls: IntArray, newcomers: int) -> Release:
+    """Return what clients are to send of the phase that begins, and how."""
+    terms, counted = state.terms, state.counted
+    before = terms.release if state.assignment is None else state.assignment.release
+    if terms.privacy is None:
+        return before
+    # Noise that protects the mean of the fewest pulls protects the others, too.
+    arm = int(np.where(pulls > 0, pulls, np.iinfo(np.int64).max).argmin())
+    n = int(pulls[arm])
+    bits = bits_in_phase(
+        terms.rule,
+        terms.privacy,
+        phase=state.phase + 1,
+        pulls=n,
+        counts=np.pad(counted.counts[arm], (0, newcomers)) + n,
+        sums=counted.distorted.admitted(newcomers).kept(np.array([arm])),
+    )
+    mechanism = terms.privacy.mechanism(n, terms.rule.n_arms, bits)
+    return replace(before, mechanism=mechanism)
+
+
+def interval_widths(state: RunState, phase: int, level: float) -> FloatArray:
+    """Return half-widths of intervals around all estimates, as of each arm's last decision.
+
+    They hold together, in all phases, with probability 1 − ``level`` at least, unless pulls
+    follow from what was observed; see `fedbandits.rules.phased.PhasedRule.interval_widths`.
+    """
+    terms, behind = state.terms, state.behind
+    if behind is None:  # one arm was left before anything was measured
+        return np.full(terms.rule.n_arms, np.inf)
+    reports = _reports(state, behind)
+    widths = terms.rule.interval_widths(level, phase=phase, reports=reports)
+    return np.where(behind.pulled.any(axis=1), widths, np.inf)

@@ -1,0 +1,170 @@
+"""All that a server knows, as one frozen value that records change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+
+from fedbandits.privacy.mechanisms import Mechanism
+from fedbandits.protocol.journal import Journal
+from fedbandits.protocol.judgement import Judgement
+from fedbandits.protocol.messages import Assignment, Decision, Header, Refused, Update
+from fedbandits.protocol.tally import Tally
+from fedbandits.protocol.terms import Terms
+from fedbandits.rules.arrays import BoolArray, FloatArray
+
+
+class ServerState(Enum):
+    """Where the server is."""
+
+    READY = "ready"
+    """Between phases: the next one can be opened."""
+    COLLECTING = "collecting"
+    """A phase is being played; updates come in."""
+    ENDING = "ending"
+    """No phase follows; the last word is to be written."""
+    FINISHED = "finished"
+    """Nothing more is decided."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunState:
+    """What a run is at a moment. `fedbandits.protocol.fold.apply` makes the next one.
+
+    Mappings and arrays are shared between states and never written into.
+
+    Parameters
+    ----------
+    terms : Terms
+        What no record changes.
+    stage : ServerState
+        Between phases, in one, or finished.
+    header : Header
+        Of messages of the server that has the run now.
+    phase, slots_played : int
+        The last phase that was opened, and slots in all phases so far.
+    capped : bool
+        Whether the cap on clients has ever cut admissions short.
+    abandoned : int
+        Phases that were abandoned since the last decision.
+    assignment : Assignment or None
+        Of the last phase.
+    columns : mapping from str to int
+        The admitted clients, with their columns in tallies.
+    reports : Journal from str to Update
+        The updates of the open phase.
+    active : array of bool
+        The arms in the game.
+    returning : array of bool
+        Arms that a withdrawal has brought back while a phase was open: active from the next one on.
+    estimates, widths : array
+        Of every arm, as of the last decision in which it was active.
+    counted : Tally
+        All that was reported in phases that are over.
+    behind : Tally or None
+        What is behind ``estimates``: an abandoned phase may have counted more since. None before
+        the first decision.
+    beaten : mapping from int to Judgement
+        What an arm was dropped by, for arms that are out and were not withdrawn.
+    decision : Decision or None
+        What is known: the last decision, without arms that were withdrawn since; the last word once
+        the run is over. None if nothing was decided.
+    last_word : Decision or None
+        Once the run is over.
+    withdrawn : mapping from int to str
+        Arms that somebody has taken out, and why.
+    faults : Journal
+        Clients of invalid updates, one entry for each.
+    refusals : Journal
+        Who has refused which phase, and why.
+    """
+
+    terms: Terms
+    stage: ServerState = ServerState.READY
+    header: Header
+    phase: int = 0
+    slots_played: int = 0
+    capped: bool = False
+    abandoned: int = 0
+    assignment: Assignment | None = None
+    columns: Mapping[str, int] = field(default_factory=dict)
+    reports: Journal[str, Update] = field(default_factory=Journal)
+    active: BoolArray
+    returning: BoolArray
+    estimates: FloatArray
+    widths: FloatArray
+    counted: Tally
+    behind: Tally | None = None
+    beaten: Mapping[int, Judgement] = field(default_factory=dict)
+    decision: Decision | None = None
+    last_word: Decision | None = None
+    withdrawn: Mapping[int, str] = field(default_factory=dict)
+    faults: Journal[str, None] = field(default_factory=Journal)
+    refusals: Journal[tuple[str, int, Refused], None] = field(default_factory=Journal)
+
+    @classmethod
+    def begun(cls, terms: Terms) -> RunState:
+        """Return the state before the first record."""
+        n_arms = terms.rule.n_arms
+        return cls(
+            terms=terms,
+            header=terms.header,
+            active=np.ones(n_arms, dtype=np.bool_),
+            returning=np.zeros(n_arms, dtype=np.bool_),
+            estimates=np.zeros(n_arms),
+            widths=np.full(n_arms, np.inf),
+            counted=Tally.nothing(n_arms),
+        )
+
+    def with_report(self, update: Update) -> RunState:
+        """Return the state with one more update: what happens most, and must cost little."""
+        after = copy(self)
+        after.__dict__["reports"] = self.reports.added(update.client, update)
+        return after
+
+    @property
+    def left(self) -> BoolArray:
+        """The arms that are in the game, or will be from the next phase on."""
+        return self.active | self.returning
+
+    @property
+    def mechanism(self) -> Mechanism | None:
+        """How means of the last phase are protected."""
+        return None if self.assignment is None else self.assignment.release.mechanism
+
+    def is_quarantined(self, client: str) -> bool:
+        """Return whether a client is ignored, because its updates were invalid too often."""
+        most = self.terms.quarantine_after
+        return most is not None and self.faults.count(client) >= most
+
+    @property
+    def quarantined(self) -> tuple[str, ...]:
+        """The clients that are ignored."""
+        if not self.faults:
+            return ()
+        return tuple(client for client in self.columns if self.is_quarantined(client))
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The clients that are asked to report and have not, in their order of admission."""
+        if self.stage is not ServerState.COLLECTING:
+            return ()
+        out = {*(client for client, _ in self.reports), *self.quarantined}
+        return tuple(client for client in self.columns if client not in out)
+
+    @property
+    def has_quorum(self) -> bool:
+        """Whether enough clients have reported for the open phase to be decided."""
+        reported = len(self.reports)
+        if self.terms.rule.estimator.needs_shares and self._unheard():
+            return False
+        return reported >= self.terms.quorum.of(reported + len(self.missing))
+
+    def _unheard(self) -> bool:
+        """Return whether a client has never reported: without it weights mean something else."""
+        silent = [c for client, c in self.columns.items() if client not in self.reports]
+        return not self.counted.pulled[:, silent].any(axis=0).all()

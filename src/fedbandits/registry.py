@@ -1,0 +1,284 @@
+"""Registries: the parts that experiment files name, those of this package and those of others.
+
+A part is a class: an algorithm, a radius, a law, a problem. A table of an experiment file names it,
+and the other keys of the table are its fields. Besides the built-in parts a registry finds
+
+- what was registered in Python (``RADII.register``);
+- what a plugin file has registered, while a file that lists the plugin is read;
+- what an installed distribution declares as an entry point, loaded when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import fields
+from importlib import metadata
+from typing import Any, TypeAlias, TypeVar, get_type_hints
+
+from fedbandits.errors import InputError, nearest
+
+PartT = TypeVar("PartT")
+ClassT = TypeVar("ClassT", bound=type[Any])
+
+# Classes by the group of their registry and their own name.
+Parts: TypeAlias = dict[tuple[str, str], type[Any]]
+
+_registered: Parts = {}
+_registered_at: dict[type, float] = {}
+_in_use: ContextVar[Parts | None] = ContextVar("parts in use", default=None)
+_collected: ContextVar[tuple[str, Parts]] = ContextVar("parts of a plugin", default=("", {}))
+
+
+def registered_parts() -> Parts:
+    """Return what was registered in Python, outside plugin files, ready for other processes."""
+    for part in _registered.values():
+        for base in part.__mro__:
+            # Types that are text would be looked up in a module that others need not have.
+            if base.__module__ == part.__module__ and "__annotations__" in vars(base):
+                hints = get_type_hints(base)
+                base.__annotations__ = {name: hints[name] for name in base.__annotations__}
+    return dict(_registered)
+
+
+def registered_at(part: type) -> float | None:
+    """Return when a class was registered, in seconds of `time.time`; None for a built-in one."""
+    return _registered_at.get(part)
+
+
+@contextmanager
+def parts_in_use(parts: Parts) -> Iterator[None]:
+    """Let the registries know more parts within a block, and in this thread alone."""
+    token = _in_use.set({**(_in_use.get() or {}), **parts})
+    try:
+        yield
+    finally:
+        _in_use.reset(token)
+
+
+@contextmanager
+def collected_parts(module: str) -> Iterator[Parts]:
+    """Yield what classes of a module are registered within a block; registries forget them."""
+    found: Parts = {}
+    token = _collected.set((module, found))
+    try:
+        yield found
+    finally:
+        _collected.reset(token)
+
+
+class Registry(Mapping[str, type[PartT]]):
+    """Parts of one kind by their names in experiment files.
+
+    Parameters
+    ----------
+    what : str
+        What a part is, with its article: "a radius".
+    group : str
+        The group of entry points: ``fedbandits.radii``.
+    key : str
+        The class attribute that holds the name of a part.
+    roles : sequence of protocols
+        What a part can be; it has all members of at least one of them, and none as abstract.
+    parent : str
+        The class to inherit from, which has defaults.
+    built_in : iterable of classes
+        The parts of this package.
+
+    Examples
+    --------
+    >>> from fedbandits.rules.radii import RADII
+    >>> RADII["paper"]
+    <class 'fedbandits.rules.radii.intervals.PaperRadius'>
+    >>> RADII.named("papper", "radius.rule")
+    Traceback (most recent call last):
+        ...
+    fedbandits.errors.InputError: radius.rule: "papper" is not a radius; did you mean "paper"?
+    (known: bernstein, certified, chernoff, joint, paired-t, pairwise, paper)
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        group: str,
+        key: str,
+        roles: Iterable[type],
+        parent: str,
+        built_in: Iterable[type[PartT]],
+    ) -> None:
+        self.what = what
+        self.group = group
+        self.key = key
+        self.roles = tuple(roles)
+        self.parent = parent
+        self._built_in = {self._checked(part): part for part in built_in}
+        self._loaded: dict[str, type[PartT]] = {}
+
+    def register(self, part: ClassT) -> ClassT:
+        """Add a class; also as a decorator, above that of the dataclass.
+
+        In a plugin file it is added for the files that list the plugin, elsewhere for this process.
+
+        Raises
+        ------
+        InputError
+            If its name is taken, a member is missing, or it is not a frozen dataclass.
+
+        Examples
+        --------
+        >>> from dataclasses import dataclass
+        >>> from typing import ClassVar
+        >>> from fedbandits.problems import LAWS, SpreadLaw
+        >>> @LAWS.register
+        ... @dataclass(frozen=True)
+        ... class Fixed(SpreadLaw):
+        ...     law: ClassVar[str] = "fixed"
+        ...     def support(self, mean): return mean, mean
+        ...     def proxy(self, means): return 0.0
+        Traceback (most recent call last):
+            ...
+        fedbandits.errors.InputError: Fixed: does not define draw; write it as SpreadLaw describes,
+        or inherit from NoiseLaw or SpreadLaw of fedbandits.problems, which has defaults for most
+        """
+        name = self._checked(part)
+        key = self.group, name
+        module, collected = _collected.get()
+        home = collected if part.__module__ == module else _registered
+        other: type | None = self._built_in.get(name) or _registered.get(key) or home.get(key)
+        # A class that is defined once more, as in a notebook, replaces itself.
+        if other is not None and _origin(other) != _origin(part):
+            raise InputError(
+                part.__qualname__,
+                f'{self.key} is "{name}", which {_origin(other)} has already; choose another name',
+            )
+        home[key] = part
+        _registered_at[part] = time.time()
+        return part
+
+    def named(
+        self, name: object, where: str, *, role: type | None = None, what: str | None = None
+    ) -> type[PartT]:
+        """Return the class of a name, or say which names there are.
+
+        Parameters
+        ----------
+        name : object
+            What a file says.
+        where : str
+            The key that says it.
+        role : protocol, optional
+            What the part must be, in a registry of several roles.
+        what : str, optional
+            What errors call such a part.
+        """
+        if isinstance(name, str) and name in self:
+            found = self[name]
+            if role is None or not _missing(found, role):
+                return found
+        hint = nearest(str(name or ""), self._names(role))
+        if name is None:
+            raise InputError(where, f"is missing; {hint}")
+        shown = f'"{name}"' if isinstance(name, str) else repr(name)
+        raise InputError(where, f"{shown} is not {what or self.what}; {hint}")
+
+    def __getitem__(self, name: str) -> type[PartT]:
+        found = self._here().get(name)
+        return self._entered(name) if found is None else found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._here() or any(point.name == name for point in self._entry_points())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names(None))
+
+    def __len__(self) -> int:
+        return len(self._names(None))
+
+    def _here(self) -> dict[str, type[PartT]]:
+        """Return what is known without looking at entry points."""
+        others = {**_registered, **(_in_use.get() or {})}
+        own = {name: part for (group, name), part in others.items() if group == self.group}
+        return {**self._loaded, **own, **self._built_in}
+
+    def _names(self, role: type | None) -> list[str]:
+        """Return all names; those of entry points that nobody has asked for are not loaded."""
+        here = self._here()
+        names = [name for name, part in here.items() if role is None or not _missing(part, role)]
+        return names + sorted({point.name for point in self._entry_points()} - here.keys())
+
+    def _entry_points(self) -> metadata.EntryPoints:
+        return metadata.entry_points(group=self.group)
+
+    def _entered(self, name: str) -> type[PartT]:
+        """Load the entry point of a name."""
+        points = [point for point in self._entry_points() if point.name == name]
+        if not points:
+            raise KeyError(name)
+        said = " and ".join(f"{_distribution(point)} ({point.value})" for point in points)
+        where = f'entry point "{name}" of {self.group}, declared by {said}'
+        if len(points) > 1:
+            raise InputError(where, "only one of them can have this name; uninstall the other")
+        try:
+            part: Any = points[0].load()
+            found = self._checked(part)
+        except Exception as error:
+            problem = str(error) if isinstance(error, InputError) else _told(error)
+            raise InputError(where, f"cannot be loaded: {problem}") from error
+        if found != name:
+            raise InputError(where, f'is {self.key} "{found}"; both must have the same name')
+        self._loaded[name] = part
+        _registered_at[part] = time.time()
+        return self._loaded[name]
+
+    def _checked(self, part: Any) -> str:
+        """Return the name of a class that can be a part; say what it lacks otherwise."""
+        if not isinstance(part, type):
+            raise InputError(repr(part), f"is not a class; {self.what} is one")
+        where = part.__qualname__
+        how: Any = getattr(part, "__dataclass_params__", None)
+        if how is None or not how.frozen:
+            raise InputError(
+                where,
+                "is not a frozen dataclass, whose fields are the keys of a table; write"
+                " @dataclass(frozen=True) above it",
+            )
+        name = getattr(part, self.key, None)
+        if not isinstance(name, str) or not name:
+            raise InputError(where, f'has no name; write {self.key}: ClassVar[str] = "my-own"')
+        missing, role = min(
+            ((_missing(part, role), role) for role in self.roles), key=lambda found: len(found[0])
+        )
+        if missing:
+            raise InputError(
+                where,
+                f"does not define {', '.join(missing)}; write it as {role.__name__} describes, or"
+                f" inherit from {self.parent}, which has defaults for most",
+            )
+        return name
+
+
+def _missing(part: Any, role: type) -> list[str]:
+    """Return the public members of a role that a class does not have, or has as abstract only."""
+    kept = {field.name for field in fields(part)}
+    members = [name for name in dir(role) if not name.startswith("_") and name not in kept]
+    return [name for name in members if _is_abstract(part, name)]
+
+
+def _is_abstract(part: type, name: str) -> bool:
+    found = [vars(base)[name] for base in part.__mro__ if name in vars(base)]
+    return not found or getattr(found[0], "__isabstractmethod__", False)
+
+
+def _origin(part: type) -> str:
+    return f"{part.__module__}.{part.__qualname__}"
+
+
+def _distribution(point: metadata.EntryPoint) -> str:
+    return "an unknown distribution" if point.dist is None else point.dist.name
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,43 @@
+"""What an algorithm is."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from fedbandits.errors import UnstatedError
+from fedbandits.rules.abilities import unstated
+from fedbandits.rules.indices import SlotRule
+from fedbandits.rules.phased import Beliefs, PhasedRule
+
+
+class Algorithm:
+    """An algorithm with its parameters: a frozen dataclass that makes a rule for a game.
+
+    Its fields are the keys that a variant of an experiment file may set. A class of your own
+    states `name` and defines `rule`; what a federation asks of it is for those that run in one.
+    """
+
+    __slots__ = ()
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    name: ClassVar[str] = unstated("what it is called in files")
+    all_clients_from_start: ClassVar[bool] = unstated(
+        "whether all its clients play from the start, and the answer is for them by default"
+    )
+
+    @property
+    def uses_variances(self) -> bool:
+        """Whether it must be told σ and σ_c, or estimate them."""
+        raise UnstatedError(
+            type(self).__name__, "uses_variances", "whether it must be told noise and spread"
+        )
+
+    @property
+    def tolerance(self) -> float:
+        """By how much the arm that it settles on may be worse than the best."""
+        return 0.0
+
+    def rule(self, beliefs: Beliefs) -> PhasedRule | SlotRule:
+        """Return the rule for a game of which this is believed."""
+        raise UnstatedError(type(self).__name__, "rule", "which rule it makes")

@@ -1,0 +1,28 @@
+"""Estimators: how the means of clients become one value per arm, one file each."""
+
+from __future__ import annotations
+
+from fedbandits.registry import Registry
+from fedbandits.rules.estimators.estimator import Average, Estimator
+from fedbandits.rules.estimators.given_shares import GivenShares
+from fedbandits.rules.estimators.inverse_variance import InverseVariance
+from fedbandits.rules.estimators.plain import Plain
+
+ESTIMATORS: Registry[Estimator] = Registry(
+    "an estimator",
+    group="fedbandits.estimators",
+    key="name",
+    roles=(Estimator,),
+    parent="Estimator of fedbandits.rules.estimators",
+    built_in=(Plain, InverseVariance),
+)
+"""The estimators by their names in experiment files; weights of clients belong to a problem."""
+
+__all__ = [
+    "ESTIMATORS",
+    "Average",
+    "Estimator",
+    "GivenShares",
+    "InverseVariance",
+    "Plain",
+]

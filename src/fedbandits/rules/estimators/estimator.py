@@ -1,0 +1,119 @@
+"""What an estimator is, and what all weighted averages have in common."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+
+from fedbandits.errors import UnstatedError
+from fedbandits.rules.abilities import unstated
+from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.distortion import UNDISTORTED
+from fedbandits.rules.estimates import Estimate
+from fedbandits.rules.guarantees import replaces_methods
+from fedbandits.rules.reports import Reports
+from fedbandits.rules.sampling import Sampling, Variance
+from fedbandits.rules.statistics import clients_in, heaviest_pull, pulls_in_all
+
+
+class Estimator:
+    """How the means of clients become one value per arm: a frozen dataclass.
+
+    A class of your own states `name` and `needs_each_client` and defines `estimate`. Whatever
+    else it is asked and does not say is an error that names what to write.
+    """
+
+    __slots__ = ()
+
+    name: ClassVar[str] = unstated("what it is called in files")
+    needs_each_client: ClassVar[bool] = unstated(
+        "whether it needs the mean of every client, and not just averages over clients"
+    )
+    needs_squares: ClassVar[bool] = False
+    """Whether clients must send sums of squares for it, beside those that estimate σ."""
+    needs_shares: ClassVar[bool] = False
+    """Whether it counts every client by a weight of its own."""
+    uses_variances: ClassVar[bool] = False
+    """Whether its values depend on what is known of σ and σ_c."""
+    equal_weights: ClassVar[bool] = False
+    """Whether it is the plain average, which the paper's proofs are about."""
+    proven: ClassVar[bool] = False
+    """Whether its values are proven to scatter no more than it says, which every proof rests on."""
+
+    def __init_subclass__(cls) -> None:
+        """Let a class that replaces a method say that it is proven, or take it for unproven."""
+        if "proven" not in vars(cls) and replaces_methods(cls):
+            cls.proven = False
+
+    def estimate(self, reports: Reports, sampling: Sampling) -> Estimate:
+        """Return one value per arm, and what it may be off by."""
+        raise UnstatedError(type(self).__name__, "estimate", "how it estimates")
+
+    def weights(self, reports: Reports, sampling: Sampling) -> FloatArray:
+        """Return the weight of every group, for an estimator that is an average over groups."""
+        raise UnstatedError(type(self).__name__, "weights", "how it weighs clients")
+
+
+class Average(Estimator):
+    """An average over groups whose weights do not depend on their means of single arms."""
+
+    __slots__ = ()
+
+    needs_each_client: ClassVar[bool] = False
+
+    def estimate(self, reports: Reports, sampling: Sampling) -> Estimate:
+        """Return the averages, and what they may be off by."""
+        counts, sizes = np.asarray(reports.counts, dtype=np.float64), reports.sizes
+        pulled = (counts > 0).any(axis=-1, keepdims=True)
+        pulls = pulls_in_all(counts, sizes)
+        noise, spread = variances = sampling.variances(reports)
+        if not pulled.all():
+            # As if pulled once: nobody asks for that width, which would be a division by zero.
+            counts = np.where(pulled, counts, 1)
+            reports = replace(reports, counts=counts)
+        some = counts > 0
+        clients = pulls_in_all(some.any(axis=-2, keepdims=True) if counts.ndim > 1 else some, sizes)
+        weights = self.weighed(reports, sampling, variances)
+        of_pulls, of_clients = self.factors(reports, sampling, weights)
+        if not (isinstance(spread, float) and math.isfinite(spread)):
+            # Unknown, and of no consequence where all clients are in.
+            spread = np.where(of_clients > 0, spread, 0.0)
+        # Groups without clients have no counts.
+        least = np.where(np.asarray(sizes) > 0, counts, np.inf).min(axis=-1)
+        everyone = clients_in(counts, sizes) == sampling.population
+        return Estimate(
+            values=reports.averaged(None if (weights == 1.0).all() else weights),
+            pull_variance=np.asarray(noise * of_pulls),
+            client_variance=np.asarray(spread * of_clients),
+            pull_factor=np.asarray(of_pulls),
+            heaviest_pull=np.asarray(heaviest_pull(weights, counts, sizes)),
+            pulls=np.asarray(pulls),
+            clients=np.asarray(clients),
+            even=np.asarray((least == counts.max(axis=-1)) & everyone),
+            independent_clients=sampling.independent_clients,
+            distortion=UNDISTORTED
+            if reports.distortion is UNDISTORTED
+            else reports.distortion.averaged(weights, sizes),
+        )
+
+    def weights(self, reports: Reports, sampling: Sampling) -> FloatArray:
+        """Return the weight of every group."""
+        return self.weighed(reports, sampling, sampling.variances(reports))
+
+    def weighed(
+        self, reports: Reports, sampling: Sampling, variances: tuple[Variance, Variance]
+    ) -> FloatArray:
+        """Return the weight of every group, for σ² and σ_c²."""
+        raise UnstatedError(type(self).__name__, "weighed", "how it weighs clients")
+
+    def factors(
+        self, reports: Reports, sampling: Sampling, weights: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the variance of an average for observations, and for local means, of variance 1.
+
+        See `fedbandits.rules.statistics.pull_factor` and `client_factor`.
+        """
+        raise UnstatedError(type(self).__name__, "factors", "what its variance is")
