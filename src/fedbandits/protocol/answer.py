@@ -9,8 +9,9 @@ import numpy as np
 
 from fedbandits.errors import ProtocolError, check_number
 from fedbandits.protocol.messages import Conclusion, Reason
+from fedbandits.protocol.promises import coverage
 from fedbandits.protocol.server import Server
-from fedbandits.rules.guarantees import Assumption, Condition, Guarantee, listed
+from fedbandits.rules.guarantees import Condition, Guarantee, Status, listed
 from fedbandits.rules.levels import as_level
 
 _WHY = {
@@ -26,20 +27,20 @@ _WHY = {
 }
 
 
-def error_words(found: Guarantee, tolerance: float) -> str | None:
+def error_words(found: Guarantee, stated: Guarantee, tolerance: float) -> str | None:
     """Return with which probability the best option is lost, or what has broken that promise.
 
-    None if no probability was ever proven.
+    None if no probability was ever proven, and nothing has happened since.
 
     Parameters
     ----------
-    found : Guarantee
-        Of the run.
+    found, stated : Guarantee
+        Of the run, and what its rule states before anything has happened.
     tolerance : float
         By how much an option may be worse than the best and still be good enough.
     """
     if found.error is not None:
-        also = [one.words for one in found.conditions if not one.kind.common]
+        also = [one.words for one in _open(found) if not one.kind.common]
         moreover = f", if moreover {listed(also)}" if also else ""
         # A tolerance stops while the best option may not be the one that looks best.
         within = f" Else the answer is worse than it by at most {tolerance:g}."
@@ -47,25 +48,20 @@ def error_words(found: Guarantee, tolerance: float) -> str | None:
             "The best option is lost on the way with a probability of at most"
             f" {found.error:g}{moreover}.{within if tolerance else ''}"
         )
-    if found.claim and found.breaches:
-        return f"No error probability is proven any more: {'; '.join(found.breaches)}."
-    return None
+    events = [why for why in found.breaches if why not in stated.breaches]
+    return f"No error probability is stated: {'; '.join(events)}." if events else None
 
 
-def coverage_of(server: Server, level: float) -> Guarantee:
-    """Return what is proven about the intervals of a server, and what protection adds to it."""
-    found = server.rule.interval_guarantee(level)
-    if server.privacy is None:
-        return found
-    low, high = server.privacy.range
-    return found.requiring(
-        Condition(
-            Assumption.IN_RANGE,
-            f"clients protect their means as agreed, and what lies outside [{low:g}, {high:g}] is"
-            " clipped: the answer is about clipped outcomes",
-            limits=server.privacy.range,
-        )
-    )
+def _open(found: Guarantee) -> list[Condition]:
+    """Return the conditions that have to be believed."""
+    return [one for one in found.conditions if one.status is not Status.KEPT]
+
+
+def _coverage_words(found: Guarantee) -> str:
+    """Return what is said of all intervals, after "they"."""
+    if found.error is not None or not found.claim:
+        return found.claim or found.reason
+    return f"come without a probability, since {'; '.join(found.breaches)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +88,9 @@ class Answer:
         By arm; all of them together, in all phases, hold with probability 1 − ``level`` at least.
     level : float
         Their own error probability, which has nothing to do with that of the rule; 1 where none is
-        known, since what was pulled followed from what was observed.
+        proven.
+    coverage : str
+        What is said of all intervals, after "they".
     error : str or None
         With which probability the rule loses the best arm, or what broke that promise, in words.
     assumptions : tuple of str
@@ -111,6 +109,7 @@ class Answer:
     estimates: dict[str, float]
     intervals: dict[str, tuple[float, float]]
     level: float
+    coverage: str
     error: str | None
     assumptions: tuple[str, ...]
     withdrawn: dict[str, str] = field(default_factory=dict)
@@ -138,16 +137,6 @@ class Answer:
             lines.append(self.error)
         lines.append(f"All intervals {self.coverage}, if {'; '.join(self.assumptions)}.")
         return "\n".join(lines)
-
-    @property
-    def coverage(self) -> str:
-        """What is said of all intervals, after "they"."""
-        if self.level < 1.0:
-            return f"hold together with a probability of {100 * (1 - self.level):g} %"
-        return (
-            "are those of pulls that had been planned in advance (these were not, and no"
-            " probability is proven)"
-        )
 
 
 def answer_of(server: Server, *, level: float = 0.05) -> Answer:
@@ -192,7 +181,7 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
     if decision is None:
         raise ProtocolError("nothing is known before the first phase is closed")
     widths = server.interval_widths(level)
-    proven, covered = server.rule.guarantee(), coverage_of(server, level)
+    proven, covered = server.run_state.guarantee, coverage(server.run_state, level)
     arms, estimates = server.arms, np.array(decision.estimates)
     return Answer(
         winner=None if decision.winner is None else arms[decision.winner],
@@ -208,8 +197,9 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
             for arm, estimate, width in zip(arms, estimates, widths, strict=True)
         },
         level=1.0 if covered.error is None else covered.error,
-        error=error_words(proven, server.rule.epsilon),
-        assumptions=tuple(one.words for one in covered.conditions),
+        coverage=_coverage_words(covered),
+        error=error_words(proven, server.rule.guarantee(), server.rule.epsilon),
+        assumptions=tuple(one.words for one in _open(covered) if not one.why),
         withdrawn={arms[arm]: reason for arm, reason in sorted(server.withdrawn.items())},
     )
 

@@ -51,7 +51,18 @@ def judged(state: RunState) -> Judgement:
     estimate = state.terms.rule.estimate(_reports(state, gathered(state)))
     fresh = state.active & (estimate.pulls > 0)
     estimate = replace(estimate, values=np.where(fresh, estimate.values, state.estimates))
-    return Judgement(phase=state.phase, active=state.active, estimate=estimate)
+    return Judgement(phase=looks(state), active=state.active, estimate=estimate)
+
+
+def looks(state: RunState) -> int:
+    """Return the number of the last phase, as far as error probabilities are shared out.
+
+    The rule gives every phase p a share of δ that is proportional to 1/p², for estimates whose
+    counts were known in advance. An arm that was dropped in one of w phases, or in none, and has
+    come back is one of w + 1 such estimates, and of two arms there are (w + 1)² pairs: each gets
+    an equal part of the share of its phase, which is that of phase p (w + 1).
+    """
+    return state.phase * state.comebacks
 
 
 def decided(state: RunState) -> Decision:
@@ -123,9 +134,10 @@ def reinstated(state: RunState) -> BoolArray:
     """Return the arms that are out because of rivals that were withdrawn, and of no others.
 
     Each decision that has dropped an arm is made again, by the same rule from the same estimates,
-    without the arms that were withdrawn since. The rule bounds the probability that any comparison
-    of two arms in any phase goes wrong, so that of the comparisons among the rest is bounded, too:
-    with the same probability the best of the rest is not lost, whatever is withdrawn.
+    without the arms that were withdrawn since. The rule bounds the probability that an arm is ever
+    behind one that is no better, by a comparison that it makes, for every arm: so for the best of
+    the rest as well, if what was withdrawn does not depend on what was observed. What that arm has
+    missed meanwhile does; see `looks`.
     """
     stays = np.ones(state.active.size, dtype=np.bool_)
     stays[list(state.withdrawn)] = False
@@ -203,5 +215,6 @@ def interval_widths(state: RunState, phase: int, level: float) -> FloatArray:
     if behind is None:  # one arm was left before anything was measured
         return np.full(terms.rule.n_arms, np.inf)
     reports = _reports(state, behind)
-    widths = terms.rule.interval_widths(level, phase=phase, reports=reports)
+    shared = phase * state.comebacks  # see `looks`
+    widths = terms.rule.interval_widths(level, phase=shared, reports=reports)
     return np.where(behind.pulled.any(axis=1), widths, np.inf)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import Enum
 
 import numpy as np
 
@@ -17,74 +16,60 @@ from fedbandits.protocol.log import (
     PhaseClosed,
     PhaseOpened,
     Record,
+    Rejection,
     RunEnded,
     ServerStarted,
     UpdateAccepted,
     UpdateRejected,
 )
 from fedbandits.protocol.messages import Decision, Refusal, Refused
+from fedbandits.protocol.promises import still_proven
 from fedbandits.protocol.state import RunState, ServerState
 from fedbandits.protocol.tally import Tally
 from fedbandits.protocol.validation import FAULTS
 
+_CUT = "PhaseOpened, cut short by the horizon"
 
-class _Event(Enum):
-    OPENED = "a phase is opened"
-    PLAYED_OUT = "a phase is opened that the horizon cuts short"
-    ACCEPTED = "an update is accepted"
-    REJECTED = "an update is rejected"
-    REFUSED = "a client refuses to answer"
-    CLOSED = "a phase is closed"
-    ABANDONED = "a phase ends below its quorum"
-    WITHDRAWN = "an arm is withdrawn"
-    STARTED = "a server takes the run over"
-    ENDED = "the run ends"
-
-
-_TRANSITIONS: dict[tuple[ServerState, _Event], ServerState] = {
-    (ServerState.READY, _Event.OPENED): ServerState.COLLECTING,
-    (ServerState.READY, _Event.PLAYED_OUT): ServerState.ENDING,
-    (ServerState.READY, _Event.REJECTED): ServerState.READY,
-    (ServerState.READY, _Event.WITHDRAWN): ServerState.READY,
-    (ServerState.READY, _Event.STARTED): ServerState.READY,
-    (ServerState.READY, _Event.ENDED): ServerState.FINISHED,
-    (ServerState.COLLECTING, _Event.ACCEPTED): ServerState.COLLECTING,
-    (ServerState.COLLECTING, _Event.REJECTED): ServerState.COLLECTING,
-    (ServerState.COLLECTING, _Event.REFUSED): ServerState.COLLECTING,
-    (ServerState.COLLECTING, _Event.WITHDRAWN): ServerState.COLLECTING,
-    (ServerState.COLLECTING, _Event.STARTED): ServerState.COLLECTING,
-    (ServerState.COLLECTING, _Event.CLOSED): ServerState.READY,
-    (ServerState.COLLECTING, _Event.ABANDONED): ServerState.READY,
-    (ServerState.COLLECTING, _Event.ENDED): ServerState.FINISHED,
-    (ServerState.ENDING, _Event.REJECTED): ServerState.ENDING,
-    (ServerState.ENDING, _Event.STARTED): ServerState.ENDING,
-    (ServerState.ENDING, _Event.ENDED): ServerState.FINISHED,
-    (ServerState.FINISHED, _Event.REJECTED): ServerState.FINISHED,
-    (ServerState.FINISHED, _Event.STARTED): ServerState.FINISHED,
+_TRANSITIONS: dict[ServerState, dict[str, ServerState]] = {
+    ServerState.READY: {
+        "PhaseOpened": ServerState.COLLECTING,
+        _CUT: ServerState.ENDING,
+        "UpdateRejected": ServerState.READY,
+        "ArmWithdrawn": ServerState.READY,
+        "ServerStarted": ServerState.READY,
+        "RunEnded": ServerState.FINISHED,
+    },
+    ServerState.COLLECTING: {
+        "UpdateAccepted": ServerState.COLLECTING,
+        "UpdateRejected": ServerState.COLLECTING,
+        "AnswerRefused": ServerState.COLLECTING,
+        "ArmWithdrawn": ServerState.COLLECTING,
+        "ServerStarted": ServerState.COLLECTING,
+        "PhaseClosed": ServerState.READY,
+        "PhaseAbandoned": ServerState.READY,
+        "RunEnded": ServerState.FINISHED,
+    },
+    ServerState.ENDING: {
+        "UpdateRejected": ServerState.ENDING,
+        "ServerStarted": ServerState.ENDING,
+        "RunEnded": ServerState.FINISHED,
+    },
+    ServerState.FINISHED: {
+        "UpdateRejected": ServerState.FINISHED,
+        "ServerStarted": ServerState.FINISHED,
+    },
 }
-
-_EVENTS: dict[type[Record], _Event] = {
-    UpdateAccepted: _Event.ACCEPTED,
-    UpdateRejected: _Event.REJECTED,
-    AnswerRefused: _Event.REFUSED,
-    PhaseClosed: _Event.CLOSED,
-    PhaseAbandoned: _Event.ABANDONED,
-    ArmWithdrawn: _Event.WITHDRAWN,
-    ServerStarted: _Event.STARTED,
-    RunEnded: _Event.ENDED,
-}
+"""Where each record leads. What leads to READY leads to ENDING if no phase follows."""
 
 
 def stage_after(state: RunState, record: Record) -> ServerState:
     """Return where a record leads by the table; refuse one that may not come now."""
-    if isinstance(record, PhaseOpened):
-        event = _Event.OPENED if record.complete else _Event.PLAYED_OUT
-    else:
-        event = _EVENTS[type(record)]
-    step = (state.stage, event)
-    if step not in _TRANSITIONS:
-        raise ProtocolError(f"not while {state.stage.value}: {event.value}")
-    return _TRANSITIONS[step]
+    cut = isinstance(record, PhaseOpened) and not record.complete
+    event = _CUT if cut else type(record).__name__
+    stage = _TRANSITIONS[state.stage].get(event)
+    if stage is None:
+        raise ProtocolError(f"{event} may not come while the server is {state.stage.value}")
+    return stage
 
 
 def apply(state: RunState, record: Record) -> RunState:
@@ -97,6 +82,9 @@ def apply(state: RunState, record: Record) -> RunState:
     """
     stage = stage_after(state, record)
     after = _changed(state, record)
+    guarantee = still_proven(record, state, after)
+    if guarantee is not state.guarantee:
+        after = replace(after, guarantee=guarantee)
     if stage is ServerState.READY and ending(after) is not None:
         stage = ServerState.ENDING
     return after if after.stage is stage else replace(after, stage=stage)
@@ -112,6 +100,8 @@ def _changed(state: RunState, record: Record) -> RunState:
             after = state.with_report(update)
         case UpdateRejected(client=client, rejection=rejection) if rejection in FAULTS:
             after = replace(state, faults=state.faults.added(client, None))
+            if rejection is Rejection.RANGE:
+                after = replace(after, outside=state.outside | {client})
         case AnswerRefused(refusal=refusal):
             after = replace(state, refusals=state.refusals.added(refusal_key(refusal), None))
         case PhaseClosed(decision=decision):
@@ -202,6 +192,7 @@ def _withdrawn(state: RunState, arm: int, reason: str) -> RunState:
     after = replace(
         out,
         returning=out.returning | back,
+        comebacks=out.comebacks * (state.phase + 1) if back.any() else out.comebacks,
         beaten={k: shown for k, shown in out.beaten.items() if not back[k]},
     )
     if state.stage is ServerState.READY:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -16,6 +15,7 @@ from fedbandits.protocol.messages import Assignment, Decision, Header, Refused, 
 from fedbandits.protocol.tally import Tally
 from fedbandits.protocol.terms import Terms
 from fedbandits.rules.arrays import BoolArray, FloatArray
+from fedbandits.rules.guarantees import Guarantee
 
 
 class ServerState(Enum):
@@ -79,8 +79,15 @@ class RunState:
         Arms that somebody has taken out, and why.
     faults : Journal
         Clients of invalid updates, one entry for each.
+    outside : frozenset of str
+        Clients with means outside the range, which were not counted.
     refusals : Journal
         Who has refused which phase, and why.
+    guarantee : Guarantee
+        What is still proven.
+    comebacks : int
+        In how many ways an arm may have missed phases and come back; see
+        `fedbandits.protocol.decisions.reinstated`.
     """
 
     terms: Terms
@@ -104,7 +111,10 @@ class RunState:
     last_word: Decision | None = None
     withdrawn: Mapping[int, str] = field(default_factory=dict)
     faults: Journal[str, None] = field(default_factory=Journal)
+    outside: frozenset[str] = frozenset()
     refusals: Journal[tuple[str, int, Refused], None] = field(default_factory=Journal)
+    guarantee: Guarantee
+    comebacks: int = 1
 
     @classmethod
     def begun(cls, terms: Terms) -> RunState:
@@ -118,12 +128,13 @@ class RunState:
             estimates=np.zeros(n_arms),
             widths=np.full(n_arms, np.inf),
             counted=Tally.nothing(n_arms),
+            guarantee=terms.guarantee(),
         )
 
     def with_report(self, update: Update) -> RunState:
         """Return the state with one more update: what happens most, and must cost little."""
-        after = copy(self)
-        after.__dict__["reports"] = self.reports.added(update.client, update)
+        after = object.__new__(RunState)
+        after.__dict__.update(self.__dict__, reports=self.reports.added(update.client, update))
         return after
 
     @property
@@ -162,7 +173,10 @@ class RunState:
         reported = len(self.reports)
         if self.terms.rule.estimator.needs_shares and self._unheard():
             return False
-        return reported >= self.terms.quorum.of(reported + len(self.missing))
+        asked = reported + len(self.missing)
+        # Whose means lie outside the range is ignored and still one of those the answer is for.
+        asked += sum(client in self.outside for client in self.quarantined)
+        return reported >= self.terms.quorum.of(asked)
 
     def _unheard(self) -> bool:
         """Return whether a client has never reported: without it weights mean something else."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from fedbandits.privacy.protection import protected
 from fedbandits.protocol.messages import Header, Release, arms_hash
 from fedbandits.protocol.quorum import Quorum
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.guarantees import Assumption, Guarantee, within
 from fedbandits.rules.phased import PhasedRule
 
 
@@ -51,6 +52,27 @@ class Terms:
     quorum: Quorum
     quarantine_after: int | None
     limits: tuple[float, float] | None
+
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """The range that outcomes are declared to lie in, by the run, its rule or its privacy."""
+        own = self.limits or self.rule.radius.limits
+        return self.privacy.range if own is None and self.privacy is not None else own
+
+    def guarantee(self) -> Guarantee:
+        """Return what is proven before anything has happened: nobody is missing yet."""
+        found = self.rule.guarantee().kept(Assumption.NO_SELECTION)
+        if self.range is None:
+            return found
+        condition = within(self.range)
+        if self.privacy is not None:
+            low, high = self.privacy.range
+            words = (
+                f"clients protect their means as agreed, and what lies outside [{low:g}, {high:g}]"
+                " is clipped: the answer is about clipped outcomes"
+            )
+            condition = replace(condition, words=words)
+        return found.requiring(condition)
 
     def shares(self, clients: Sequence[str]) -> FloatArray | None:
         """Return the weights of these clients, if clients have weights of their own."""

@@ -9,7 +9,7 @@ arm is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from types import FunctionType
@@ -48,7 +48,7 @@ class Assumption(Enum):
     """Of regret bounds: two that tie would be compared, at a cost, to the horizon."""
     RANDOM_CLIENTS = "the clients are a random sample of those the answer is for"
     """Where not all clients are asked."""
-    ALL_CLIENTS = "the answer is for these clients alone, and all of them are heard"
+    ALL_CLIENTS = "the answer is for these clients alone"
     """Where all clients there are play from the start."""
     NO_DRIFT = "an option is as good at the end as at the beginning"
     """Of every statement."""
@@ -57,6 +57,8 @@ class Assumption(Enum):
         " options are for it"
     )
     """Of every statement: dropping out may depend neither on observations nor on local means."""
+    WITHDRAWN_ANYWAY = "options were withdrawn for other reasons than what was observed of them"
+    """Of a run in which one was: else the best of the rest depends on what was observed."""
     HONEST = "clients report what they observed (a false report inside the range goes unnoticed)"
     """Of every statement."""
 
@@ -228,13 +230,20 @@ class Guarantee:
             }
         )
 
+    def opened(self, kind: Assumption) -> Guarantee:
+        """Return the guarantee with a condition that can no longer be checked, unless broken."""
+        one = self.condition(kind)
+        if one is None or one.status is not Status.KEPT:
+            return self
+        return self._marked({kind: Condition(kind)})
+
     def broken(self, kind: Assumption, why: str) -> Guarantee:
         """Return the guarantee with a condition broken; the same if nothing rests on it."""
         return self._marked({kind: Condition(kind, status=Status.BROKEN, why=why)})
 
-    def following(self, other: Guarantee) -> Guarantee:
-        """Return the guarantee with its conditions as they stand in another one."""
-        return self._marked({one.kind: one for one in other.conditions})
+    def following(self, conditions: Iterable[Condition]) -> Guarantee:
+        """Return the guarantee with its conditions as these of the same kinds stand."""
+        return self._marked({one.kind: one for one in conditions})
 
     def _marked(self, found: Mapping[Assumption, Condition]) -> Guarantee:
         return replace(

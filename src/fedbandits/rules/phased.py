@@ -388,7 +388,7 @@ class PhasedRule:
         >>> for condition in algorithm.rule(told).interval_guarantee(0.05).conditions:
         ...     print(condition.words)
         the noise is no larger than was assumed
-        the answer is for these clients alone, and all of them are heard
+        the answer is for these clients alone
         an option is as good at the end as at the beginning
         whether a client answers has nothing to do with what it observed, nor with how good the
         options are for it
@@ -396,11 +396,13 @@ class PhasedRule:
         """
         if self.adaptive:
             return Guarantee.nothing(
-                "none: pulls followed from what was observed", *self._grounds()
+                "are those of pulls that had been planned in advance (these were not, and no"
+                " probability is proven)",
+                *self._grounds(),
             )
         if not self.estimator.proven:
-            words = f'none: the estimator "{self.estimator.name}" is not proven'
-            return Guarantee.nothing(words, *self._grounds())
+            words = f'the estimator "{self.estimator.name}" is not proven'
+            return Guarantee.nothing(f"come without a probability: {words}", *self._grounds())
         if self.radius.needs_each_client:
             words = f"{Assumption.NORMAL_CLIENTS.value} (else nothing is proven)"
             first: tuple[Condition, ...] = (Condition(Assumption.NORMAL_CLIENTS, words),)
@@ -450,6 +452,18 @@ class PhasedRule:
             "this one client" if self.population == 1 else f"these {self.population:,} clients"
         )
         return f"{clients}, weighted" if self.estimator.needs_shares else clients
+
+    def part_conditions(self) -> tuple[Condition, ...]:
+        """Return what is needed as long as some of the clients that it is for are not heard.
+
+        What they leave open is the client term of M of N clients, with its assumptions.
+        """
+        part = replace(self.setting, everyone=False, draws=not self.bounded)
+        words = "the clients that were heard are a random sample of all that the answer is for"
+        return (
+            *self.radius.guarantee(part).conditions,
+            Condition(Assumption.RANDOM_CLIENTS, words),
+        )
 
     def _grounds(self) -> tuple[Condition, ...]:
         """Return what every statement about the rule rests on."""
