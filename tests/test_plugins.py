@@ -37,7 +37,7 @@ from fedbandits.rules.radii import RADII, Radius
 from fedbandits.simulation import simulator
 from fedbandits.sweeps.backends import on_processes
 from fedbandits.sweeps.cells import cells_of
-from fedbandits.sweeps.run import Standing, run_sweep
+from fedbandits.sweeps.run import SweepStep, run_sweep
 from test_cli import command
 
 PARTS = Path(__file__).parent / "own_parts.py"
@@ -375,7 +375,7 @@ def test_a_log_is_read_with_the_code_that_it_was_written_with(project: Path) -> 
 
 def played(sweep: fb.Sweep, out: Path, **how: Any) -> int:
     """Return how many cells a sweep plays, beyond those that are kept."""
-    seen: list[Standing] = []
+    seen: list[SweepStep] = []
     run_sweep(sweep, out, watch=seen.append, **{"workers": 1, **how})
     return seen[-1].done - seen[-1].reused
 
