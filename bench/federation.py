@@ -25,6 +25,7 @@ from fedbandits.federation.run import header_of
 from fedbandits.federation.state_files import audit_file
 from fedbandits.federation.trial import load_trial
 from fedbandits.protocol import PhaseOpened, Server, UpdateAccepted
+from long_logs import reading
 from trials import CLIENTS, FIGURE_4, UNDECIDED, project
 
 ROUNDED = {"privacy": {"range": [-2.0, 3.0], "quantize": {"bits": 8}}}
@@ -108,6 +109,7 @@ def in_one_process() -> Iterator[Row]:
     yield growth_of_log("(e) log, with means in 8 bits", rounded, 700.0)
     yield growth_of_audit("(f) client's file, a phase", undecided, 950.0)
     yield growth_of_audit("(g) likewise, in 8 bits", rounded, 1_200.0)
+    yield from reading()
 
 
 def main() -> int:

@@ -11,6 +11,7 @@ import fedbandits as fb
 from fedbandits.problems import LocalModels, NoiseLaw, PlainProblem
 from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.estimators import Estimator, Plain
 from fedbandits.rules.phased import Goal
 from fedbandits.rules.radii import Radius
 
@@ -42,10 +43,26 @@ class Bold(Algorithm):
     pulls: int
     phases: int = 3
     radius: Radius = field(default_factory=Scaled)
+    estimator: Estimator | None = None
 
     def rule(self, beliefs: fb.Beliefs) -> Any:
-        fed2 = fb.Fed2Ucb(pulls=self.pulls, admissions="2^p", radius=self.radius)
+        fed2 = fb.Fed2Ucb(
+            pulls=self.pulls, admissions="2^p", radius=self.radius, estimator=self.estimator
+        )
         return replace(fed2.rule(beliefs), last_phase=self.phases)
+
+
+@fb.ESTIMATORS.register
+@dataclass(frozen=True, kw_only=True)
+class Median(Estimator):
+    """The median of the means of clients, with the variance of their average."""
+
+    name: ClassVar[str] = "median"
+    needs_each_client: ClassVar[bool] = True
+
+    def estimate(self, reports: Any, sampling: Any) -> Any:
+        plain = Plain().estimate(reports, sampling)
+        return replace(plain, values=np.median(reports.each_mean(), axis=-1))
 
 
 @fb.LAWS.register

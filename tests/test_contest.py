@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import fedbandits as fb
 from fedbandits.cli.main import app
-from fedbandits.contest.comparison import compared
+from fedbandits.contest.distance import distance_to
 from fedbandits.contest.entrants import Entrant, entrants
 from fedbandits.contest.figure import profile_figure
 from fedbandits.contest.games import ContestGame, contest_games
@@ -159,14 +159,14 @@ def test_pairs_of_replications_are_compared() -> None:
     rng = np.random.default_rng(8)
     first = rng.gamma(4.0, 100.0, size=4000)
     totals = 1.5 * first + rng.normal(0.0, 10.0, size=4000)
-    beside = compared(totals, first)
+    beside = distance_to(totals, first)
     # What both have in common has no part in the margins.
     assert beside.ratio == pytest.approx(1.5, abs=0.01)
     assert beside.ratio_margin == pytest.approx(1.96 * 10 / 400 / np.sqrt(4000), rel=0.1)
     spread = (totals - first).std(ddof=1)
     assert beside.above_margin == pytest.approx(1.96 * spread / np.sqrt(4000), rel=0.01)
     assert beside.above == pytest.approx((totals - first).mean())
-    itself = compared(first, first)
+    itself = distance_to(first, first)
     assert (itself.ratio, itself.ratio_margin, itself.above, itself.above_margin) == (1, 0, 0, 0)
 
 
@@ -175,7 +175,7 @@ def test_a_ratio_is_in_its_interval_as_often_as_it_says() -> None:
     held = 0
     for _ in range(2000):
         first = rng.gamma(9.0, 10.0, size=30)
-        beside = compared(0.5 * first + rng.gamma(4.0, 20.0, size=30), first)
+        beside = distance_to(0.5 * first + rng.gamma(4.0, 20.0, size=30), first)
         held += abs(beside.ratio - (0.5 + 80 / 90)) <= beside.ratio_margin
     # 95 % within five standard errors, and two per cent that a linearised ratio of 30 pairs lacks.
     assert 0.95 - 0.02 - 5 * np.sqrt(0.05 * 0.95 / 2000) <= held / 2000

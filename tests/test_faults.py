@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import faults
 from faults import FAULTS, WRITE_POINTS, BrokenError, Mutant, World, played
 from fedbandits.errors import InputError, ProtocolError
-from fedbandits.federation.coordinator import Coordinator, Patience, Progress
+from fedbandits.federation.coordinator import Bulletin, Coordinator, Patience
 from fedbandits.federation.durable_log import DurableLog
 from fedbandits.privacy.mechanisms import Noised
 from fedbandits.privacy.packing import pack
@@ -276,7 +276,7 @@ class Office:
 
 
 def coordinator(
-    server: Server, office: Office, news: list[Progress] | None = None, **patience: Any
+    server: Server, office: Office, news: list[Bulletin] | None = None, **patience: Any
 ) -> Coordinator:
     watch = (lambda _: None) if news is None else news.append
     return Coordinator(
@@ -285,7 +285,7 @@ def coordinator(
 
 
 def test_garbage_is_told_and_not_taken() -> None:
-    office, news = Office("abc"), list[Progress]()
+    office, news = Office("abc"), list[Bulletin]()
     server = Server(a_rule())
     office.answers = [None, "x", {"client": "a"}]
     decision = coordinator(server, office, news, clients=3).run()
@@ -322,7 +322,7 @@ def test_clients_with_weights_are_waited_for_and_others_left_outside() -> None:
     office = Office("abcd")
     office.names = ["a", "b", "d"]
     server = Server(rule, weights={"a": 1.0, "b": 2.0, "c": 1.0})
-    news = list[Progress]()
+    news = list[Bulletin]()
     driver = coordinator(server, office, news)
     driver.step()
     assert server.state is ServerState.READY

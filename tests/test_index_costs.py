@@ -17,7 +17,7 @@ import fedbandits as fb
 from fedbandits.experiments.figures import NORMAL_95, image
 from fedbandits.experiments.report.shown import Shown
 from fedbandits.experiments.tables import Table, chose_best
-from fedbandits.reproduce.evidence import share_of
+from fedbandits.reproduce.findings import share_of
 from fedbandits.reproduce.index_costs import PART
 from fedbandits.reproduce.index_costs.figures import TAILED, growth_figure, tails_figure
 from fedbandits.reproduce.index_costs.fits import fit_power

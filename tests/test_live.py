@@ -25,7 +25,7 @@ from fedbandits.cli.main import app
 from fedbandits.construct import keys_of
 from fedbandits.federation import LiveTrial
 from fedbandits.federation.audit_file import read_audit
-from fedbandits.federation.coordinator import Coordinator, Progress
+from fedbandits.federation.coordinator import Bulletin, Coordinator
 from fedbandits.federation.host import ClientHost, ClientInfo
 from fedbandits.federation.last_word import best_arm
 from fedbandits.federation.live_store import Collected, LiveStore, order_of_units
@@ -754,8 +754,8 @@ def test_who_has_no_traffic_is_left_out_at_the_deadline(tmp_path: Path) -> None:
     pull = coins(3)
     news: list[str] = []
 
-    def watch(progress: Progress) -> None:
-        news.append(progress.news)
+    def watch(bulletin: Bulletin) -> None:
+        news.append(bulletin.news)
 
     for number in range(8):
         info = ClientInfo(name=f"client-{number}", number=number)

@@ -18,9 +18,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import fedbandits as fb
 from fedbandits import registry
+from fedbandits.cli.main import app
 from fedbandits.experiments.fingerprint import code_of
 from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.project import new_project
@@ -28,12 +30,14 @@ from fedbandits.federation.run import begin_or_resume
 from fedbandits.federation.trial import FILE as FILE_OF_TRIAL
 from fedbandits.federation.trial import load_trial
 from fedbandits.plugins import RunPlugins
-from fedbandits.problems import SpreadLaw
-from fedbandits.rules.radii import RADII
+from fedbandits.problems import PlainProblem, SpreadLaw
+from fedbandits.rules.algorithms import Algorithm
+from fedbandits.rules.estimators import Estimator
+from fedbandits.rules.radii import RADII, Radius
 from fedbandits.simulation import simulator
 from fedbandits.sweeps.backends import on_processes
 from fedbandits.sweeps.cells import cells_of
-from fedbandits.sweeps.run import Standing, run_sweep
+from fedbandits.sweeps.run import SweepStep, run_sweep
 from test_cli import command
 
 PARTS = Path(__file__).parent / "own_parts.py"
@@ -56,6 +60,7 @@ label = "mine"
 algorithm = "bold"
 pulls = 10
 radius = { rule = "scaled", factor = 0.25 }
+estimator = "median"
 
 [[variants]]
 label = "its radius"
@@ -106,12 +111,13 @@ def regrets(experiment: fb.Experiment, **how: Any) -> list[list[float]]:
 # From a file --------------------------------------------------------------------------------------
 
 
-def test_a_file_brings_an_algorithm_a_radius_a_law_and_a_problem(folder: Path) -> None:
+def test_a_file_brings_an_algorithm_a_radius_an_estimator_a_law_and_a_problem(folder: Path) -> None:
     experiment = fb.load_experiment(folder / "mine.toml")
     assert experiment.check() == ["pulls", "pulls"]
     mine, other = (variant.algorithm for variant in experiment.variants)
     assert type(mine).__name__ == "Bold"
     assert vars(mine)["radius"].factor == 0.25
+    assert type(vars(mine)["estimator"]).__name__ == "Median"
     assert isinstance(other, fb.Fed2Ucb)
     assert vars(other.radius)["factor"] == 0.5
     assert experiment.variants[0].problem.means.tolist() == [0.0, 0.5, 1.0]
@@ -226,11 +232,12 @@ def test_a_plugin_can_come_from_the_command_line(folder: Path, verb: str) -> Non
     name = "sweep.toml" if verb == "sweep" else "mine.toml"
     edit(folder / name, 'plugins = ["my_rules.py"]\n', "")
     out = ["--out", str(folder / "out"), "-w", "1"] if verb == "sweep" else []
-    refused = command(verb, name, *out, cwd=folder)
-    assert refused.returncode == 2
-    assert '"ladder" is not a model; known' in refused.stderr or '"bold" is not' in refused.stderr
-    done = command(verb, name, *out, "--plugin", "my_rules.py", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    words = [verb, str(folder / name), *out]
+    refused = CliRunner().invoke(app, words)
+    assert isinstance(refused.exception, fb.InputError)
+    assert refused.exception.where in ("problem.model", "algorithm")
+    done = CliRunner().invoke(app, [*words, "--plugin", str(folder / "my_rules.py")])
+    assert done.exit_code == 0, done.output
 
 
 def test_a_broken_plugin_is_one_line_and_exit_code_2(folder: Path) -> None:
@@ -318,14 +325,33 @@ def project(folder: Path) -> Path:
 
 def test_a_trial_takes_plugins(project: Path) -> None:
     assert load_trial(project).rule().radius.rule == "scaled"
-    done = command("try", project, "--clients", "4", cwd=project.parent)
-    assert done.returncode == 0, done.stderr
+    words = ["try", str(project), "--clients", "4"]
+    assert CliRunner().invoke(app, words).exit_code == 0
     edit(project / FILE_OF_TRIAL, 'plugins = ["my_rules.py"]\n', "")
-    refused = command("try", project, "--clients", "4")
-    assert refused.returncode == 2
-    assert refused.stderr.startswith('error: radius.rule: "scaled" is not a radius; ')
-    done = command("try", project, "--clients", "4", "--plugin", project / "my_rules.py")
-    assert done.returncode == 0, done.stderr
+    refused = CliRunner().invoke(app, words)
+    assert isinstance(refused.exception, fb.InputError)
+    assert str(refused.exception).startswith('radius.rule: "scaled" is not a radius; ')
+    done = CliRunner().invoke(app, [*words, "--plugin", str(project / "my_rules.py")])
+    assert done.exit_code == 0, done.output
+
+
+def test_a_trial_takes_an_algorithm_of_ones_own(project: Path) -> None:
+    path = project / FILE_OF_TRIAL
+    edit(path, '"fed2-ucb"', '"bold"')
+    edit(path, 'pulls = "50"', "pulls = 50")
+    own = [line for line in path.read_text(encoding="utf-8").splitlines() if "= " in line]
+    theirs = ("admissions", "epsilon")
+    text = "\n".join(line for line in own if not line.startswith(theirs))
+    path.write_text(text, encoding="utf-8")
+    assert type(load_trial(project).algorithm).__name__ == "Bold"
+    done = CliRunner().invoke(app, ["try", str(project), "--clients", "4"])
+    assert done.exit_code == 0, done.output
+    edit(project / "my_rules.py", "    all_clients_from_start: ClassVar[bool] = False\n", "")
+    with pytest.raises(
+        fb.InputError,
+        match=r'^algorithm: "bold" does not run in a federation, since Bold does not say all_clie',
+    ):
+        load_trial(project)
 
 
 def test_a_log_is_read_with_the_code_that_it_was_written_with(project: Path) -> None:
@@ -349,7 +375,7 @@ def test_a_log_is_read_with_the_code_that_it_was_written_with(project: Path) -> 
 
 def played(sweep: fb.Sweep, out: Path, **how: Any) -> int:
     """Return how many cells a sweep plays, beyond those that are kept."""
-    seen: list[Standing] = []
+    seen: list[SweepStep] = []
     run_sweep(sweep, out, watch=seen.append, **{"workers": 1, **how})
     return seen[-1].done - seen[-1].reused
 
@@ -525,8 +551,8 @@ class Narrow(fb.JointRadius):
 
 
 def melted(**members: Any) -> Any:
-    """Return a frozen dataclass with these members, and nothing else of a radius."""
-    return dataclass(frozen=True)(type("Melted", (), {"rule": "melted", **members}))
+    """Return a frozen dataclass with these members, and nothing else of its own."""
+    return dataclass(frozen=True)(type("Melted", (Radius,), {"rule": "melted", **members}))
 
 
 @pytest.mark.parametrize(
@@ -536,7 +562,8 @@ def melted(**members: Any) -> Any:
         (type("Loose", (), {"rule": "loose"}), "Loose: is not a frozen dataclass, whose fields"),
         (dataclass(type("Soft", (), {"rule": "soft"})), "Soft: is not a frozen dataclass"),
         (melted(rule=5), r'Melted: has no name; write rule: ClassVar\[str\] = "my-own"'),
-        (melted(), r"Melted: does not define .*half_widths.*margins.*stays.*; write it as Radius"),
+        (melted(), "Melted: does not define half_widths, margins, stays; write it as Radius"),
+        (melted(stays=1, margins=1), "Melted: does not define half_widths; write it as Radius"),
     ],
 )
 def test_a_class_that_cannot_be_a_part_is_refused(part: Any, message: str) -> None:
@@ -558,6 +585,21 @@ def test_a_name_that_is_taken_is_refused(folder: Path) -> None:
     edit(folder / "my_rules.py", '"scaled"', '"mine"')
     with pytest.raises(fb.InputError, match=r'line \d+: fails .* rule is "mine", which .* has alr'):
         fb.load_experiment(folder / "mine.toml")
+
+
+@pytest.mark.parametrize(
+    ("parts", "parent", "key", "missing"),
+    [
+        (fb.ALGORITHMS, Algorithm, "name", "rule"),
+        (fb.ESTIMATORS, Estimator, "name", "estimate, needs_each_client"),
+        (fb.PROBLEMS, PlainProblem, "model", "goal, means, name, noise, population, sampler, spr"),
+    ],
+)
+def test_a_part_says_which_members_it_lacks(
+    parts: Any, parent: type, key: str, missing: str
+) -> None:
+    with pytest.raises(fb.InputError, match=f"Bare: does not define {missing}"):
+        parts.register(dataclass(frozen=True)(type("Bare", (parent,), {key: "bare"})))
 
 
 def test_a_law_says_which_method_it_lacks() -> None:
@@ -652,6 +694,7 @@ def test_the_command_finds_an_entry_point(distribution: Path) -> None:
         .replace('model = "ladder"\nrungs = [0, 0.5, 0.5]\napart = 0.1', PLAIN)
         .replace('noise = { law = "laplace", scale = 0.2 }\n', "")
         .replace('"bold"\n', '"fed2-ucb"\nadmissions = "2^p"\n')
+        .replace('estimator = "median"\n', "")
         .replace('"scaled", factor = 0.25', '"narrow"')
         .replace('"scaled"', '"narrow"'),
         encoding="utf-8",

@@ -27,9 +27,9 @@ from fedbandits.experiments.report.markup import with_subscripts
 from fedbandits.reproduce.catalogue import FIGURES, PARTS, experiment_text, paper_experiment
 from fedbandits.reproduce.claims import CLAIMS, RUNS
 from fedbandits.reproduce.claims_page import claims_section, counted
-from fedbandits.reproduce.evidence import (
+from fedbandits.reproduce.findings import (
     FEWEST_GAMES,
-    Evidence,
+    Finding,
     about_equal,
     less,
     less_in_the_middle,
@@ -359,15 +359,15 @@ def test_claims_are_kept(claims: tuple[Path, dict[str, Any]]) -> None:
     assert [step.state for step in told] == ["running", "as it was"]
 
 
-# Evidence
+# Finding
 
 TRIES = 4_000
 FEW = FEWEST_GAMES
 
 
-def rejections(found: list[Evidence], which: str) -> float:
+def rejections(found: list[Finding], which: str) -> float:
     """Return in which share of tries something is shown at level 0.01."""
-    return float(np.mean([getattr(evidence, which) < 0.01 for evidence in found]))
+    return float(np.mean([getattr(finding, which) < 0.01 for finding in found]))
 
 
 SLACK = 5 * (0.01 * 0.99 / TRIES) ** 0.5
@@ -411,7 +411,7 @@ def test_skewed_quantities_keep_the_level_about() -> None:
 def test_about_equal_is_shown_and_refuted_at_the_level_it_states(n: int) -> None:
     rng = np.random.default_rng(11)
 
-    def found(mean: float, tries: int = 100) -> list[Evidence]:
+    def found(mean: float, tries: int = 100) -> list[Finding]:
         return [
             about_equal(rng.normal(mean, 10, n), rng.normal(100, 10, n), ("a", "b"))
             for _ in range(tries)
@@ -512,7 +512,7 @@ def test_a_wrong_verdict_anywhere_has_the_stated_probability() -> None:
     wrong = 0
     for _ in range(TRIES):
         found = [
-            Evidence(measured="", for_it=p, against_it=1 - p, games=FEW)
+            Finding(measured="", for_it=p, against_it=1 - p, games=FEW)
             for p in rng.uniform(size=20).tolist()
         ]
         wrong += any(verdict != "undecided" for verdict in verdicts(found, 0.01))

@@ -34,9 +34,10 @@ from fedbandits.experiments.figures.arms_over_phases import (
 )
 from fedbandits.experiments.report.run_page import run_html
 from fedbandits.experiments.report.run_tables import FEW_CLIENTS
+from fedbandits.federation import durable_log
 from fedbandits.federation.coordinator import Coordinator, Patience
-from fedbandits.federation.course import Outcome
-from fedbandits.federation.durable_log import DurableLog, read_log
+from fedbandits.federation.course import PhaseEnd
+from fedbandits.federation.durable_log import DamagedLogError, DurableLog, read_log
 from fedbandits.federation.followed import FollowedRun, LoggedRun
 from fedbandits.federation.host import ClientHost, ClientInfo, PullByName
 from fedbandits.federation.local import LocalTransport, server_of, try_trial
@@ -66,6 +67,7 @@ from fedbandits.protocol import (
     UpdateAccepted,
     answer_of,
 )
+from fedbandits.protocol.codec import decode
 
 RATES = {"red": 0.3, "green": 0.6, "blue": 0.75}
 TABLES: dict[str, Any] = {
@@ -789,7 +791,7 @@ def test_the_last_answer_of_all_is_the_answer(finished: Path) -> None:
     answers = run.answers()
     phases = run.status().course.phases
     assert [answer.phase for answer in answers] == [
-        each.phase for each in phases if each.outcome is Outcome.DECIDED
+        each.phase for each in phases if each.outcome is PhaseEnd.DECIDED
     ]
     assert answers[-1] == answer_of(run.server)
 
@@ -821,3 +823,84 @@ def test_the_best_stands_first_whatever_the_goal(finished: Path) -> None:
     assert [row.name for row in arm_rows(arms, "max")] == ["blue", "green", "red"]
     left = [replace(arm, state=ArmState.LEFT) for arm in arms]
     assert [row.name for row in arm_rows(left, "min")] == ["red", "green", "blue"]
+
+
+# New records only ---------------------------------------------------------------------------------
+
+
+def test_a_refresh_reads_what_is_new_and_nothing_else(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = read_log(finished)
+    path = tmp_path / "run.fedlog"
+    read: list[Any] = []
+
+    def counted(kind: Any, said: Any, where: str = "message") -> Any:
+        read.append(said)
+        return decode(kind, said, where)
+
+    with DurableLog(path, content.header) as log:
+        run = LoggedRun(path)
+        monkeypatch.setattr(durable_log, "decode", counted)
+        for number, record in enumerate(content.records, start=1):
+            log.append(record)
+            run.refresh()
+            assert len(read) == number
+        run.refresh()
+    assert len(read) == len(content.records)
+    again = LoggedRun(path)
+    # The times differ by when the copy was written, and by nothing else.
+    assert run.status().as_dict() == again.status().as_dict()
+    assert run.answers() == again.answers()
+    assert run.server.snapshot() == LoggedRun(finished).server.snapshot()
+
+
+def test_a_log_that_was_replaced_is_not_followed_any_further(
+    finished: Path, tmp_path: Path
+) -> None:
+    path = cut(finished, tmp_path / "run.fedlog", 5)
+    run = LoggedRun(path)
+    with sqlite3.connect(path) as database:
+        database.execute("DELETE FROM records WHERE number > 2")
+    with pytest.raises(DamagedLogError, match="record 5 is another one than before"):
+        run.refresh()
+
+
+def test_a_log_of_the_first_version_is_refused_in_a_sentence(
+    finished: Path, tmp_path: Path, command: Command
+) -> None:
+    path = cut(finished, tmp_path / "run.fedlog", 5)
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE header SET value = '1' WHERE key = 'format'")
+    done = command("status", path)
+    assert (done.code, done.out) == (2, "")
+    assert "is a log of format 1, and this version of fedbandits reads format 2" in " ".join(
+        done.err.split()
+    )
+
+
+def test_an_arm_that_is_back_is_left_again(tmp_path: Path) -> None:
+    changes = {"admissions": "1", "population": 1, "pulls": "400", "range": [0, 1], "assume": {}}
+    log, server = begun(tmp_path / "run.fedlog", changes)
+    with log:
+        server.open(["a"])
+        server.receive(update(server, "a", (0.76, 0.82, 0.9)))
+        server.close()
+        states = [arm.state for arm in LoggedRun(log.path).status().arms]
+        assert states == [ArmState.OUT, ArmState.LEFT, ArmState.LEFT]
+        server.withdraw(2, "harm")
+        run = LoggedRun(log.path)
+        states = [arm.state for arm in run.status().arms]
+        assert states == [ArmState.LEFT, ArmState.LEFT, ArmState.WITHDRAWN]
+        server.open([])
+        server.receive(update(server, "a", (0.2, 0.9, 0.0)))
+        server.close()
+    run.refresh()
+    status = run.status()
+    assert [arm.state for arm in status.arms] == [
+        ArmState.OUT,
+        ArmState.LEFT,
+        ArmState.WITHDRAWN,
+    ]
+    assert [phase.dropped for phase in status.course.phases] == [("red",), ("red",)]
+    assert status.arms[0].phase == 2

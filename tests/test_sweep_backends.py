@@ -24,7 +24,7 @@ from fedbandits.errors import FedbanditsError
 from fedbandits.sweeps.backends import BACKENDS, Backend, Where, open_backend
 from fedbandits.sweeps.backends.on_processes import _on_processes
 from fedbandits.sweeps.cells import made_with
-from fedbandits.sweeps.run import Standing, run_sweep
+from fedbandits.sweeps.run import SweepStep, run_sweep
 from fedbandits.sweeps.store import FOLDER
 from fedbandits.sweeps.tasks import Task, run_remotely
 from sweep_files import BASE, CELL_BY_CELL_FILE, DISTURBED, FILE, sweep_of
@@ -82,7 +82,7 @@ class Killer:
         self.find = find
         self.killed: int | None = None
 
-    def __call__(self, standing: Standing) -> None:
+    def __call__(self, standing: SweepStep) -> None:
         if standing.state == "playing" and standing.done and self.killed is None:
             self.killed = self.find()[0]
             os.kill(self.killed, signal.SIGKILL)

@@ -27,7 +27,7 @@ from fedbandits.sweeps.doubts import Doubt, warnings_of
 from fedbandits.sweeps.figures import sweep_figure
 from fedbandits.sweeps.grid import Range, read_grid
 from fedbandits.sweeps.pictures import Lines, Maps, picture_of
-from fedbandits.sweeps.run import Standing, run_sweep
+from fedbandits.sweeps.run import SweepStep, run_sweep
 from fedbandits.sweeps.store import FOLDER, Store
 from fedbandits.sweeps.text import comparisons_table
 from sweep_files import BASE, CELL_BY_CELL_FILE, DISTURBED, FILE, sweep_of
@@ -477,9 +477,9 @@ def test_a_problem_is_compared_under_conditions_of_its_own(tmp_path: Path) -> No
 # What is kept -------------------------------------------------------------------------------------
 
 
-def standings(grid: dict[str, Any], folder: Path, **changed: Any) -> Standing:
+def standings(grid: dict[str, Any], folder: Path, **changed: Any) -> SweepStep:
     """Run a sweep and return where it stood when it began to play."""
-    seen: list[Standing] = []
+    seen: list[SweepStep] = []
     run_sweep(sweep_of(grid, **changed), folder, workers=1, watch=seen.append)
     assert seen[-1].done == seen[-1].cells
     return next(one for one in seen if one.state == "playing")
@@ -557,7 +557,7 @@ def test_what_is_finished_survives_an_interrupt_and_a_kill(
     else:
         assert process.returncode == -how
     before = {path: path.stat().st_mtime_ns for path in kept.glob("*.parquet")}
-    seen: list[Standing] = []
+    seen: list[SweepStep] = []
     sweep = fb.load_sweep(file)
     resumed = run_sweep(sweep, tmp_path / "out", workers=2, watch=seen.append)
     assert next(one for one in seen if one.state == "playing").reused >= finished
@@ -841,14 +841,14 @@ def test_progress_says_how_much_is_left() -> None:
     buffer = io.StringIO()
     with show_sweep(quiet=False, console=Console(file=buffer, width=80)) as watch:
         assert watch is not None
-        watch(Standing(state="reading", done=0, cells=100, reused=0, passed=0.0, left=None))
+        watch(SweepStep(state="reading", done=0, cells=100, reused=0, passed=0.0, left=None))
         for done, passed, left in (
             (10, 0.0, None),
             (30, 5.0, 20.0),
             (60, 12.0, 9.0),
             (100, 20.0, 0.0),
         ):
-            standing = Standing(
+            standing = SweepStep(
                 state="playing", done=done, cells=100, reused=10, passed=passed, left=left
             )
             watch(standing)

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         LocalUcb,
         Ucb1,
     )
+    from fedbandits.rules.estimators import ESTIMATORS
     from fedbandits.rules.phased import Beliefs
     from fedbandits.rules.radii import (
         RADII,
@@ -118,6 +119,7 @@ _HOMES = {
         "LocalUcb",
         "Ucb1",
     ),
+    "fedbandits.rules.estimators": ("ESTIMATORS",),
     "fedbandits.rules.phased": ("Beliefs",),
     "fedbandits.rules.radii": (
         "RADII",
@@ -140,6 +142,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __version__ = version("fedbandits")
 __all__ = [
     "ALGORITHMS",
+    "ESTIMATORS",
     "LAWS",
     "PROBLEMS",
     "RADII",

@@ -11,7 +11,7 @@ and the other keys of the table are its fields. Besides the built-in parts a reg
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields
@@ -84,6 +84,8 @@ class Registry(Mapping[str, type[PartT]]):
         What a part can be; it has all members of at least one of them, and none as abstract.
     parent : str
         The class to inherit from, which has defaults.
+    required : collection of str
+        Members that a role has, but not for others to inherit.
     built_in : iterable of classes
         The parts of this package.
 
@@ -107,6 +109,7 @@ class Registry(Mapping[str, type[PartT]]):
         key: str,
         roles: Iterable[type],
         parent: str,
+        required: Collection[str] = (),
         built_in: Iterable[type[PartT]],
     ) -> None:
         self.what = what
@@ -114,6 +117,7 @@ class Registry(Mapping[str, type[PartT]]):
         self.key = key
         self.roles = tuple(roles)
         self.parent = parent
+        self.required = required
         self._built_in = {self._checked(part): part for part in built_in}
         self._loaded: dict[str, type[PartT]] = {}
 
@@ -176,7 +180,7 @@ class Registry(Mapping[str, type[PartT]]):
         """
         if isinstance(name, str) and name in self:
             found = self[name]
-            if role is None or not _missing(found, role):
+            if role is None or not self._missing(found, role):
                 return found
         hint = nearest(str(name or ""), self._names(role))
         if name is None:
@@ -206,7 +210,7 @@ class Registry(Mapping[str, type[PartT]]):
     def _names(self, role: type | None) -> list[str]:
         """Return all names; those of entry points that nobody has asked for are not loaded."""
         here = self._here()
-        names = [name for name, part in here.items() if role is None or not _missing(part, role)]
+        names = [n for n, part in here.items() if role is None or not self._missing(part, role)]
         return names + sorted({point.name for point in self._entry_points()} - here.keys())
 
     def _entry_points(self) -> metadata.EntryPoints:
@@ -249,7 +253,8 @@ class Registry(Mapping[str, type[PartT]]):
         if not isinstance(name, str) or not name:
             raise InputError(where, f'has no name; write {self.key}: ClassVar[str] = "my-own"')
         missing, role = min(
-            ((_missing(part, role), role) for role in self.roles), key=lambda found: len(found[0])
+            ((self._missing(part, role), role) for role in self.roles),
+            key=lambda found: len(found[0]),
         )
         if missing:
             raise InputError(
@@ -259,17 +264,17 @@ class Registry(Mapping[str, type[PartT]]):
             )
         return name
 
+    def _missing(self, part: Any, role: type) -> list[str]:
+        """Return the public members of a role that a class neither defines nor may inherit."""
+        kept = {field.name for field in fields(part)}
+        members = [name for name in dir(role) if not name.startswith("_") and name not in kept]
+        return [name for name in members if self._lacks(part, role, name)]
 
-def _missing(part: Any, role: type) -> list[str]:
-    """Return the public members of a role that a class does not have, or has as abstract only."""
-    kept = {field.name for field in fields(part)}
-    members = [name for name in dir(role) if not name.startswith("_") and name not in kept]
-    return [name for name in members if _is_abstract(part, name)]
-
-
-def _is_abstract(part: type, name: str) -> bool:
-    found = [vars(base)[name] for base in part.__mro__ if name in vars(base)]
-    return not found or getattr(found[0], "__isabstractmethod__", False)
+    def _lacks(self, part: type, role: type, name: str) -> bool:
+        found = [vars(base)[name] for base in part.__mro__ if name in vars(base)]
+        if not found or getattr(found[0], "__isabstractmethod__", False):
+            return True
+        return name in self.required and found[0] is vars(role).get(name)
 
 
 def _origin(part: type) -> str:

@@ -10,7 +10,7 @@ import typer
 from fedbandits.cli.options import Plugins
 
 if TYPE_CHECKING:
-    from fedbandits.federation.coordinator import Progress
+    from fedbandits.federation.coordinator import Bulletin
 
 Project = Annotated[
     Path, typer.Argument(help="A project: a folder with fedbandits.toml and client.py.")
@@ -58,10 +58,10 @@ def try_(
         typer.echo(f"best so far: {trial.arms[server.decision.best]}; try more clients or pulls")
 
 
-def _say(at: Progress) -> None:
+def _say(at: Bulletin) -> None:
     left = "1 option is" if at.left == 1 else f"{at.left} options are"
     typer.echo(f"{at.news}; {at.clients} clients are in, {left} left")
 
 
-def _say_nothing(_: Progress) -> None:
+def _say_nothing(_: Bulletin) -> None:
     pass

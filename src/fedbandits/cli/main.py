@@ -48,7 +48,8 @@ app = typer.Typer(
 )
 
 for command in (
-    *(audit, contest, new, try_, up, resume, plan, reproduce, status, withdraw, report, sweep),
+    *(audit, contest, new, try_, up, resume),
+    *(plan, reproduce, status, withdraw, report, sweep),
 ):
     app.command(command.__name__.rstrip("_"))(command)
 app.add_typer(data_app)

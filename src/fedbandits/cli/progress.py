@@ -23,11 +23,10 @@ from rich.progress import (
 from rich.text import Text
 
 from fedbandits.experiments.experiment import Experiment
-from fedbandits.planning.search import Progress as Searching
-from fedbandits.reproduce.steps import Step, Watch
+from fedbandits.planning.search import OnTried
+from fedbandits.reproduce.steps import OnStep, Step
 from fedbandits.simulation.simulator import Progress as Report
-from fedbandits.sweeps.run import Standing
-from fedbandits.sweeps.run import Watch as SweepWatch
+from fedbandits.sweeps.run import OnSweepStep, SweepStep
 
 
 @contextmanager
@@ -66,7 +65,7 @@ def show_progress(experiment: Experiment, *, quiet: bool) -> Iterator[Report | N
 
 
 @contextmanager
-def show_search() -> Iterator[Searching | None]:
+def show_search() -> Iterator[OnTried | None]:
     """Yield what the search of a plan calls as it goes on; None if nobody looks."""
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -82,7 +81,7 @@ _QUIET_SECONDS = 10.0
 
 
 @contextmanager
-def show_steps(console: Console | None = None) -> Iterator[Watch]:
+def show_steps(console: Console | None = None) -> Iterator[OnStep]:
     """Yield what `fedbandits.reproduce.reproduction.reproduce_paper` tells where it stands.
 
     A terminal gets a bar with what is being made; anything else gets lines.
@@ -108,7 +107,7 @@ def show_steps(console: Console | None = None) -> Iterator[Watch]:
 
 
 @contextmanager
-def show_sweep(*, quiet: bool, console: Console | None = None) -> Iterator[SweepWatch | None]:
+def show_sweep(*, quiet: bool, console: Console | None = None) -> Iterator[OnSweepStep | None]:
     """Yield what `fedbandits.sweeps.run.run_sweep` tells where it stands; None if nobody looks.
 
     A terminal gets a bar with the time left; anything else gets a line now and then.
@@ -125,14 +124,14 @@ def show_sweep(*, quiet: bool, console: Console | None = None) -> Iterator[Sweep
         yield None
         return
     if not console.is_terminal:
-        yield _Lines(console, -_QUIET_SECONDS).standing
+        yield _Lines(console, -_QUIET_SECONDS).sweep_step
         return
     with _bar(console, _what(), BarColumn(), _LeftColumn(), total=1.0, until=None) as update:
-        yield lambda standing: update(
-            completed=standing.done,
-            total=max(standing.cells, 1),
-            description=_standing(standing),
-            until=None if standing.left is None else time.monotonic() + standing.left,
+        yield lambda step: update(
+            completed=step.done,
+            total=max(step.cells, 1),
+            description=_of_sweep(step),
+            until=None if step.left is None else time.monotonic() + step.left,
         )
 
 
@@ -150,16 +149,16 @@ class _Lines:
         since = f"{step.number} of {step.parts}, {step.passed:.0f} s, {_left(step.left)}"
         self._say(f"{step.part}: {what} ({since})", step.passed, at_once=not going_on)
 
-    def standing(self, standing: Standing) -> None:
+    def sweep_step(self, step: SweepStep) -> None:
         """Say when a sweep begins, when it is done, and now and then."""
-        reading = standing.state == "reading"
-        if reading and standing.done == 0:
+        reading = step.state == "reading"
+        if reading and step.done == 0:
             self.said = 0.0
-        since = f"{standing.passed:.0f} s"
-        if standing.left is not None and standing.done < standing.cells:
-            since += f", {_left(standing.left)}"
-        ends = not reading and standing.done in (standing.reused, standing.cells)
-        self._say(f"{_standing(standing)} ({since})", standing.passed, at_once=ends)
+        since = f"{step.passed:.0f} s"
+        if step.left is not None and step.done < step.cells:
+            since += f", {_left(step.left)}"
+        ends = not reading and step.done in (step.reused, step.cells)
+        self._say(f"{_of_sweep(step)} ({since})", step.passed, at_once=ends)
 
     def _say(self, line: str, passed: float, *, at_once: bool) -> None:
         if at_once or passed - self.said >= _QUIET_SECONDS:
@@ -167,12 +166,12 @@ class _Lines:
             self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _standing(standing: Standing) -> str:
+def _of_sweep(step: SweepStep) -> str:
     """Return where a sweep stands, in words."""
-    if standing.state == "reading":
-        return f"checked {standing.done:,} of {standing.cells:,} settings"
-    as_it_was = f", {standing.reused:,} of them as they were" if standing.reused else ""
-    return f"finished {standing.done:,} of {standing.cells:,} cells{as_it_was}"
+    if step.state == "reading":
+        return f"checked {step.done:,} of {step.cells:,} settings"
+    as_it_was = f", {step.reused:,} of them as they were" if step.reused else ""
+    return f"finished {step.done:,} of {step.cells:,} cells{as_it_was}"
 
 
 class _LeftColumn(ProgressColumn):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from fedbandits.federation.flower.up import LocalPlan, Stage, Watch
+    from fedbandits.federation.flower.up import LocalPlan, ShowNow, Stage
     from fedbandits.federation.now_file import Now
 
 
@@ -83,7 +83,7 @@ def _run(log: Path, plan: LocalPlan) -> None:
 
 
 @contextmanager
-def _shown() -> Iterator[tuple[Stage, Watch]]:
+def _shown() -> Iterator[tuple[Stage, ShowNow]]:
     """Yield what is told of a run: a terminal gets a table that changes, anything else lines."""
     from rich.console import Console  # noqa: PLC0415 - after --help
     from rich.live import Live  # noqa: PLC0415 - likewise
@@ -106,12 +106,12 @@ class _Lines:
         self.console.print(what, markup=False, highlight=False, soft_wrap=True)
 
     def show(self, now: Now) -> None:
-        if now.progress and not now.over:
-            self.stage(f"{now.progress['news']} ({_counts(now)})")
+        if now.bulletin and not now.over:
+            self.stage(f"{now.bulletin['news']} ({_counts(now)})")
 
 
 def _counts(now: Now) -> str:
-    at = now.progress
+    at = now.bulletin
     options = "1 option" if at["left"] == 1 else f"{at['left']} options"
     return f"{at['clients']} clients in, {options} left, {at['bits']:,} bits sent"
 
@@ -121,7 +121,7 @@ def table_of(now: Now) -> Table:
     from rich.table import Table  # noqa: PLC0415 - after --help
     from rich.text import Text  # noqa: PLC0415 - likewise
 
-    at = now.progress
+    at = now.bulletin
     if not at:
         return Table()
     title = f"phase {at['phase']}: {at['reported']} of {at['clients']} clients have reported"

@@ -96,6 +96,19 @@ def _approximate(
     )
 
 
+def _rest(spread: float, horizon: int, cost: float) -> str:
+    return f", spread {spread:g}, T = 10^{len(str(horizon)) - 1}, C = {cost:g}"
+
+
+def _game(
+    name: str, means: list[float], settings: tuple[float, int, float], group: str
+) -> ContestGame:
+    """Return a game with a spread, a horizon and a cost, which its name ends with."""
+    spread, horizon, cost = settings
+    problem = _approximate(f"{name}{_rest(*settings)}", means, spread)
+    return ContestGame(problem=problem, horizon=horizon, cost=cost, group=group)
+
+
 def _of_the_paper() -> list[ContestGame]:
     group = "the paper's means"
 
@@ -157,16 +170,11 @@ def _few_arms() -> list[ContestGame]:
         (10, 0.02, 0.0, 10**8, 1.0),
     ]
     return [
-        ContestGame(
-            problem=_approximate(
-                f"K = {arms}, gap {gap:g}, spread {spread:g}, T = 10^{len(str(horizon)) - 1},"
-                f" C = {cost:g}",
-                equal_gaps(arms, gap),
-                spread,
-            ),
-            horizon=horizon,
-            cost=cost,
-            group="equal gaps",
+        _game(
+            f"K = {arms}, gap {gap:g}",
+            equal_gaps(arms, gap),
+            (spread, horizon, cost),
+            "equal gaps",
         )
         for arms, gap, spread, horizon, cost in rows
     ]
@@ -185,16 +193,11 @@ def _many_arms() -> list[ContestGame]:
         (100, 0.02, 0.5, 0.02, 10**8, 100.0),
     ]
     return [
-        ContestGame(
-            problem=_approximate(
-                f"K = {arms}, gaps {gap:g} to {last:g}, spread {spread:g},"
-                f" T = 10^{len(str(horizon)) - 1}, C = {cost:g}",
-                evenly_spaced(arms, gap, last),
-                spread,
-            ),
-            horizon=horizon,
-            cost=cost,
-            group="many arms",
+        _game(
+            f"K = {arms}, gaps {gap:g} to {last:g}",
+            evenly_spaced(arms, gap, last),
+            (spread, horizon, cost),
+            "many arms",
         )
         for arms, gap, last, spread, horizon, cost in rows
     ]
@@ -215,10 +218,7 @@ def _given_clients() -> list[ContestGame]:
     for clients, arms, gap, spread, horizon, cost in rows:
         apart = spread * rng.standard_normal((clients, arms))
         means = np.array(evenly_spaced(arms, gap, 5 * gap)) + apart - apart.mean(axis=0)
-        name = (
-            f"{clients} given clients, K = {arms}, gap {gap:g}, spread {spread:g},"
-            f" T = 10^{len(str(horizon)) - 1}, C = {cost:g}"
-        )
+        name = f"{clients} given clients, K = {arms}, gap {gap:g}{_rest(spread, horizon, cost)}"
         problem = Exact(local_means=means, noise=Gaussian(NOISE), name=name)
         found.append(ContestGame(problem=problem, horizon=horizon, cost=cost, group="given"))
     for population, gap, spread, cost in ((100, 0.05, 0.1, 1.0), (1000, 0.02, 0.1, 1.0)):

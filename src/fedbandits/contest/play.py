@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fedbandits.contest.comparison import Comparison, compared
+from fedbandits.contest.distance import Distance, distance_to
 from fedbandits.contest.entrants import Entrant, entrants
 from fedbandits.contest.games import ContestGame, contest_games
 from fedbandits.contest.standings import FIELDS
@@ -28,10 +28,10 @@ SEED = 8
 END = 100
 """What is played in the last one of so many parts of the slots is what a game ends on."""
 
-COMPARED = tuple(field.name for field in fields(Comparison))
+COMPARED = tuple(field.name for field in fields(Distance))
 """What is said of an entrant beside the first of a field."""
 
-Progress: TypeAlias = Callable[[str, int, int], None]
+OnGame: TypeAlias = Callable[[str, int, int], None]
 """Called with a game's name, how many games are done, and out of how many."""
 
 
@@ -102,7 +102,7 @@ def play_contest(
     replications: int = REPLICATIONS,
     seed: int = SEED,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: OnGame | None = None,
 ) -> Contest:
     """Play games with all entrants, all of them as often and in the same fidelity.
 
@@ -123,7 +123,7 @@ def play_contest(
     -------
     Contest
         Its table has a row a game and entrant: mean total regret with half of its 95 % interval
-        (``margin``); the columns of `fedbandits.contest.comparison.Comparison` with the first of
+        (``margin``); the columns of `fedbandits.contest.distance.Distance` with the first of
         those who have to ask clients (``asking_ratio`` and so on; None for references), and with
         the first of all entrants (``all_ratio``); clients and phases; and how many replications
         were undecided, committed to another arm than the best, and played another one in the last
@@ -206,7 +206,7 @@ def _rows(game: ContestGame, runs: _Runs) -> list[dict[str, Any]]:
         first = min(members, key=lambda run: float(run.outcome.total.mean()), default=None)
         for row, (_, run) in zip(rows, runs, strict=True):
             beside = (
-                asdict(compared(run.outcome.total, first.outcome.total))
+                asdict(distance_to(run.outcome.total, first.outcome.total))
                 if first is not None and run in members
                 else dict.fromkeys(COMPARED)
             )

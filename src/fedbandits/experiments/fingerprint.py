@@ -18,7 +18,7 @@ from fedbandits.experiments.describe import versions
 from fedbandits.plugins import loaded_plugins
 from fedbandits.registry import registered_at
 
-_SOURCES = {".py", ".toml", ".csv"}
+_SOURCES = {".py", ".toml", ".csv", ".css", ".js"}
 
 
 def hashed(inputs: object) -> str:

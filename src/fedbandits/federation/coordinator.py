@@ -29,11 +29,11 @@ from fedbandits.protocol import (
     conclusion_of,
 )
 
-Answer: TypeAlias = Update | Refusal
+Reply: TypeAlias = Update | Refusal
 """What a client answers to an assignment."""
 
-Received: TypeAlias = Answer | None
-"""What comes in: an answer, or nothing that can be read, which the server writes down as such."""
+Received: TypeAlias = Reply | None
+"""What comes in: a reply, or nothing that can be read, which the server writes down as such."""
 
 
 class Transport(Protocol):
@@ -124,7 +124,7 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class Bulletin:
     """Where a run is.
 
     Parameters
@@ -155,7 +155,7 @@ class Progress:
     news: str
 
 
-Watch: TypeAlias = Callable[[Progress], None]
+Announce: TypeAlias = Callable[[Bulletin], None]
 """Told where a run is."""
 
 
@@ -197,7 +197,7 @@ class Coordinator:
         clock: Clock,
         seed: int = 0,
         patience: Patience | None = None,
-        watch: Watch = lambda _: None,
+        watch: Announce = lambda _: None,
         requests: Requests = tuple,
     ) -> None:
         self.server = server
@@ -411,7 +411,7 @@ class Coordinator:
         server = self.server
         opened = self.clock() if self._opened is None else self._opened
         self.watch(
-            Progress(
+            Bulletin(
                 phase=server.phase,
                 clients=len(server.clients),
                 reported=self._reported(),

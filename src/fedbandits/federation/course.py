@@ -27,7 +27,7 @@ from fedbandits.protocol import (
 )
 
 
-class Outcome(Enum):
+class PhaseEnd(Enum):
     """How a phase ended."""
 
     OPEN = "open"
@@ -55,7 +55,7 @@ class PhaseCourse:
         When it was.
     ended : str or None
         When it was; None for one that is open.
-    outcome : Outcome
+    outcome : PhaseEnd
         How it ended.
     admitted, clients, reported : int
         Clients that joined in it, all that were in, and those whose update was counted.
@@ -68,7 +68,7 @@ class PhaseCourse:
     phase: int
     opened: str
     ended: str | None = None
-    outcome: Outcome = Outcome.OPEN
+    outcome: PhaseEnd = PhaseEnd.OPEN
     admitted: int
     clients: int
     reported: int = 0
@@ -243,7 +243,7 @@ class CourseReader:
         if not self._phases:
             return "before phase 1"
         last = self._phases[-1]
-        return f"{'in' if last.outcome is Outcome.OPEN else 'after'} phase {last.phase}"
+        return f"{'in' if last.outcome is PhaseEnd.OPEN else 'after'} phase {last.phase}"
 
     def take(self, record: Record, at: str) -> None:
         """Take one more record, and when it was written."""
@@ -260,9 +260,9 @@ class CourseReader:
             case AnswerRefused(refusal=refusal):
                 self._refusals.append(refusal)
             case PhaseClosed(decision=decision):
-                self._end(Outcome.DECIDED, at, dropped=self._dropped_by(decision))
+                self._end(PhaseEnd.DECIDED, at, dropped=self._dropped_by(decision))
             case PhaseAbandoned():
-                self._end(Outcome.ABANDONED, at)
+                self._end(PhaseEnd.ABANDONED, at)
             case ArmWithdrawn():
                 self._withdraw(record, at)
             case ServerStarted(epoch=epoch):
@@ -273,7 +273,7 @@ class CourseReader:
     def course(self) -> Course:
         """Return what has happened so far."""
         phases = tuple(self._phases)
-        if phases and phases[-1].outcome is Outcome.OPEN:
+        if phases and phases[-1].outcome is PhaseEnd.OPEN:
             phases = (*phases[:-1], replace(phases[-1], reported=self._reported))
         return Course(
             phases=phases,
@@ -298,7 +298,7 @@ class CourseReader:
                 phase=assignment.phase,
                 opened=at,
                 ended=None if record.complete else at,
-                outcome=Outcome.OPEN if record.complete else Outcome.CUT,
+                outcome=PhaseEnd.OPEN if record.complete else PhaseEnd.CUT,
                 admitted=len(record.admitted),
                 clients=len(self._clients),
                 arms=sum(n > 0 for n in assignment.pulls),
@@ -306,9 +306,9 @@ class CourseReader:
             )
         )
 
-    def _end(self, outcome: Outcome, at: str, dropped: tuple[str, ...] = ()) -> None:
+    def _end(self, outcome: PhaseEnd, at: str, dropped: tuple[str, ...] = ()) -> None:
         """End the open phase, if one is."""
-        if self._phases and self._phases[-1].outcome is Outcome.OPEN:
+        if self._phases and self._phases[-1].outcome is PhaseEnd.OPEN:
             self._phases[-1] = replace(
                 self._phases[-1],
                 outcome=outcome,
@@ -333,10 +333,10 @@ class CourseReader:
         """Say why a run was given up, if it was; a phase that is open ends with it."""
         refused = [one for one in self._refusals if one.why is Refused.BUDGET]
         if reason is Reason.BUDGET and refused:
-            self._end(Outcome.REFUSED, at)
+            self._end(PhaseEnd.REFUSED, at)
             self._ending = f"{refused[-1].client} cannot go on: {refused[-1].why.value}"
         elif reason in _GIVEN_UP:
-            self._end(Outcome.STOPPED, at)
+            self._end(PhaseEnd.STOPPED, at)
             self._ending = _GIVEN_UP[reason]
 
     def _dropped_by(self, decision: Decision) -> tuple[str, ...]:

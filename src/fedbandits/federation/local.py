@@ -15,7 +15,7 @@ import numpy as np
 
 from fedbandits.errors import InputError
 from fedbandits.federation.client_app import is_client_app
-from fedbandits.federation.coordinator import Answer, Coordinator, Watch
+from fedbandits.federation.coordinator import Announce, Coordinator, Reply
 from fedbandits.federation.host import ClientHost, ClientInfo, PullByName, asked, told
 from fedbandits.federation.live import LiveTrial
 from fedbandits.federation.live_store import LiveStore
@@ -38,7 +38,7 @@ class LocalTransport:
     def __init__(self, hosts: Sequence[ClientHost]) -> None:
         self.now = 0.0
         self._hosts = {host.info.name: host for host in hosts}
-        self._answers: list[Answer] = []
+        self._answers: list[Reply] = []
 
     def clock(self) -> float:
         """Return the time, which stands still: nobody is late here."""
@@ -56,7 +56,7 @@ class LocalTransport:
             else:
                 self._answers.append(self._hosts[name].answer(message))
 
-    def receive(self, timeout: float) -> list[Answer]:
+    def receive(self, timeout: float) -> list[Reply]:
         """Return the answers; there is nothing to wait for."""
         answers, self._answers = self._answers, []
         return answers
@@ -84,7 +84,7 @@ class TrafficTransport(LocalTransport):
         self._hosts[host.info.name] = host
         self._traffic[host.info.name] = traffic
 
-    def receive(self, timeout: float) -> list[Answer]:
+    def receive(self, timeout: float) -> list[Reply]:
         """Return the answers of those who are done; who waits for outcomes is asked again later."""
         answers = super().receive(timeout)
         waiting = [answer.client for answer in answers if _pending(answer)]
@@ -97,7 +97,7 @@ class TrafficTransport(LocalTransport):
         return [answer for answer in answers if not _pending(answer)]
 
 
-def _pending(answer: Answer) -> bool:
+def _pending(answer: Reply) -> bool:
     return isinstance(answer, Refusal) and answer.why is Refused.PENDING
 
 
@@ -147,7 +147,7 @@ def try_trial(
     *,
     seed: int | None = None,
     log: Log | None = None,
-    watch: Watch = lambda _: None,
+    watch: Announce = lambda _: None,
 ) -> Server:
     """Play a trial with so many clients in this process; return its server.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedbandits.errors import FedbanditsError, InputError
-from fedbandits.federation.coordinator import Progress
+from fedbandits.federation.coordinator import Bulletin
 from fedbandits.federation.state_files import written_whole
 from fedbandits.protocol import Server, answer_of
 
@@ -23,8 +23,8 @@ class Now:
 
     Parameters
     ----------
-    progress : dict
-        The fields of `Progress`.
+    bulletin : dict
+        The fields of `Bulletin`.
     arms : list of dict
         Name, whether it is left, estimate, low and high of each, once a phase is closed.
     over : bool
@@ -35,7 +35,7 @@ class Now:
         Where the user's mistake is, if it was one.
     """
 
-    progress: dict[str, Any]
+    bulletin: dict[str, Any]
     arms: list[dict[str, Any]]
     over: bool
     error: str | None = None
@@ -54,12 +54,12 @@ class NowFile:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self._arms: tuple[object, list[dict[str, Any]]] = (None, [])
-        self._last = Now(progress={}, arms=[], over=False)
+        self._last = Now(bulletin={}, arms=[], over=False)
 
-    def write(self, progress: Progress, server: Server) -> None:
+    def write(self, bulletin: Bulletin, server: Server) -> None:
         """Say where a run is."""
         arms = self._arms_of(server)
-        self._write(Now(progress=asdict(progress), arms=arms, over=False))
+        self._write(Now(bulletin=asdict(bulletin), arms=arms, over=False))
 
     def ended(self, error: BaseException | None = None) -> None:
         """Say that the server has ended, and why if it had to."""

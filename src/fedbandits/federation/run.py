@@ -29,8 +29,8 @@ _PATIENCE = "patience"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """A run as its log tells it.
+class ServedRun:
+    """A run with the server that plays it.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Run:
     server: Server
 
 
-def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, Run]:
+def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, ServedRun]:
     """Open the log of a run, or begin one; return it with the run as it stands.
 
     A server that goes on from a log speaks in a new epoch: messages to the one before it do not
@@ -70,7 +70,7 @@ def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, Run]:
     # A name of its own: clients answer a phase of a run that they have played from memory.
     name = f"{trial.title} {uuid.uuid4().hex[:8]}"
     log = DurableLog(path, header_of(trial, name))
-    return log, Run(name=name, trial=trial, server=server_of(trial, log, name))
+    return log, ServedRun(name=name, trial=trial, server=server_of(trial, log, name))
 
 
 def header_of(trial: Trial, name: str) -> dict[str, Any]:
@@ -104,14 +104,14 @@ def said_by(header: dict[str, Any], path: Path) -> tuple[str, Trial]:
         ) from None
 
 
-def _resumed(trial: Trial, log: DurableLog) -> Run:
+def _resumed(trial: Trial, log: DurableLog) -> ServedRun:
     name, begun = said_by(log.header, log.path)
     _check_same(begun, trial, log.path)
     # How long to wait may change on the way; what is decided does not depend on it.
     begun = replace(begun, patience=trial.patience)
     server = server_of(begun, log, name)
     server.take_over(server.header.epoch + 1)
-    return Run(name=name, trial=begun, server=server)
+    return ServedRun(name=name, trial=begun, server=server)
 
 
 def _check_same(begun: Trial, trial: Trial, path: Path) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, TypeAlias
 
-from fedbandits.federation.course import Course, Outcome
+from fedbandits.federation.course import Course, PhaseEnd
 from fedbandits.protocol import (
     Answer,
     Refusal,
@@ -141,7 +141,9 @@ class RunStatus:
     @property
     def abandoned(self) -> tuple[int, ...]:
         """The phases that ended below their quorum."""
-        return tuple(each.phase for each in self.course.phases if each.outcome is Outcome.ABANDONED)
+        return tuple(
+            each.phase for each in self.course.phases if each.outcome is PhaseEnd.ABANDONED
+        )
 
     def state_words(self) -> str:
         """Return where it is, in a sentence."""

@@ -29,16 +29,12 @@ from fedbandits.federation.coordinator import Patience
 from fedbandits.plugins import load_tables, plugins_in_use, plugins_of
 from fedbandits.privacy.policy import FEWEST_PULLS, Privacy
 from fedbandits.protocol import Quorum
-from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb, FedIndex
+from fedbandits.rules.algorithms import ALGORITHMS, Algorithm, Fed2Ucb
 from fedbandits.rules.phased import Beliefs, Goal, PhasedRule
 from fedbandits.rules.radii.bounded import check_range
 
 FILE = "fedbandits.toml"
 """What the file is called."""
-
-_ALGORITHMS: dict[str, type[Algorithm]] = {
-    algorithm.name: algorithm for algorithm in (Fed2Ucb, Fed1Ucb, FedIndex)
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,13 +267,13 @@ def read_trial(tables: Mapping[str, Any]) -> Trial:
 def _trial(tables: Mapping[str, Any]) -> Trial:
     file = validated(_File, tables, "")
     assume = validated(_Assume, file.assume, "assume")
-    if file.algorithm not in _ALGORITHMS:
+    algorithm = ALGORITHMS.named(file.algorithm, "algorithm")
+    if not isinstance(algorithm.all_clients_from_start, bool):
         raise InputError(
             "algorithm",
-            f'"{file.algorithm}" does not run in a federation;'
-            f" {nearest(file.algorithm, _ALGORITHMS)}",
+            f'"{file.algorithm}" does not run in a federation, since {algorithm.__name__} does not'
+            f" say all_clients_from_start; use one that does, such as {Fed2Ucb.name}",
         )
-    algorithm = _ALGORITHMS[file.algorithm]
     own = {key: value for key, value in tables.items() if key not in _File.model_fields}
     known = [*_File.model_fields, *keys_of(algorithm)]
     for key in own:

@@ -13,14 +13,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
-from fedbandits.experiments.figures import (
-    HORIZONTAL,
-    PALETTE,
-    VERTICAL,
-    house_layout,
-    reader_config,
-    style,
-)
+from fedbandits.experiments.figures import PALETTE, interactive, style
 from fedbandits.experiments.figures.palette import FAINT, INK
 from fedbandits.experiments.tables import Table
 from fedbandits.planning.candidates import Shape
@@ -227,34 +220,17 @@ def gap_figure(plan: Plan) -> Figure:
         axes.set(xscale="log", yscale="log", ylim=(low, high))
         right = max(curve.clients[-1] for curve in curves)
         axes.set_xlim(1, right)
-        axes.annotate(
-            f"wanted: {question.gap:.4g}",
-            (1, question.gap),
-            xytext=(5, 4),
-            textcoords="offset points",
-            size=8.5,
-        )
+        beside: dict[str, Any] = {"textcoords": "offset points", "size": 8.5}
+        axes.annotate(f"wanted: {question.gap:.4g}", (1, question.gap), xytext=(5, 4), **beside)
         enough = enough_clients(plan)
         if enough is not None:
             axes.plot([enough], [question.gap], color=PALETTE[0], marker="o", markersize=6)
-            axes.annotate(
-                counted(enough, "client"),
-                (enough, question.gap),
-                xytext=(6, 6),
-                textcoords="offset points",
-                size=8.5,
-            )
+            at = (enough, question.gap)
+            axes.annotate(counted(enough, "client"), at, xytext=(6, 6), **beside)
         if question.population is not None:
             axes.axvline(question.population, color=FAINT, linewidth=0.9, linestyle=":")
-            axes.annotate(
-                counted(question.population, "client"),
-                (question.population, high),
-                xytext=(4, -4),
-                textcoords="offset points",
-                va="top",
-                size=8.5,
-                color=FAINT,
-            )
+            words, at = counted(question.population, "client"), (question.population, high)
+            axes.annotate(words, at, xytext=(4, -4), va="top", color=FAINT, **beside)
         axes.set_xlabel("clients")
         axes.set_ylabel("smallest detectable gap")
         style.whole_numbers(axes.xaxis)
@@ -342,8 +318,7 @@ def map_page_figure(found: RegretMap) -> dict[str, Any]:
         "hoverinfo": "skip",
         "showlegend": False,
     }
-    layout = house_layout(480) | {"plot_bgcolor": "#e8eaed"}
-    layout["margin"] = {"l": 70, "r": 20, "t": 20, "b": 60}
+    layout = interactive.layout(480, left=70, right=20, top=20, plot_bgcolor="#e8eaed")
     for key, title in (("xaxis", horizontal), ("yaxis", vertical)):
         layout[key] = {
             "type": "category",
@@ -351,7 +326,7 @@ def map_page_figure(found: RegretMap) -> dict[str, Any]:
             "showgrid": False,
             "automargin": True,
         }
-    return {"data": [heat, star], "layout": layout, "config": reader_config("regret-map")}
+    return interactive.drawn("regret-map", [heat, star], layout)
 
 
 def gap_page_figure(plan: Plan) -> dict[str, Any]:
@@ -375,8 +350,6 @@ def gap_page_figure(plan: Plan) -> dict[str, Any]:
         }
         for curve in curves
     ]
-    layout = house_layout(460 + 20 * len(curves))
-    layout["margin"] = {"l": 60, "r": 45, "t": 20, "b": 60}
     lines = [_line(y=question.gap, colour=INK, dash="solid")]
     level, enough = math.log10(question.gap), enough_clients(plan)
     notes = [_note(0.0, level, f" wanted: {question.gap:.4g}")]
@@ -398,32 +371,24 @@ def gap_page_figure(plan: Plan) -> dict[str, Any]:
         at = math.log10(question.population)
         words = counted(question.population, "client")
         notes.append(_note(at, math.log10(high), f" {words}") | {"yanchor": "top"})
-    return {
-        "data": data,
-        "layout": layout
-        | {
-            "xaxis": {
-                **HORIZONTAL,
-                "type": "log",
-                "range": [0, math.log10(right)],
-                "dtick": 1,
-                "tickformat": ",d",
-                "title": {"text": "clients", "font": {"size": 13}},
-            },
-            "yaxis": {
-                **VERTICAL,
-                "type": "log",
-                "range": [math.log10(low), math.log10(high)],
-                "tickvals": _ticks(low, high),
-                "ticktext": [f"{value:.4g}" for value in _ticks(low, high)],
-                "title": {"text": "smallest detectable gap", "standoff": 12, "font": {"size": 13}},
-            },
-            "shapes": lines,
-            "annotations": notes,
-            "legend": {"x": 0, "xanchor": "left", "y": -0.17, "yanchor": "top"},
-        },
-        "config": reader_config("smallest-gap"),
-    }
+    layout = interactive.layout(
+        460 + 20 * len(curves),
+        top=20,
+        xaxis=interactive.across(
+            "clients", type="log", range=[0, math.log10(right)], dtick=1, tickformat=",d"
+        ),
+        yaxis=interactive.up(
+            "smallest detectable gap",
+            type="log",
+            range=[math.log10(low), math.log10(high)],
+            tickvals=_ticks(low, high),
+            ticktext=[f"{value:.4g}" for value in _ticks(low, high)],
+        ),
+        shapes=lines,
+        annotations=notes,
+        legend=interactive.legend_below(-0.17),
+    )
+    return interactive.drawn("smallest-gap", data, layout)
 
 
 def _line(
@@ -448,17 +413,3 @@ def _note(x: float, y: float, text: str) -> dict[str, Any]:
         "yanchor": "bottom",
         "font": {"size": 12},
     }
-
-
-__all__ = [
-    "GapCurve",
-    "RegretMap",
-    "enough_clients",
-    "gap_curves",
-    "gap_figure",
-    "gap_page_figure",
-    "map_figure",
-    "map_page_figure",
-    "planned_pulls",
-    "regret_map",
-]

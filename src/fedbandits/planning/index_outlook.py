@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from fedbandits.errors import InputError
-from fedbandits.planning.outlook import Expected, expected
+from fedbandits.planning.outlook import Expected, expected, simulated
 from fedbandits.planning.question import Question
 from fedbandits.rules.algorithms import FedIndex
-from fedbandits.simulation.simulator import Variant, simulate_all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,23 +66,8 @@ def look_at_index_rule(
     """
     if question.horizon is None:
         return None
-    variant = Variant(
-        label=FedIndex.name,
-        problem=question.problem("plan: outlook"),
-        algorithm=FedIndex(),
-        communication_cost=question.communication_cost,
-        privacy=question.simulated_privacy,
-    )
     try:
-        (run,) = simulate_all(
-            [variant],
-            horizon=question.horizon,
-            replications=replications,
-            seed=seed,
-            grid_points=1,
-            workers=workers,
-            warn=False,
-        )
+        run = simulated(question, FedIndex(), replications=replications, seed=seed, workers=workers)
     except InputError:
         return None
     outcome = run.outcome

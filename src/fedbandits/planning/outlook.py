@@ -11,9 +11,12 @@ import numpy as np
 from fedbandits.errors import InputError
 from fedbandits.planning.candidates import scheduled
 from fedbandits.planning.question import Question
+from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.indices import SlotRule
+from fedbandits.rules.phased import PhasedRule
 from fedbandits.simulation.game import Outcome
-from fedbandits.simulation.simulator import Variant, build_rules, simulate_all
+from fedbandits.simulation.simulator import Simulation, Variant, simulate_all
 
 LAST_PHASE = 200
 """Games that go on longer are called undecided."""
@@ -132,6 +135,36 @@ def ended(question: Question, outcome: Outcome) -> BoolArray:
     return np.asarray(outcome.winner >= 0)
 
 
+def simulated(
+    question: Question, algorithm: Algorithm, *, max_phases: int | None = None, **settings: Any
+) -> Simulation:
+    """Simulate an algorithm, with random draws that no search has seen.
+
+    Whoever picks the best of many by their simulated regrets picks some luck as well: the numbers
+    of a plan come from draws of their own.
+
+    Parameters
+    ----------
+    question : Question
+        The game.
+    algorithm, max_phases
+        What plays it, and for how long at most.
+    **settings
+        As in `fedbandits.simulate_all`.
+    """
+    variant = Variant(
+        label=algorithm.name,
+        problem=question.problem("plan: outlook"),
+        algorithm=algorithm,
+        communication_cost=question.communication_cost,
+        max_phases=max_phases,
+        privacy=question.simulated_privacy,
+    )
+    return simulate_all([variant], horizon=question.horizon, grid_points=1, warn=False, **settings)[
+        0
+    ]
+
+
 def look_ahead(
     question: Question,
     pulls: str,
@@ -141,10 +174,7 @@ def look_ahead(
     seed: int,
     workers: int | None = 1,
 ) -> Outlook:
-    """Simulate a schedule, with random draws that no search has seen.
-
-    Whoever picks the best of many by their simulated regrets picks some luck as well: the numbers
-    of a plan come from draws of their own.
+    """Return what to expect of a schedule.
 
     Parameters
     ----------
@@ -156,25 +186,11 @@ def look_ahead(
         As in `fedbandits.simulate_all`.
     """
     algorithm = scheduled(question, pulls, admissions)
-    variant = Variant(
-        label=f"f = {pulls}",
-        problem=question.problem("plan: outlook"),
-        algorithm=algorithm,
-        communication_cost=question.communication_cost,
-        max_phases=LAST_PHASE,
-        privacy=question.simulated_privacy,
-    )
     try:
-        (run,) = simulate_all(
-            [variant],
-            horizon=question.horizon,
-            replications=replications,
-            seed=seed,
-            grid_points=1,
-            workers=workers,
-            trace=True,
-            warn=False,
-        )
+        run = simulated(
+            question, algorithm, max_phases=LAST_PHASE, trace=True,
+            replications=replications, seed=seed, workers=workers,
+        )  # fmt: skip
     except InputError as error:
         # There is one variant, and nobody who plans has numbered it.
         raise InputError(error.where.removeprefix("variants[0]."), error.problem) from None
@@ -183,7 +199,7 @@ def look_ahead(
     cut = not over.all()
     if not over.any():
         over = ~over
-    each, members = _phases(variant, question.horizon, int(outcome.phases.max()))
+    each, members = _phases(run.rule, int(outcome.phases.max()))
     if outcome.trace is None:
         raise TypeError("a trace was asked for")
     trace = outcome.trace
@@ -220,12 +236,11 @@ def look_ahead(
     )
 
 
-def _phases(variant: Variant, horizon: int | None, last: int) -> tuple[FloatArray, FloatArray]:
+def _phases(rule: PhasedRule | SlotRule, last: int) -> tuple[FloatArray, FloatArray]:
     """Return pulls of an arm and clients by phase, from phase 0, in which there are none.
 
     Schedules do not depend on what is observed: a phase is the same in all games.
     """
-    ((rule, _),) = build_rules([variant], horizon)
     if rule.decides_every_slot:
         raise TypeError("a slot rule has no phases")
     pulls, clients, capped = [0], [0], False

@@ -15,7 +15,7 @@ from fedbandits.planning.index_outlook import IndexOutlook, look_at_index_rule
 from fedbandits.planning.outlook import Outlook, look_ahead
 from fedbandits.planning.pilot import Pilot, read_pilot
 from fedbandits.planning.question import Question, as_means, least_favourable, with_means
-from fedbandits.planning.search import Progress, Searched, map_table, search
+from fedbandits.planning.search import OnTried, Searched, map_table, search
 from fedbandits.planning.variant import variant_table, variant_toml
 from fedbandits.privacy.policy import Privacy
 from fedbandits.problems.approximate import Approximate
@@ -164,7 +164,7 @@ def plan(
     replications: int = REPLICATIONS,
     seed: int = 0,
     workers: int | None = 1,
-    progress: Progress | None = None,
+    progress: OnTried | None = None,
 ) -> Plan:
     """Plan a comparison of arms: clients, pulls, phases, regret, and the best f and g.
 
@@ -238,38 +238,25 @@ def plan(
         privacy=privacy,
     )
     own = None if pulls is None or admissions is None else (str(pulls), str(admissions))
-    games = _Games(replications=replications, seed=seed, workers=workers, progress=progress)
-    made = _made(question, own, games)
-    unprotected = None if privacy is None else _made(question.without_privacy(), own, games)
+    games: dict[str, Any] = {"replications": replications, "seed": seed, "workers": workers}
+    made = _made(question, own, progress, **games)
+    unprotected = None
+    if privacy is not None:
+        unprotected = _made(question.without_privacy(), own, progress, **games)
     return replace(made, pilot=measured, unprotected=unprotected)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Games:
-    """How games are simulated."""
-
-    replications: int
-    seed: int
-    workers: int | None
-    progress: Progress | None
-
-
-def _made(question: Question, own: tuple[str, str] | None, games: _Games) -> Plan:
+def _made(
+    question: Question, own: tuple[str, str] | None, progress: OnTried | None, **games: Any
+) -> Plan:
     """Return the plan for a question, beside a schedule of one's own."""
 
     def look(pulls: str, admissions: str | None) -> Outlook:
-        return look_ahead(
-            question,
-            pulls,
-            admissions,
-            replications=games.replications,
-            seed=games.seed,
-            workers=games.workers,
-        )
+        return look_ahead(question, pulls, admissions, **games)
 
     # First, so that what is wrong with it is said before the search.
     yours = None if own is None else look(*own)
-    searched = search(question, seed=games.seed, workers=games.workers, progress=games.progress)
+    searched = search(question, seed=games["seed"], workers=games["workers"], progress=progress)
     best = searched.best
     others = [c for c in (searched.best_at_once, searched.best_gradual) if c not in (None, best)]
     return Plan(
@@ -279,10 +266,8 @@ def _made(question: Question, own: tuple[str, str] | None, games: _Games) -> Pla
         suggested=None if best is None else look(best.f, best.g),
         others=tuple(look(other.f, other.g) for other in others if other is not None),
         yours=yours,
-        index=look_at_index_rule(
-            question, replications=games.replications, seed=games.seed, workers=games.workers
-        ),
-        seed=games.seed,
+        index=look_at_index_rule(question, **games),
+        seed=games["seed"],
     )
 
 

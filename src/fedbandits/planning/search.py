@@ -37,7 +37,7 @@ _WIDE_POINTS = 14
 _COARSE_STEP = 2.0
 _FINE_STEP = math.sqrt(2.0)
 
-Progress: TypeAlias = Callable[[str, int, int], None]
+OnTried: TypeAlias = Callable[[str, int, int], None]
 """Called with what is done, how much of it, and out of how much."""
 
 _Pair: TypeAlias = tuple[Shape, Shape | None]
@@ -96,7 +96,7 @@ def search(
     *,
     seed: int = 0,
     workers: int | None = 1,
-    progress: Progress | None = None,
+    progress: OnTried | None = None,
 ) -> Searched:
     """Return the schedules with the least regret.
 
@@ -232,7 +232,7 @@ class _Runner:
     """Simulates candidates, each once."""
 
     def __init__(
-        self, question: Question, seed: int, workers: int | None, progress: Progress | None
+        self, question: Question, seed: int, workers: int | None, progress: OnTried | None
     ) -> None:
         self.question = question
         self.seed = seed

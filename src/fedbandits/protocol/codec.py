@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
-from itertools import repeat
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from fedbandits.errors import InputError
@@ -92,8 +91,8 @@ def _reader(kind: Any) -> Reader:
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         return _one_of(parts)
-    if origin is tuple:
-        return _row_of(parts[0]) if parts[1:] == (Ellipsis,) else _pair_of(parts)
+    if origin is tuple and parts[1:] == (Ellipsis,):
+        return _row_of(parts[0])
     if origin is Literal:
         return _choice(kind, {value: value for value in parts})
     if is_dataclass(kind):
@@ -179,17 +178,6 @@ def _one_of(kinds: tuple[Any, ...]) -> Reader:
     return read
 
 
-def _each(readers: Iterable[Reader], said: Iterable[Any]) -> tuple[Any, ...]:
-    found: list[Any] = []
-    try:
-        for read, part in zip(readers, said, strict=False):
-            found.append(read(part))
-    except _MisfitError as error:
-        error.path = f"[{len(found)}]{error.path}"
-        raise
-    return tuple(found)
-
-
 def _row_of(kind: Any) -> Reader:
     of_each = _reader(kind)
     at_once = {int: _all_whole, float: _all_numbers}.get(kind)
@@ -199,7 +187,14 @@ def _row_of(kind: Any) -> Reader:
             raise _wrong(said, tuple)
         if at_once is not None and at_once(said):
             return tuple(said)
-        return _each(repeat(of_each), said)
+        found: list[Any] = []
+        try:
+            for part in said:
+                found.append(of_each(part))
+        except _MisfitError as error:
+            error.path = f"[{len(found)}]{error.path}"
+            raise
+        return tuple(found)
 
     return read
 
@@ -216,19 +211,6 @@ def _all_numbers(said: Sequence[Any]) -> bool:
     return set(map(type, said)) == {float} and math.isfinite(sum(said))
 
 
-def _pair_of(kinds: tuple[Any, ...]) -> Reader:
-    readers = [_reader(kind) for kind in kinds]
-
-    def read(said: Any) -> tuple[Any, ...]:
-        if not isinstance(said, list | tuple):
-            raise _wrong(said, tuple)
-        if len(readers) != len(said):
-            raise _MisfitError(f"{len(said)} values where there are {len(readers)}")
-        return _each(readers, said)
-
-    return read
-
-
 def _record_of(kind: Any) -> Reader:
     hints = get_type_hints(kind)
     readers = [(field.name, _reader(hints[field.name])) for field in fields(kind)]
@@ -240,11 +222,10 @@ def _record_of(kind: Any) -> Reader:
             raise _wrong(said, kind)
         if said.keys() != expected:
             raise _other_fields(said, expected, kind)
-        found, name = {}, ""
+        found = {}
         try:
             for name, reader in readers:
                 found[name] = reader(said[name])
-            name = ""
             return kind(**found)
         except _MisfitError as error:
             error.path = f".{name}{error.path}"

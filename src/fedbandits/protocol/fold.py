@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import Enum
 
 import numpy as np
 
@@ -29,64 +28,48 @@ from fedbandits.protocol.state import RunState, ServerState
 from fedbandits.protocol.tally import Tally
 from fedbandits.protocol.validation import FAULTS
 
+_CUT = "PhaseOpened, cut short by the horizon"
 
-class _Event(Enum):
-    OPENED = "a phase is opened"
-    PLAYED_OUT = "a phase is opened that the horizon cuts short"
-    ACCEPTED = "an update is accepted"
-    REJECTED = "an update is rejected"
-    REFUSED = "a client refuses to answer"
-    CLOSED = "a phase is closed"
-    ABANDONED = "a phase ends below its quorum"
-    WITHDRAWN = "an arm is withdrawn"
-    STARTED = "a server takes the run over"
-    ENDED = "the run ends"
-
-
-_TRANSITIONS: dict[tuple[ServerState, _Event], ServerState] = {
-    (ServerState.READY, _Event.OPENED): ServerState.COLLECTING,
-    (ServerState.READY, _Event.PLAYED_OUT): ServerState.ENDING,
-    (ServerState.READY, _Event.REJECTED): ServerState.READY,
-    (ServerState.READY, _Event.WITHDRAWN): ServerState.READY,
-    (ServerState.READY, _Event.STARTED): ServerState.READY,
-    (ServerState.READY, _Event.ENDED): ServerState.FINISHED,
-    (ServerState.COLLECTING, _Event.ACCEPTED): ServerState.COLLECTING,
-    (ServerState.COLLECTING, _Event.REJECTED): ServerState.COLLECTING,
-    (ServerState.COLLECTING, _Event.REFUSED): ServerState.COLLECTING,
-    (ServerState.COLLECTING, _Event.WITHDRAWN): ServerState.COLLECTING,
-    (ServerState.COLLECTING, _Event.STARTED): ServerState.COLLECTING,
-    (ServerState.COLLECTING, _Event.CLOSED): ServerState.READY,
-    (ServerState.COLLECTING, _Event.ABANDONED): ServerState.READY,
-    (ServerState.COLLECTING, _Event.ENDED): ServerState.FINISHED,
-    (ServerState.ENDING, _Event.REJECTED): ServerState.ENDING,
-    (ServerState.ENDING, _Event.STARTED): ServerState.ENDING,
-    (ServerState.ENDING, _Event.ENDED): ServerState.FINISHED,
-    (ServerState.FINISHED, _Event.REJECTED): ServerState.FINISHED,
-    (ServerState.FINISHED, _Event.STARTED): ServerState.FINISHED,
+_TRANSITIONS: dict[ServerState, dict[str, ServerState]] = {
+    ServerState.READY: {
+        "PhaseOpened": ServerState.COLLECTING,
+        _CUT: ServerState.ENDING,
+        "UpdateRejected": ServerState.READY,
+        "ArmWithdrawn": ServerState.READY,
+        "ServerStarted": ServerState.READY,
+        "RunEnded": ServerState.FINISHED,
+    },
+    ServerState.COLLECTING: {
+        "UpdateAccepted": ServerState.COLLECTING,
+        "UpdateRejected": ServerState.COLLECTING,
+        "AnswerRefused": ServerState.COLLECTING,
+        "ArmWithdrawn": ServerState.COLLECTING,
+        "ServerStarted": ServerState.COLLECTING,
+        "PhaseClosed": ServerState.READY,
+        "PhaseAbandoned": ServerState.READY,
+        "RunEnded": ServerState.FINISHED,
+    },
+    ServerState.ENDING: {
+        "UpdateRejected": ServerState.ENDING,
+        "ServerStarted": ServerState.ENDING,
+        "RunEnded": ServerState.FINISHED,
+    },
+    ServerState.FINISHED: {
+        "UpdateRejected": ServerState.FINISHED,
+        "ServerStarted": ServerState.FINISHED,
+    },
 }
-
-_EVENTS: dict[type[Record], _Event] = {
-    UpdateAccepted: _Event.ACCEPTED,
-    UpdateRejected: _Event.REJECTED,
-    AnswerRefused: _Event.REFUSED,
-    PhaseClosed: _Event.CLOSED,
-    PhaseAbandoned: _Event.ABANDONED,
-    ArmWithdrawn: _Event.WITHDRAWN,
-    ServerStarted: _Event.STARTED,
-    RunEnded: _Event.ENDED,
-}
+"""Where each record leads. What leads to READY leads to ENDING if no phase follows."""
 
 
 def stage_after(state: RunState, record: Record) -> ServerState:
     """Return where a record leads by the table; refuse one that may not come now."""
-    if isinstance(record, PhaseOpened):
-        event = _Event.OPENED if record.complete else _Event.PLAYED_OUT
-    else:
-        event = _EVENTS[type(record)]
-    step = (state.stage, event)
-    if step not in _TRANSITIONS:
-        raise ProtocolError(f"not while {state.stage.value}: {event.value}")
-    return _TRANSITIONS[step]
+    cut = isinstance(record, PhaseOpened) and not record.complete
+    event = _CUT if cut else type(record).__name__
+    stage = _TRANSITIONS[state.stage].get(event)
+    if stage is None:
+        raise ProtocolError(f"{event} may not come while the server is {state.stage.value}")
+    return stage
 
 
 def apply(state: RunState, record: Record) -> RunState:

@@ -269,5 +269,5 @@ class Update:
     @property
     def payload_bits(self) -> int:
         """Bits of the means: those that are packed, or 64 for each that is sent as it is."""
-        sent = sum(count > 0 for count in self.counts)
+        sent = len(self.counts) - self.counts.count(0)
         return 8 * len(self.packed) or payload_bits(sent, UNPROTECTED_BITS)

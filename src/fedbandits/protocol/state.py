@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -134,8 +133,8 @@ class RunState:
 
     def with_report(self, update: Update) -> RunState:
         """Return the state with one more update: what happens most, and must cost little."""
-        after = copy(self)
-        after.__dict__["reports"] = self.reports.added(update.client, update)
+        after = object.__new__(RunState)
+        after.__dict__.update(self.__dict__, reports=self.reports.added(update.client, update))
         return after
 
     @property

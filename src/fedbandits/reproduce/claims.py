@@ -18,15 +18,15 @@ import numpy as np
 from fedbandits.experiments.tables import chose_best
 from fedbandits.problems.problem import best_arm, gap
 from fedbandits.reproduce.catalogue import paper_experiment
-from fedbandits.reproduce.evidence import (
-    Evidence,
+from fedbandits.reproduce.findings import (
+    Finding,
     about_equal,
     certain,
     less,
     less_in_the_middle,
+    less_often,
     rate_above,
     rate_below,
-    seldomer,
     steeper,
     verdicts,
 )
@@ -56,7 +56,7 @@ _F = "ceil(10*log(T))"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class TestedRun:
     """A simulation that claims are about: of an experiment, with what is changed in it.
 
     Parameters
@@ -83,9 +83,9 @@ class Run:
         return found if self.algorithm is None else replace(found, algorithm=self.algorithm)
 
 
-RUNS: dict[str, Run] = {
+RUNS: dict[str, TestedRun] = {
     **{
-        key: Run(experiment=experiment, label=label)
+        key: TestedRun(experiment=experiment, label=label)
         for key, experiment, label in (
             ("M=5", "fig3", "Fed1-UCB, M = 5"),
             ("M=10", "fig3", "Fed1-UCB, M = 10"),
@@ -105,20 +105,20 @@ RUNS: dict[str, Run] = {
             ("as proved", "fig3-theory", "Fed1-UCB, M = 5"),
         )
     },
-    "centralised": Run(experiment="fig3", label="centralised, M = 5", replications=FEW),
-    "short baseline": Run(
+    "centralised": TestedRun(experiment="fig3", label="centralised, M = 5", replications=FEW),
+    "short baseline": TestedRun(
         experiment="fig5",
         label="f = 10",
         algorithm=AuthorsBaseline(pulls=_F, radius=PaperRadius(arm=4.0)),
     ),
     **{
-        f"{short} {gap}": Run(experiment="fig8", label=f"g = {schedule}, Δ = {gap}")
+        f"{short} {gap}": TestedRun(experiment="fig8", label=f"g = {schedule}, Δ = {gap}")
         for short, schedule in (("log", "⌈log T⌉"), ("2^p", "2^p"))
         for gap in ("0.005", "0.01", "0.02", "0.04")
     },
     # Pulls that grow with the horizon and pulls that do not, alike at T = 10^6.
     **{
-        f"{short} f, T=10^{exponent}": Run(
+        f"{short} f, T=10^{exponent}": TestedRun(
             experiment="fig4-theory",
             label="Fed2-UCB",
             algorithm=Fed2Ucb(pulls=pulls, admissions="2^p"),
@@ -128,7 +128,7 @@ RUNS: dict[str, Run] = {
         for exponent in (6, 12)
     },
     # B' = 2B is four times the constant under the root.
-    "widened": Run(
+    "widened": TestedRun(
         experiment="fig3-theory",
         label="Fed1-UCB, M = 5",
         algorithm=Fed1Ucb(pulls=_F, radius=PaperRadius(arm=24.0)),
@@ -147,7 +147,7 @@ class Claim:
     sentence : str
         What it says, in our words and theirs.
     test : callable
-        From measurements to evidence.
+        From measurements to finding.
     read : str
         How its words are read where they can be read otherwise: a margin or a factor of ours.
     ours : bool
@@ -156,7 +156,7 @@ class Claim:
 
     where: str
     sentence: str
-    test: Callable[[Measured], Evidence]
+    test: Callable[[Measured], Finding]
     read: str = ""
     ours: bool = False
 
@@ -211,7 +211,7 @@ _TWICE = "at least by a factor of 2, which is ours"
 _SURE = "in more than 99 % of the games, a threshold of ours"
 
 
-def _best_arms_differ(_: Measured) -> Evidence:
+def _best_arms_differ(_: Measured) -> Finding:
     problem = paper_experiment("fig3").variants[0].problem
     clients = problem.population or 0
     means = problem.sampler(np.random.default_rng).draw(clients).means
@@ -219,19 +219,19 @@ def _best_arms_differ(_: Measured) -> Evidence:
     return certain(same == 0, f"{same} of {clients} clients have the global best arm as their own")
 
 
-def _means_and_gap(_: Measured) -> Evidence:
+def _means_and_gap(_: Measured) -> Finding:
     problem = paper_experiment("fig3").variants[0].problem
     low, high, least = float(problem.means.min()), float(problem.means.max()), gap(problem)
     holds = round(low, 12) >= 0.7 and high <= 0.8 and math.isclose(least, 0.02, rel_tol=1e-9)
     return certain(holds, f"means from {low:.2f} to {high:.2f}, Δ = {least:.4f}")
 
 
-def _gap_on_movielens(_: Measured) -> Evidence:
+def _gap_on_movielens(_: Measured) -> Finding:
     least = gap(paper_experiment("fig6").variants[0].problem)
     return certain(round(least, 4) == 0.0053, f"Δ = {least:.6f}")
 
 
-def _falls_exponentially(_: Measured) -> Evidence:
+def _falls_exponentially(_: Measured) -> Finding:
     clients = np.array([500, 1000])
     parts, holds = [], True
     for least in (0.02, 0.01):
@@ -243,14 +243,14 @@ def _falls_exponentially(_: Measured) -> Evidence:
     return certain(holds, "; ".join(parts))
 
 
-def _smaller_with_the_larger_gap(_: Measured) -> Evidence:
+def _smaller_with_the_larger_gap(_: Measured) -> Finding:
     large, small = (
         float(misranking_probability(misranking_gaps(least), SPREAD, 200)) for least in (0.02, 0.01)
     )
     return certain(large < small, f"at M = 200: {large:.3f} for Δ = 0.02, {small:.3f} for Δ = 0.01")
 
 
-_Test: TypeAlias = Callable[[Measured], Evidence]
+_Test: TypeAlias = Callable[[Measured], Finding]
 _Quantity: TypeAlias = tuple[Callable[[Measured], FloatArray], str]
 """What is compared, and what it is called."""
 
@@ -287,16 +287,16 @@ def _steeper(a: tuple[str, str], b: tuple[str, str], names: tuple[str, str]) -> 
 
 
 def _median_on_movielens(pulls: str) -> _Test:
-    def test(m: Measured) -> Evidence:
+    def test(m: Measured) -> Finding:
         fed2, fed1 = m.total(f"ML Fed2 {pulls}"), m.total("ML Fed1 all")
         return less_in_the_middle(fed2, fed1, ("Fed2-UCB", "Fed1-UCB"))
 
     return test
 
 
-def _seldom_wrong(m: Measured) -> Evidence:
+def _seldom_wrong(m: Measured) -> Finding:
     fed2, fed1 = m.wrong("ML Fed2 200"), m.wrong("ML Fed1 all")
-    return seldomer(fed2, fed1, ("Fed2-UCB", "Fed1-UCB"), "wrong arm")
+    return less_often(fed2, fed1, ("Fed2-UCB", "Fed1-UCB"), "wrong arm")
 
 
 def _fed2_against_fed1(ours: str, theirs: str, *, factor: float = 1.0) -> _Test:
@@ -603,14 +603,14 @@ def judge(measured: Measured) -> dict[str, Any]:
                 "claim": claim.sentence,
                 "read": claim.read,
                 "ours": claim.ours,
-                "measured": evidence.measured,
-                "games": evidence.games,
+                "measured": finding.measured,
+                "games": finding.games,
                 "verdict": verdict,
-                "reason": "" if evidence.enough else "too few games",
-                "p_for": evidence.for_it,
-                "p_against": evidence.against_it,
-                "numbers": list(evidence.numbers),
+                "reason": "" if finding.enough else "too few games",
+                "p_for": finding.for_it,
+                "p_against": finding.against_it,
+                "numbers": list(finding.numbers),
             }
-            for claim, evidence, verdict in zip(CLAIMS, found, verdicts(found, LEVEL), strict=True)
+            for claim, finding, verdict in zip(CLAIMS, found, verdicts(found, LEVEL), strict=True)
         ],
     }

@@ -11,7 +11,7 @@ from fedbandits.experiments.report.markup import with_subscripts
 from fedbandits.experiments.wording import listed
 from fedbandits.reproduce.catalogue import CLAIMS
 from fedbandits.reproduce.claims import FACTOR, Measured, claims_batches, judge
-from fedbandits.reproduce.evidence import ABOUT_EQUAL, FEWEST_GAMES
+from fedbandits.reproduce.findings import ABOUT_EQUAL, FEWEST_GAMES
 from fedbandits.reproduce.part import Part
 
 

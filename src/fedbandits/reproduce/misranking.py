@@ -11,14 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from fedbandits.experiments.figures import (
-    HORIZONTAL,
-    PALETTE,
-    VERTICAL,
-    house_layout,
-    reader_config,
-    style,
-)
+from fedbandits.experiments.figures import PALETTE, interactive, style
 from fedbandits.experiments.figures.labels import GAP, label_at_end, put_at_ends
 from fedbandits.experiments.figures.lettering import size_in_inches
 from fedbandits.experiments.figures.palette import FAINT
@@ -26,7 +19,7 @@ from fedbandits.experiments.report.markup import with_subscripts
 from fedbandits.experiments.report.shell import live_figure
 from fedbandits.experiments.tables import Table
 from fedbandits.reproduce.catalogue import MISRANKING, paper_experiment
-from fedbandits.reproduce.evidence import share_of
+from fedbandits.reproduce.findings import share_of
 from fedbandits.reproduce.part import Drawing, Part
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.theory.sampling import (
@@ -246,48 +239,23 @@ def misranking_page_figure(table: Table) -> dict[str, Any]:
             if way == "counted":
                 trace |= _counted_on_page(ways, colour)
             data.append(trace)
-    layout = {
-        **house_layout(_PAGE_AXES + 20 + _LEGEND_WIDE),
-        "margin": {"l": 60, "r": 45, "t": 20, "b": _LEGEND_WIDE},
-        "legend": {
-            "orientation": "h",
-            "x": 0,
-            "xanchor": "left",
-            "y": -60 / _PAGE_AXES,
-            "yanchor": "top",
-        },
-        "xaxis": {
-            **HORIZONTAL,
-            "title": {"text": "clients M", "font": {"size": 13}},
-            "range": [0, 1000],
-            "tickformat": ",d",
-        },
-        "yaxis": {
-            **VERTICAL,
-            "type": "log",
-            "dtick": 1,
-            "exponentformat": "power",
-            "range": [math.log10(_LOWEST), 0.0],
-            # Powers are drawn a quarter larger than what is asked for.
-            "tickfont": {"size": 11},
-            "title": {
-                "text": "probability of misranking P<sub>e</sub>",
-                "standoff": 12,
-                "font": {"size": 13},
-            },
-        },
-    }
-    wide, narrow = (
-        {"height": _PAGE_AXES + 20 + below, "margin.b": below}
-        for below in (_LEGEND_WIDE, _LEGEND_NARROW)
+    layout = interactive.layout(
+        _PAGE_AXES + 20 + _LEGEND_WIDE,
+        top=20,
+        bottom=_LEGEND_WIDE,
+        legend=interactive.legend_below(-60 / _PAGE_AXES, orientation="h"),
+        xaxis=interactive.across("clients M", range=[0, 1000], tickformat=",d"),
+        yaxis=interactive.up(
+            "probability of misranking P<sub>e</sub>",
+            **interactive.POWERS,
+            range=[math.log10(_LOWEST), 0.0],
+        ),
     )
-    return {
-        "data": data,
-        "layout": layout,
-        "config": reader_config("figure-7"),
-        "narrow": narrow,
-        "wide": wide,
+    by_width = {
+        "height": (_PAGE_AXES + 20 + _LEGEND_NARROW, _PAGE_AXES + 20 + _LEGEND_WIDE),
+        "margin.b": (_LEGEND_NARROW, _LEGEND_WIDE),
     }
+    return interactive.drawn("figure-7", data, layout, by_width)
 
 
 def _section(_: Table, images: Mapping[str, bytes]) -> str:

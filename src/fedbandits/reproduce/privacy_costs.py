@@ -23,7 +23,7 @@ from fedbandits.privacy.sampling import Law
 from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.laws import Bernoulli, Beta, Gaussian
 from fedbandits.reproduce.catalogue import PRIVACY, paper_experiment
-from fedbandits.reproduce.evidence import ratio_of
+from fedbandits.reproduce.findings import ratio_of
 from fedbandits.reproduce.part import Batch, Drawing, Part, Runs, as_columns, costs_of, rows_of
 from fedbandits.rules.algorithms import Fed2Ucb
 from fedbandits.rules.radii import CertifiedRadius

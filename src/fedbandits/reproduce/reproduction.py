@@ -29,7 +29,7 @@ from fedbandits.reproduce.run import (
     read_experiment_on_disk,
     reproduce_experiment,
 )
-from fedbandits.reproduce.steps import Steps, Watch, cost_of
+from fedbandits.reproduce.steps import OnStep, Steps, cost_of
 from fedbandits.reproduce.theory_tables import bounds_table
 from fedbandits.simulation.simulator import Progress
 
@@ -50,7 +50,7 @@ def reproduce_paper(
     replications: int | None = None,
     workers: int | None = None,
     fresh: bool = False,
-    watch: Watch = lambda _: None,
+    watch: OnStep = lambda _: None,
 ) -> Path:
     """Run the experiments of the paper's figures and write them on one page.
 

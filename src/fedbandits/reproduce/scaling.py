@@ -15,15 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from fedbandits.experiments.estimates import estimate_of
-from fedbandits.experiments.figures import (
-    HORIZONTAL,
-    NORMAL_95,
-    VERTICAL,
-    colours,
-    house_layout,
-    reader_config,
-    style,
-)
+from fedbandits.experiments.figures import NORMAL_95, colours, interactive, style
 from fedbandits.experiments.figures.palette import FAINT
 from fedbandits.experiments.report import markup
 from fedbandits.experiments.report.shell import live_figure
@@ -442,13 +434,7 @@ def _curves(table: Table, number: int) -> list[_Curve]:
 
 
 def scaling_page_figure(table: Table) -> dict[str, Any]:
-    """Return the same as an interactive figure; panels stand above each other where it is narrow.
-
-    Returns
-    -------
-    dict
-        As `fedbandits.experiments.figures.regret_page_figure`.
-    """
+    """Return the same as an interactive figure; its panels stand in a column on narrow screens."""
     panels = [_curves(table, number) for number in _TITLES]
     data = [
         trace
@@ -456,29 +442,14 @@ def scaling_page_figure(table: Table) -> dict[str, Any]:
         for curve in curves
         for trace in _traces(curve, panel)
     ]
-    layout: dict[str, Any] = {
-        **house_layout(0),
-        "margin": {"l": 60, "r": 45, "t": 40, "b": 0},
-        "annotations": [],
-    }
+    layout = interactive.layout(0, top=40, bottom=0, annotations=[])
     for panel, title in zip(_PANELS, _TITLES.values(), strict=True):
-        layout[f"xaxis{panel}"] = {
-            **HORIZONTAL,
-            "anchor": f"y{panel}",
-            "type": "log",
-            "dtick": 1,
-            "exponentformat": "power",
-            # Powers are drawn a quarter larger than what is asked for.
-            "tickfont": {"size": 11},
-            "title": {"text": "horizon T (slots)", "font": {"size": 13}},
-        }
-        layout[f"yaxis{panel}"] = {
-            **VERTICAL,
-            "anchor": f"x{panel}",
-            "rangemode": "tozero",
-            "title": {"text": "total regret / log T", "standoff": 12, "font": {"size": 13}},
-            "tickformat": ",.0f",
-        }
+        layout[f"xaxis{panel}"] = interactive.across(
+            "horizon T (slots)", anchor=f"y{panel}", **interactive.POWERS
+        )
+        layout[f"yaxis{panel}"] = interactive.up(
+            "total regret / log T", anchor=f"x{panel}", rangemode="tozero", tickformat=",.0f"
+        )
         layout[f"legend{panel}"] = {"xanchor": "left", "yanchor": "top", "tracegroupgap": 0}
         layout["annotations"].append(
             {
@@ -491,15 +462,10 @@ def scaling_page_figure(table: Table) -> dict[str, Any]:
             }
         )
     lines = [len(curves) for curves in panels]
-    wide = _beside_each_other(max(lines))
+    wide, narrow = _beside_each_other(max(lines)), _above_each_other(lines)
     _change(layout, wide)
-    return {
-        "data": data,
-        "layout": layout,
-        "config": reader_config("scaling"),
-        "narrow": _above_each_other(lines),
-        "wide": wide,
-    }
+    by_width = {path: (narrow[path], wide[path]) for path in wide}
+    return interactive.drawn("scaling", data, layout, by_width)
 
 
 def _traces(curve: _Curve, panel: str) -> list[dict[str, Any]]:

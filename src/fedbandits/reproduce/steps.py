@@ -67,11 +67,11 @@ class Step:
     share: float
 
 
-Watch: TypeAlias = Callable[[Step], None]
+OnStep: TypeAlias = Callable[[Step], None]
 """Told where a reproduction stands, whenever that changes."""
 
 
-class Part:
+class RunningPart:
     """A part that is being made.
 
     Parameters
@@ -128,7 +128,7 @@ class Steps:
     def __init__(
         self,
         costs: Mapping[str, float],
-        watch: Watch,
+        watch: OnStep,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -142,7 +142,7 @@ class Steps:
         self._spent = 0.0
 
     @contextmanager
-    def part(self, name: str, *, replications: int = 0) -> Iterator[Part]:
+    def part(self, name: str, *, replications: int = 0) -> Iterator[RunningPart]:
         """Make a part: what simulates calls its ``progress``, what reads back sets ``reused``.
 
         Parameters
@@ -179,7 +179,7 @@ class Steps:
                 self._spent += took
             self._watch(step)
 
-        part = Part(replications, lambda: tell("running", self._clock(), part.share))
+        part = RunningPart(replications, lambda: tell("running", self._clock(), part.share))
         tell("running", begin, 0.0)
         yield part
         tell("as it was" if part.reused else "done", self._clock(), 1.0)

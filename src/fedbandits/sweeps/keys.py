@@ -62,7 +62,7 @@ def check_apart(keys: Sequence[str], tables: Mapping[str, Any]) -> None:
     """
     seen: list[tuple[str, Path]] = []
     for key in keys:
-        paths = variants_with(key, tables)
+        paths = paths_of(key, tables)
         for path in paths:
             for other, known in seen:
                 shorter = min(len(path), len(known))
@@ -142,7 +142,7 @@ def with_value(tables: Any, path: Path, value: Any, *, above: Path = ()) -> Any:
     return changed
 
 
-def variants_with(key: str, tables: Mapping[str, Any]) -> list[Path]:
+def paths_of(key: str, tables: Mapping[str, Any]) -> list[Path]:
     """Return the paths that a key stands for: ``variants.pulls`` is that of all that have pulls."""
     path = path_of(key)
     if path[0] != "variants" or isinstance(path[1], int):

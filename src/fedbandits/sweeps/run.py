@@ -28,7 +28,7 @@ _TASKS_A_WORKER = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class SweepStep:
     """Where a sweep stands.
 
     Parameters
@@ -53,7 +53,7 @@ class Standing:
     left: float | None
 
 
-Watch: TypeAlias = Callable[[Standing], None]
+OnSweepStep: TypeAlias = Callable[[SweepStep], None]
 """Told where a sweep stands, whenever that changes."""
 
 
@@ -67,7 +67,7 @@ def run_sweep(
     memory_limit: int = DEFAULT_MEMORY_LIMIT,
     timeout: float = DEFAULT_TIMEOUT,
     fresh: bool = False,
-    watch: Watch | None = None,
+    watch: OnSweepStep | None = None,
     warn: Callable[[list[Doubt]], None] | None = None,
 ) -> SweepResults:
     """Play every cell of a sweep that is not finished yet.
@@ -163,7 +163,7 @@ def _spec(sweep: Sweep, cell: Cell) -> Mapping[str, object]:
 class _Teller:
     """Tells whoever watches where a sweep stands, and how long the rest may take."""
 
-    def __init__(self, watch: Watch | None) -> None:
+    def __init__(self, watch: OnSweepStep | None) -> None:
         self._watch = watch
         self._begin = time.monotonic()
         self._cells = self._reused = self._played = 0
@@ -189,7 +189,7 @@ class _Teller:
             return
         passed = time.monotonic() - self._begin
         self._watch(
-            Standing(
+            SweepStep(
                 state=state,
                 done=done,
                 cells=cells,

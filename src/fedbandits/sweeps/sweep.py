@@ -18,9 +18,9 @@ from fedbandits.sweeps.keys import (
     check_apart,
     check_keys,
     is_choice,
+    paths_of,
     reaches,
     short_names,
-    variants_with,
     with_value,
 )
 
@@ -224,7 +224,7 @@ def read_sweep(tables: Mapping[str, Any], *, most: int | None = MOST_SETTINGS) -
         combine=combine,
         _values=values,
         _shown=tuple(_texts(of_axis) for of_axis in values),
-        _paths=tuple(variants_with(axis.key, base) for axis in axes),
+        _paths=tuple(paths_of(axis.key, base) for axis in axes),
     )
     sweep.experiment(0)
     return sweep

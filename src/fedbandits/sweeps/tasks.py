@@ -34,19 +34,19 @@ class Task:
     plugins: tuple[Plugin, ...] = ()
     registered: Parts = field(default_factory=dict)
 
-    def run(self) -> Answer:
+    def run(self) -> TaskResult:
         """Play them here."""
         try:
             with parts_in_use(self.registered), plugins_in_use(self.plugins):
                 cells = play_cells(self.specs, memory_limit=self.memory_limit)
         except InputError as error:
             # As a value: every backend wraps errors in a way of its own.
-            return Answer(addresses=tuple(self.specs), refused=(error.where, error.problem))
-        return Answer(addresses=tuple(self.specs), cells=tuple(cells))
+            return TaskResult(addresses=tuple(self.specs), refused=(error.where, error.problem))
+        return TaskResult(addresses=tuple(self.specs), cells=tuple(cells))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class TaskResult:
     """What a worker made of a task.
 
     Parameters
@@ -64,7 +64,7 @@ class Answer:
     refused: tuple[str, str] | None = None
 
 
-def run_remotely(task: Task, expected: str) -> Answer:
+def run_remotely(task: Task, expected: str) -> TaskResult:
     """Play a task on a machine whose package may be another one.
 
     Parameters

@@ -10,27 +10,17 @@ from fedbandits.experiments.figures.encode import image
 from fedbandits.experiments.figures.labels import spread_out
 from fedbandits.experiments.figures.palette import PALETTE, ColourOf, colours
 from fedbandits.experiments.figures.regret import regret_figure
-from fedbandits.experiments.figures.regret_page import (
-    HORIZONTAL,
-    VERTICAL,
-    house_layout,
-    reader_config,
-    regret_page_figure,
-)
+from fedbandits.experiments.figures.regret_page import regret_page_figure
 
 __all__ = [
-    "HORIZONTAL",
     "LOG_RATIO",
     "NORMAL_95",
     "PALETTE",
-    "VERTICAL",
     "ColourOf",
     "availability_figure",
     "colours",
-    "house_layout",
     "image",
     "map_names",
-    "reader_config",
     "regret_figure",
     "regret_page_figure",
     "shown_in_parts",

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fedbandits.experiments.figures import style
+from fedbandits.experiments.figures import interactive, style
 from fedbandits.experiments.figures.palette import FAINT, PALETTE, RULE
-from fedbandits.experiments.figures.regret_page import HORIZONTAL, house_layout, reader_config
 from fedbandits.federation.status import ArmState, ArmStatus, printable, short_name
 from fedbandits.rules.phased import Goal
 
@@ -82,18 +81,11 @@ def arm_rows(arms: Sequence[ArmStatus], goal: Goal) -> list[ArmRow]:
     >>> [row.name for row in arm_rows(arms, "max")], [row.name for row in arm_rows(arms, "min")]
     (['c', 'b', 'a'], ['b', 'c', 'a'])
     """
+    names = [field.name for field in fields(ArmRow)]
     rows = [
-        ArmRow(
-            name=arm.name,
-            state=arm.state,
-            phase=arm.phase,
-            when=arm.when,
-            estimate=arm.estimate,
-            low=arm.low,
-            high=arm.high,
-        )
+        ArmRow(**{name: getattr(arm, name) for name in names})
         for arm in arms
-        if arm.estimate is not None and arm.low is not None and arm.high is not None
+        if arm.estimate is not None
     ]
     sign = -1.0 if goal == "max" else 1.0
     return sorted(rows, key=lambda row: (row.state is not ArmState.LEFT, sign * row.estimate))
@@ -158,19 +150,13 @@ def arm_intervals_page_figure(arms: Sequence[ArmRow]) -> dict[str, Any]:
                 " %{customdata[1]:.4g}<extra></extra>",
             }
         )
-    layout = house_layout(110 + _ROW_PIXELS * len(arms))
-    layout |= {
-        "margin": {"l": 60, "r": 45, "t": 30, "b": 60},
-        "hovermode": "closest",
-        "showlegend": False,
-        "xaxis": HORIZONTAL
-        | {
-            "title": {"text": LABEL, "font": {"size": 13}},
-            "showgrid": True,
-            "gridcolor": RULE,
-            "nticks": 6,
-        },
-        "yaxis": {
+    layout = interactive.layout(
+        110 + _ROW_PIXELS * len(arms),
+        top=30,
+        hovermode="closest",
+        showlegend=False,
+        xaxis=interactive.across(LABEL, showgrid=True, gridcolor=RULE, nticks=6),
+        yaxis={
             "tickmode": "array",
             "tickvals": list(range(len(arms))),
             "ticktext": [_two_lines(arm) for arm in arms],
@@ -179,14 +165,9 @@ def arm_intervals_page_figure(arms: Sequence[ArmRow]) -> dict[str, Any]:
             "zeroline": False,
             "showgrid": False,
         },
-    }
-    return {
-        "data": data,
-        "layout": layout,
-        "config": reader_config("estimates"),
-        "narrow": {"xaxis.nticks": 3, "yaxis.tickfont.size": 11},
-        "wide": {"xaxis.nticks": 6, "yaxis.tickfont.size": 13},
-    }
+    )
+    by_width = {"xaxis.nticks": (3, 6), "yaxis.tickfont.size": (11, 13)}
+    return interactive.drawn("estimates", data, layout, by_width)
 
 
 def _colour(arm: ArmRow) -> str:

@@ -13,15 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fedbandits.experiments.figures import style
+from fedbandits.experiments.figures import interactive, style
 from fedbandits.experiments.figures.arm_intervals import LABEL, ArmRow
 from fedbandits.experiments.figures.palette import PALETTE, RULE
-from fedbandits.experiments.figures.regret_page import (
-    HORIZONTAL,
-    VERTICAL,
-    house_layout,
-    reader_config,
-)
 from fedbandits.federation.status import MOST_PHASES, ArmState, short_name
 from fedbandits.protocol import Answer
 
@@ -114,24 +108,13 @@ def arms_over_phases_figure(paths: Sequence[ArmPath]) -> Figure:
         for path, shift in zip(coloured, _shifts(len(coloured)), strict=True):
             at = _places(path, shift, logarithmic=logarithmic)
             axes.errorbar(
-                at,
-                path.estimates,
-                yerr=path.widths,
-                color=path.colour,
-                linewidth=1.6,
-                elinewidth=1.0,
-                marker="o",
-                markersize=3,
-            )
+                at, path.estimates, yerr=path.widths, color=path.colour, linewidth=1.6,
+                elinewidth=1.0, marker="o", markersize=3,
+            )  # fmt: skip
             axes.plot(
-                at[-1:],
-                path.estimates[-1:],
-                color=path.colour,
-                marker=_MARKERS[path.state][0],
-                markersize=8,
-                linestyle="none",
-                label=path.label,
-            )
+                at[-1:], path.estimates[-1:], color=path.colour, linestyle="none",
+                marker=_MARKERS[path.state][0], markersize=8, label=path.label,
+            )  # fmt: skip
         if logarithmic:
             axes.set_xscale("log")
             axes.set_xlim(0.9, 1.1 * last_phase(paths))
@@ -186,38 +169,29 @@ def arms_over_phases_page_figure(paths: Sequence[ArmPath]) -> dict[str, Any]:
             }
         )
     legend = 21 * len(coloured)
-    layout = house_layout(_AXES_PIXELS + 130 + legend)
-    layout |= {
-        "margin": {"l": 60, "r": 45, "t": 30, "b": 70 + legend},
-        "hovermode": "closest",
-        "legend": {
-            "orientation": "v",
-            "x": 0,
-            "xanchor": "left",
-            "y": -60 / _AXES_PIXELS,
-            "yanchor": "top",
-            "itemsizing": "constant",
-            "maxheight": legend + 40,
-        },
-        "xaxis": HORIZONTAL
-        | {
-            "title": {"text": "phase", "font": {"size": 13}},
-            "type": "log" if logarithmic else "linear",
-            "range": [math.log10(0.9), math.log10(1.1 * last)]
-            if logarithmic
-            else [0.5, last + 0.5],
-            "tickmode": "array",
-            "tickvals": _ticks(last, 12),
-        },
-        "yaxis": VERTICAL | {"title": {"text": LABEL, "standoff": 12, "font": {"size": 13}}},
+    layout = interactive.layout(
+        _AXES_PIXELS + 130 + legend,
+        top=30,
+        bottom=70 + legend,
+        hovermode="closest",
+        legend=interactive.legend_below(
+            -60 / _AXES_PIXELS, orientation="v", itemsizing="constant", maxheight=legend + 40
+        ),
+        xaxis=interactive.across(
+            "phase",
+            type="log" if logarithmic else "linear",
+            range=[math.log10(0.9), math.log10(1.1 * last)] if logarithmic else [0.5, last + 0.5],
+            tickmode="array",
+            tickvals=_ticks(last, 12),
+        ),
+        yaxis=interactive.up(LABEL),
+    )
+    by_width = {
+        "legend.x": (-0.2, 0),
+        "legend.font.size": (12, 13),
+        "xaxis.tickvals": (_ticks(last, 6), _ticks(last, 12)),
     }
-    return {
-        "data": data,
-        "layout": layout,
-        "config": reader_config("eliminations"),
-        "narrow": {"legend.x": -0.2, "legend.font.size": 12, "xaxis.tickvals": _ticks(last, 6)},
-        "wide": {"legend.x": 0, "legend.font.size": 13, "xaxis.tickvals": _ticks(last, 12)},
-    }
+    return interactive.drawn("eliminations", data, layout, by_width)
 
 
 def _label(arm: ArmRow) -> str:

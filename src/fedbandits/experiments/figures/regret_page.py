@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fedbandits.experiments.figures import interactive
 from fedbandits.experiments.figures.curves import (
     Curve,
     axis_label,
@@ -19,20 +20,10 @@ from fedbandits.experiments.figures.curves import (
     is_logarithmic,
     part_label,
 )
-from fedbandits.experiments.figures.palette import FAINT, INK, RULE, ColourOf, given_or_in_order
+from fedbandits.experiments.figures.palette import RULE, ColourOf, given_or_in_order
 from fedbandits.experiments.tables import REGRETS, Table
 
 _AXES_HEIGHT = 380
-_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
-
-HORIZONTAL: dict[str, Any] = {
-    "showgrid": False,
-    "zeroline": False,
-    "linecolor": FAINT,
-    "ticks": "outside",
-}
-VERTICAL: dict[str, Any] = {"gridcolor": RULE, "zeroline": False, "automargin": True}
-"""The look of the axes of interactive figures."""
 
 # On a phone: fewer ticks, so that their labels need not be turned; and what stands above and below
 # the axes begins near the edge of the figure.
@@ -61,12 +52,6 @@ def regret_page_figure(
     colour_of, in_parts
         As in `regret_figure`.
 
-    Returns
-    -------
-    dict
-        ``data``, ``layout`` and ``config``, ready for JSON; ``narrow`` and ``wide``, what of the
-        layout differs with the width of the screen.
-
     Examples
     --------
     >>> table = {
@@ -92,17 +77,16 @@ def regret_page_figure(
         data += _traces(label, rank, colour_of[label])
     data += [_part_trace(label, ranks[label] + 1, colour_of[label]) for label in parts]
     names = [*variants, *map(part_label, parts)]
-    return {
-        "data": [trace | shown for trace, shown in zip(data, shown_first, strict=True)],
-        "layout": _layout(
+    return interactive.drawn(
+        "regret",
+        [trace | shown for trace, shown in zip(data, shown_first, strict=True)],
+        _layout(
             views,
             horizon=max(float(v[regrets[0]].slot[-1]) for v in variants.values()),
             legend_lines=sum(1 + name.count("<br>") for name in map(_legend_name, names)),
         ),
-        "config": reader_config("regret"),
-        "narrow": {name: narrow for name, (narrow, _) in _BY_WIDTH.items()},
-        "wide": {name: wide for name, (_, wide) in _BY_WIDTH.items()},
-    }
+        _BY_WIDTH,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,27 +144,22 @@ def _rounded(values: Iterable[float]) -> list[float]:
 
 def _traces(label: str, rank: int, colour: str) -> list[dict[str, Any]]:
     red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
-    name, group = _legend_name(label), f"variant-{rank}"
+    shared: dict[str, Any] = {
+        "type": "scatter",
+        "mode": "lines",
+        "name": _legend_name(label),
+        "legendgroup": f"variant-{rank}",
+    }
+    band = {
+        "showlegend": False,
+        "hoverinfo": "skip",
+        "fill": "toself",
+        "fillcolor": f"rgba({red},{green},{blue},0.18)",
+        "line": {"width": 0, "color": colour},
+    }
     return [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": name,
-            "legendgroup": group,
-            "showlegend": False,
-            "hoverinfo": "skip",
-            "fill": "toself",
-            "fillcolor": f"rgba({red},{green},{blue},0.18)",
-            "line": {"width": 0, "color": colour},
-        },
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": name,
-            "legendgroup": group,
-            "legendrank": rank,
-            "line": {"width": 2.2, "color": colour},
-        },
+        {**shared, **band},
+        {**shared, "legendrank": rank, "line": {"width": 2.2, "color": colour}},
     ]
 
 
@@ -205,44 +184,34 @@ def _legend_name(label: str) -> str:
 def _layout(views: Mapping[str, _View], *, horizon: float, legend_lines: int) -> dict[str, Any]:
     """Return everything but the traces, as it is while the first view is shown."""
     first = next(iter(views.values()))
-    return {
-        **house_layout(_AXES_HEIGHT + 130 + 20 * legend_lines),
-        "hovermode": "x unified",
-        # Below the axes, where long labels take nothing from them.
-        "legend": {
-            "orientation": "v",
-            "x": 0,
-            "xanchor": "left",
-            "y": -60 / _AXES_HEIGHT,
-            "yanchor": "top",
-            "itemsizing": "constant",
-            "traceorder": "normal",
-            "maxheight": 20 * legend_lines + 40,
-        },
-        "xaxis": {
-            "title": {"text": "slot t", "font": {"size": 13}},
-            "tickformat": ",d",
-            "hoverformat": ",d",
-            "unifiedhovertitle": {"text": "slot %{x:,d}"},
-            "nticks": 6,
-            "tickangle": 0,
-            "range": [0, horizon],
-            **HORIZONTAL,
-        },
-        "yaxis": {
-            "tickformat": ",",
-            "exponentformat": "none",
-            "rangemode": "tozero",
-            **VERTICAL,
-            "title": {
-                "text": first.axis_title,
-                "standoff": 12,
-                "font": {"size": 13},
-            },
+    return interactive.layout(
+        _AXES_HEIGHT + 130 + 20 * legend_lines,
+        hovermode="x unified",
+        legend=interactive.legend_below(
+            -60 / _AXES_HEIGHT,
+            orientation="v",
+            itemsizing="constant",
+            traceorder="normal",
+            maxheight=20 * legend_lines + 40,
+        ),
+        xaxis=interactive.across(
+            "slot t",
+            tickformat=",d",
+            hoverformat=",d",
+            unifiedhovertitle={"text": "slot %{x:,d}"},
+            nticks=6,
+            tickangle=0,
+            range=[0, horizon],
+        ),
+        yaxis=interactive.up(
+            first.axis_title,
+            tickformat=",",
+            exponentformat="none",
+            rangemode="tozero",
             **first.axis,
-        },
-        "updatemenus": [_switch(views)],
-    }
+        ),
+        updatemenus=[_switch(views)],
+    )
 
 
 def _switch(views: Mapping[str, _View]) -> dict[str, Any]:
@@ -275,37 +244,4 @@ def _switch(views: Mapping[str, _View]) -> dict[str, Any]:
         "bordercolor": RULE,
         "font": {"size": 12},
         "buttons": buttons,
-    }
-
-
-def house_layout(height: int) -> dict[str, Any]:
-    """Return what the layouts of all interactive figures share, for one of so many pixels.
-
-    Examples
-    --------
-    >>> house_layout(400)["height"]
-    400
-    """
-    return {
-        "autosize": True,
-        "height": height,
-        "margin": {"l": 60, "r": 45, "t": 60, "b": 60},
-        "font": {"family": _FONT, "size": 13, "color": INK},
-        "paper_bgcolor": "white",
-        "plot_bgcolor": "white",
-        "hoverlabel": {"namelength": -1, "font": {"size": 12}, "bordercolor": RULE},
-        "modebar": {"orientation": "v", "bgcolor": "rgba(255,255,255,0)"},
-    }
-
-
-def reader_config(filename: str) -> dict[str, Any]:
-    """Return what the reader can do with a figure, and what its image is called when saved."""
-    return {
-        "responsive": True,
-        "displaylogo": False,
-        # By name, because what Plotly shows on its own sends the chart to its makers' servers.
-        "modeBarButtons": [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
-        "showSendToCloud": False,
-        "plotlyServerURL": "",
-        "toImageButtonOptions": {"format": "svg", "filename": filename},
     }

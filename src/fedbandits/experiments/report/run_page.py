@@ -33,7 +33,7 @@ from fedbandits.experiments.report.run_tables import (
     text,
 )
 from fedbandits.experiments.report.shell import html_page, live_figure
-from fedbandits.federation.course import Outcome
+from fedbandits.federation.course import PhaseEnd
 from fedbandits.federation.followed import FollowedRun
 from fedbandits.federation.status import (
     RunStatus,
@@ -187,7 +187,7 @@ def _over_time(
     )
     if len(rows) > MOST_COLOURED:
         caption += f" The best {MOST_COLOURED} of {len(rows):,} options have a colour."
-    decided = sum(each.outcome is Outcome.DECIDED for each in status.course.phases)
+    decided = sum(each.outcome is PhaseEnd.DECIDED for each in status.course.phases)
     if decided > len(answers):
         caption += (
             f" Of {decided:,} phases that were decided {len(answers):,} are shown, all among them"

@@ -7,7 +7,7 @@ from datetime import datetime
 from html import escape
 
 from fedbandits.experiments.report.markup import row, table
-from fedbandits.federation.course import ClientCourse, Outcome, PhaseCourse
+from fedbandits.federation.course import ClientCourse, PhaseCourse, PhaseEnd
 from fedbandits.federation.status import ArmStatus, RunStatus, clock_time, counted, printable
 
 MOST_CLIENTS, FEW_CLIENTS = 60, 30
@@ -138,15 +138,15 @@ def _complaints(client: ClientCourse, quarantined: bool) -> str:
 
 def _result(phase: PhaseCourse) -> str:
     match phase.outcome:
-        case Outcome.DECIDED:
+        case PhaseEnd.DECIDED:
             return f"out: {', '.join(phase.dropped)}" if phase.dropped else "all stay"
-        case Outcome.ABANDONED:
+        case PhaseEnd.ABANDONED:
             return "abandoned: below the quorum, so nothing was decided"
-        case Outcome.REFUSED:
+        case PhaseEnd.REFUSED:
             return "a client's privacy budget is spent"
-        case Outcome.CUT:
+        case PhaseEnd.CUT:
             return "played out: the horizon ends before it"
-        case Outcome.STOPPED:
+        case PhaseEnd.STOPPED:
             return "the run was given up in it"
     return "open"
 

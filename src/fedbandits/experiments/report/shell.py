@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from html import escape
+from importlib.resources import files
 from typing import Any
 
 from plotly.offline import get_plotlyjs
 
 from fedbandits.experiments.report.markup import data_uri, json_in_script
-from fedbandits.experiments.report.style import STYLE
 
 # The browser itself refuses whatever would come from elsewhere.
 _POLICY = (
     "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 )
-
-# The still image stays where an interactive figure cannot be drawn, and in print.
-_SCRIPT = """
-const narrow = matchMedia("(max-width: 40rem)");
-for (const data of document.querySelectorAll("script[data-figure]")) {
-  const frame = document.getElementById(data.dataset.figure);
-  const chart = frame.querySelector(".chart");
-  const made = JSON.parse(data.textContent);
-  frame.classList.add("live");
-  Plotly.newPlot(chart, made.data, made.layout, made.config)
-    .then(function () {
-      if (!made.narrow) return;
-      const fit = () => Plotly.relayout(chart, narrow.matches ? made.narrow : made.wide);
-      narrow.addEventListener("change", fit);
-      if (narrow.matches) return fit();
-    })
-    .catch(function () { frame.classList.remove("live"); });
-}
-"""
 
 
 def live_figure(key: str, png: bytes, *, alt: str, caption: str) -> str:
@@ -93,7 +75,8 @@ def html_page(
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <title>{escape(title)}</title>
-<style>{STYLE}</style>
+<style>
+{_part("page.css")}</style>
 </head>
 <body>
 <header>
@@ -108,6 +91,12 @@ def html_page(
 """
 
 
+@cache
+def _part(name: str) -> str:
+    """Return the style sheet or the script of all pages."""
+    return (files("fedbandits.experiments.report") / name).read_text(encoding="utf-8")
+
+
 def _scripts(figures: Mapping[str, Any]) -> str:
     """Return what draws figures; nothing, which is four megabytes less, where there are none."""
     if not figures:
@@ -117,7 +106,8 @@ def _scripts(figures: Mapping[str, Any]) -> str:
         f"{json_in_script(figure)}</script>"
         for key, figure in figures.items()
     )
-    return f"<script>{get_plotlyjs()}</script>\n{data}\n<script>{_SCRIPT}</script>\n"
+    script = f"<script>\n{_part('page.js')}</script>"
+    return f"<script>{get_plotlyjs()}</script>\n{data}\n{script}\n"
 
 
 def _contents(headings: Sequence[str]) -> str:

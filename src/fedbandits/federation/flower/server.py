@@ -19,7 +19,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedbandits.errors import InputError
-from fedbandits.federation.coordinator import Coordinator, Patience, Progress
+from fedbandits.federation.coordinator import Bulletin, Coordinator, Patience
 from fedbandits.federation.flower.transport import FlowerTransport
 from fedbandits.federation.now_file import NowFile
 from fedbandits.federation.requests import RequestFolder
@@ -66,7 +66,7 @@ def _serve(grid: Grid, config: Mapping[str, Any], project: Path, path: Path, now
             _LOG.warning("%s: %d damaged records at its end are dropped", path, log.dropped)
         server = run.server
 
-        def watch(at: Progress) -> None:
+        def watch(at: Bulletin) -> None:
             _LOG.info("%s", at.news)
             now.write(at, server)
 

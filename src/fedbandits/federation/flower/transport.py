@@ -16,7 +16,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from fedbandits.errors import InputError
-from fedbandits.federation.coordinator import Answer, Patience, Received
+from fedbandits.federation.coordinator import Patience, Received, Reply
 from fedbandits.federation.flower.wire import CONCLUDE, PHASE, WHO, packed, unpacked
 from fedbandits.federation.state_files import check_name
 from fedbandits.protocol import Assignment, Conclusion, Refusal
@@ -338,7 +338,7 @@ class FlowerTransport:
         wrong: list[str] = []
         for each in replies:
             try:
-                answer: Answer = decode(Answer, each, "answer")
+                answer: Reply = decode(Reply, each, "answer")
             except InputError as error:
                 wrong.append(str(error))
                 continue
@@ -352,7 +352,7 @@ class FlowerTransport:
         return answers
 
 
-def _short(answer: Answer) -> Answer:
+def _short(answer: Reply) -> Reply:
     """Return an answer with no more text in it than a log should keep."""
     if isinstance(answer, Refusal):
         return replace(answer, detail=answer.detail[:LONGEST_DETAIL])

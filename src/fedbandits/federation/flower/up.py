@@ -31,7 +31,7 @@ _DOUBT = 60.0
 Stage: TypeAlias = Callable[[str], None]
 """Told what is being started."""
 
-Watch: TypeAlias = Callable[[Now], None]
+ShowNow: TypeAlias = Callable[[Now], None]
 """Told where the run is, whenever it is somewhere else."""
 
 
@@ -101,7 +101,7 @@ def planned(log: Path) -> LocalPlan:
         ) from None
 
 
-def bring_up(log: Path, plan: LocalPlan, *, stage: Stage, watch: Watch) -> None:
+def bring_up(log: Path, plan: LocalPlan, *, stage: Stage, watch: ShowNow) -> None:
     """Run what is planned until it is over; whatever happens, no process is left.
 
     Raises
@@ -163,7 +163,7 @@ def _start_nodes(federation: LocalFederation, names: Sequence[str], plan: LocalP
         first += hosted
 
 
-def _watch_until_over(federation: LocalFederation, run: int, file: Path, watch: Watch) -> None:
+def _watch_until_over(federation: LocalFederation, run: int, file: Path, watch: ShowNow) -> None:
     seen, since = None, time.monotonic()
     while True:
         now = read_now(file)

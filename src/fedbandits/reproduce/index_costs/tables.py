@@ -11,7 +11,7 @@ from fedbandits.experiments.estimates import estimate_of
 from fedbandits.experiments.tables import Table, chose_best
 from fedbandits.problems.problem import Problem
 from fedbandits.reproduce.catalogue import paper_experiment
-from fedbandits.reproduce.evidence import ratio_of, share_of
+from fedbandits.reproduce.findings import ratio_of, share_of
 from fedbandits.reproduce.index_costs.fits import fit_power
 from fedbandits.reproduce.movielens.groups import as_released
 from fedbandits.reproduce.part import Batch, Runs, as_columns, costs_of

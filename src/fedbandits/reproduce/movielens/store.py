@@ -5,7 +5,7 @@ A matrix and an archive may both be imported; each replaces the former one of it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -339,17 +339,12 @@ def _described(file: Path, facts: dict[str, Any], table: npt.NDArray[Any]) -> Im
     means = _local_means(facts, table)
     game = Exact(local_means=means, noise=Gaussian(0.0))
     clients, groups = means.shape
+    # A container says more than what is asked for, such as what its table holds.
+    known = {field.name for field in fields(Imported)}
     return Imported(
-        kind=facts["kind"],
-        source=facts["source"],
+        **{name: value for name, value in facts.items() if name in known},
         file=file,
-        users=facts["users"],
         clients=clients,
-        movies=facts.get("movies"),
-        movies_rated=facts.get("movies_rated"),
-        ratings=facts.get("ratings"),
-        repeated=facts.get("repeated"),
-        seed=facts.get("seed"),
         groups=groups,
         gap=gap(game),
         spread=float(means.std(axis=0, ddof=1).mean()) if clients > 1 else 0.0,

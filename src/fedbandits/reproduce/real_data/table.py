@@ -13,7 +13,7 @@ import numpy as np
 from fedbandits.experiments.estimates import estimate_of
 from fedbandits.experiments.tables import chose_best
 from fedbandits.problems.exact import Exact
-from fedbandits.reproduce.evidence import share_of
+from fedbandits.reproduce.findings import share_of
 from fedbandits.reproduce.movielens.store import (
     Imported,
     imported,

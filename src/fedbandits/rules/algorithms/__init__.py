@@ -19,6 +19,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
     key="name",
     roles=(Algorithm,),
     parent="Algorithm of fedbandits.rules.algorithms",
+    required=("rule",),
     built_in=(
         Fed2Ucb,
         Fed1Ucb,

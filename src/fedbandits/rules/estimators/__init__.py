@@ -14,6 +14,7 @@ ESTIMATORS: Registry[Estimator] = Registry(
     key="name",
     roles=(Estimator,),
     parent="Estimator of fedbandits.rules.estimators",
+    required=("estimate", "needs_each_client"),
     built_in=(Plain, InverseVariance),
 )
 """The estimators by their names in experiment files; weights of clients belong to a problem."""

@@ -35,6 +35,7 @@ RADII: Registry[Radius] = Registry(
     key="rule",
     roles=(Radius,),
     parent="Radius of fedbandits.rules.radii",
+    required=("half_widths", "stays", "margins"),
     built_in=(
         PaperRadius,
         JointRadius,

@@ -11,9 +11,9 @@ from importlib.util import find_spec
 from typing import TypeAlias
 
 from fedbandits.errors import FedbanditsError, InputError, nearest
-from fedbandits.sweeps.tasks import Answer, Task
+from fedbandits.sweeps.tasks import Task, TaskResult
 
-Play: TypeAlias = Callable[[Sequence[Task]], Generator[Answer, None, None]]
+Play: TypeAlias = Callable[[Sequence[Task]], Generator[TaskResult, None, None]]
 """Plays tasks and yields their answers in whatever order they come, each exactly once.
 
 Whoever needs no more of them closes it.

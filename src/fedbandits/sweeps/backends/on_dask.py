@@ -12,9 +12,9 @@ from typing import Any
 
 from fedbandits.errors import InputError
 from fedbandits.sweeps.backends import MOST_LOSSES, Backend, Where, all_lost
-from fedbandits.sweeps.backends.reach import reached
+from fedbandits.sweeps.backends.reach import connect
 from fedbandits.sweeps.cells import made_with
-from fedbandits.sweeps.tasks import Answer, Task, run_remotely
+from fedbandits.sweeps.tasks import Task, TaskResult, run_remotely
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def opened(where: Where) -> Iterator[Backend]:
         }
         stack.enter_context(dask.config.set(settings))
         if where.address is None:
-            with _deaf_to_ctrl_c():
+            with _ignoring_ctrl_c():
                 cluster = stack.enter_context(
                     LocalCluster(
                         n_workers=where.n_workers,
@@ -47,7 +47,7 @@ def opened(where: Where) -> Iterator[Backend]:
             client = stack.enter_context(Client(where.address, timeout=where.timeout))
             _await_workers(client, where.address, where.timeout)
 
-        def play(tasks: Sequence[Task]) -> Generator[Answer, None, None]:
+        def play(tasks: Sequence[Task]) -> Generator[TaskResult, None, None]:
             yield from _answers(client, tasks)
 
         # A worker plays as many tasks at a time as it has threads.
@@ -55,7 +55,7 @@ def opened(where: Where) -> Iterator[Backend]:
 
 
 @contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
+def _ignoring_ctrl_c() -> Iterator[None]:
     """Start processes that do not hear Ctrl-C: it ends them through the one that started them.
 
     A terminal tells the whole group, and each of them would say a page about it.
@@ -89,7 +89,7 @@ def _check_scheduler(address: str, timeout: float) -> None:
     """
     from distributed.core import rpc  # noqa: PLC0415 - an extra
 
-    reached(address, timeout).close()
+    connect(address, timeout).close()
 
     async def identity() -> None:
         async with rpc(address, timeout=timeout) as scheduler:
@@ -105,7 +105,7 @@ def _check_scheduler(address: str, timeout: float) -> None:
         ) from None
 
 
-def _answers(client: Any, tasks: Sequence[Task]) -> Generator[Answer, None, None]:
+def _answers(client: Any, tasks: Sequence[Task]) -> Generator[TaskResult, None, None]:
     """Yield the answers as they come."""
     from distributed import as_completed  # noqa: PLC0415 - an extra
     from distributed.scheduler import KilledWorker  # noqa: PLC0415 - likewise

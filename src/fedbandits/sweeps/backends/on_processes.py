@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 
 from fedbandits.sweeps.backends import MOST_LOSSES, Backend, Where, all_lost
-from fedbandits.sweeps.tasks import Answer, Task
+from fedbandits.sweeps.tasks import Task, TaskResult
 
 # Starting processes takes about a second, and many sweeps are done before.
 _SERIAL_SECONDS = 1.0
@@ -23,7 +23,7 @@ def opened(where: Where) -> Iterator[Backend]:
     """Yield what plays tasks: here for a second, and what is left then on several processes."""
     n_workers = where.n_workers
 
-    def play(tasks: Sequence[Task]) -> Generator[Answer, None, None]:
+    def play(tasks: Sequence[Task]) -> Generator[TaskResult, None, None]:
         alone = 0.0 if _processes["started"] else _SERIAL_SECONDS
         begin = time.perf_counter()
         left = deque(tasks)
@@ -34,7 +34,7 @@ def opened(where: Where) -> Iterator[Backend]:
     yield Backend(workers=n_workers, play=play)
 
 
-def _on_processes(tasks: Iterable[Task], workers: int) -> Generator[Answer, None, None]:
+def _on_processes(tasks: Iterable[Task], workers: int) -> Generator[TaskResult, None, None]:
     """Yield the answers to tasks; what a lost process had in hand is begun again.
 
     Who of those in hand was to blame is not known: they are played one by one before others are.

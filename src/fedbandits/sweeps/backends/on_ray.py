@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 from fedbandits.errors import FedbanditsError, InputError
 from fedbandits.sweeps.backends import MOST_LOSSES, Backend, Where, all_lost
-from fedbandits.sweeps.backends.reach import reached
+from fedbandits.sweeps.backends.reach import connect
 from fedbandits.sweeps.cells import made_with
-from fedbandits.sweeps.tasks import Answer, Task, run_remotely
+from fedbandits.sweeps.tasks import Task, TaskResult, run_remotely
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def _check_cluster(address: str, timeout: float) -> None:
 
     Ray's own client tries for minutes and then ends its process, so that it tries in another first.
     """
-    reached(address, timeout).close()
+    connect(address, timeout).close()
     try:
         probe = subprocess.run(
             [sys.executable, "-c", _PROBE, address, str(timeout)],
@@ -83,7 +83,7 @@ def _check_cluster(address: str, timeout: float) -> None:
         )
 
 
-def _answers(tasks: Sequence[Task]) -> Generator[Answer, None, None]:
+def _answers(tasks: Sequence[Task]) -> Generator[TaskResult, None, None]:
     """Yield the answers as they come."""
     import ray  # noqa: PLC0415 - an extra
 
@@ -93,7 +93,7 @@ def _answers(tasks: Sequence[Task]) -> Generator[Answer, None, None]:
     while waiting:
         (done, *_), waiting = ray.wait(waiting, num_returns=1)
         try:
-            answer: Answer = ray.get(done)
+            answer: TaskResult = ray.get(done)
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None
         except (

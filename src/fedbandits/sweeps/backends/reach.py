@@ -10,7 +10,7 @@ from fedbandits.errors import InputError
 _ADDRESS = re.compile(r"(?:[a-z]+://)?(\[[0-9a-fA-F:]+\]|[^:/\s]+):(\d{1,5})/?")
 
 
-def reached(address: str, timeout: float) -> socket.socket:
+def connect(address: str, timeout: float) -> socket.socket:
     """Return a connection to an address, or say that nothing accepts one in time.
 
     Parameters
@@ -22,7 +22,7 @@ def reached(address: str, timeout: float) -> socket.socket:
 
     Examples
     --------
-    >>> reached("here", 1.0)
+    >>> connect("here", 1.0)
     Traceback (most recent call last):
         ...
     fedbandits.errors.InputError: --address: "here" is not a host and a port such as

@@ -32,7 +32,7 @@ FEWEST_GAMES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Finding:
     """What measurements say of a sentence.
 
     Parameters
@@ -93,8 +93,8 @@ def ratio_of(a: FloatArray, b: FloatArray) -> Estimate:
     return Estimate(ratio, ratio * estimate_of(a / a.mean() - b / b.mean()).error, a.size)
 
 
-def less(a: FloatArray, b: FloatArray, names: tuple[str, str], *, factor: float = 1.0) -> Evidence:
-    """Return the evidence that the mean of ``a``, times a factor, is below that of ``b``.
+def less(a: FloatArray, b: FloatArray, names: tuple[str, str], *, factor: float = 1.0) -> Finding:
+    """Test whether the mean of ``a``, times a factor, is below that of ``b``.
 
     Examples
     --------
@@ -115,10 +115,10 @@ def less(a: FloatArray, b: FloatArray, names: tuple[str, str], *, factor: float 
 
 def _judged(
     measured: str, tails: tuple[float, float], games: int, numbers: Sequence[dict[str, Any]]
-) -> Evidence:
-    """Return the evidence of p-values for a sentence and against it."""
+) -> Finding:
+    """Return what p-values for a sentence and against it say."""
     for_it, against_it = tails
-    return Evidence(
+    return Finding(
         measured=measured,
         for_it=float(for_it),
         against_it=float(against_it),
@@ -127,8 +127,8 @@ def _judged(
     )
 
 
-def about_equal(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> Evidence:
-    """Return the evidence that the mean of ``a`` is within 10 % of that of ``b``.
+def about_equal(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> Finding:
+    """Test whether the mean of ``a`` is within 10 % of that of ``b``.
 
     Two one-sided tests on mean(a) − (1 ± 0.1) mean(b); against it, the nearer of the two reversed,
     doubled.
@@ -156,8 +156,8 @@ def about_equal(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> Evidenc
     )
 
 
-def less_in_the_middle(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> Evidence:
-    """Return the evidence that the median of ``a`` is below that of ``b``.
+def less_in_the_middle(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> Finding:
+    """Test whether the median of ``a`` is below that of ``b``.
 
     A median's 95 % interval lies between order statistics (binomial); its half-width stands for
     1.96 standard errors. Medians of pairs are correlated as the signs of what is above and below.
@@ -209,15 +209,15 @@ def _in_percent(share: dict[str, Any]) -> str:
     return f"{value} % ({low} to {high} %)"
 
 
-def seldomer(a: BoolArray, b: BoolArray, names: tuple[str, str], what: str) -> Evidence:
-    """Return the evidence that something happens in a smaller share of ``a`` than of ``b``.
+def less_often(a: BoolArray, b: BoolArray, names: tuple[str, str], what: str) -> Finding:
+    """Test whether something happens in a smaller share of ``a`` than of ``b``.
 
     Fisher's exact test.
 
     Examples
     --------
     >>> often, seldom = np.arange(100) < 30, np.arange(100) < 5
-    >>> found = seldomer(seldom, often, ("a", "b"), "lost")
+    >>> found = less_often(seldom, often, ("a", "b"), "lost")
     >>> found.measured, found.for_it < 0.001
     ('lost: a in 5.00 % (1.64 to 11.28 %), b in 30.00 % (21.24 to 39.98 %)', True)
     """
@@ -230,8 +230,8 @@ def seldomer(a: BoolArray, b: BoolArray, names: tuple[str, str], what: str) -> E
     return _judged(f"{what}: {shown}", (smaller, larger), min(a.size, b.size), shares)
 
 
-def rate_below(happened: BoolArray, most: float, name: str) -> Evidence:
-    """Return the evidence that something happens in less than a share ``most`` of all games.
+def rate_below(happened: BoolArray, most: float, name: str) -> Finding:
+    """Test whether something happens in less than a share ``most`` of all games.
 
     Examples
     --------
@@ -246,16 +246,16 @@ def rate_below(happened: BoolArray, most: float, name: str) -> Evidence:
     return _judged(f"{name} in {_in_percent(share)}", (smaller, larger), n, [share])
 
 
-def rate_above(happened: BoolArray, least: float, name: str) -> Evidence:
-    """Return the evidence that something happens in more than a share ``least`` of all games."""
+def rate_above(happened: BoolArray, least: float, name: str) -> Finding:
+    """Test whether something happens in more than a share ``least`` of all games."""
     below = rate_below(happened, least, name)
     return replace(below, for_it=below.against_it, against_it=below.for_it)
 
 
 def steeper(
     a: tuple[FloatArray, FloatArray], b: tuple[FloatArray, FloatArray], names: tuple[str, str]
-) -> Evidence:
-    """Return the evidence that the mean grows by a larger factor in ``a`` than in ``b``.
+) -> Finding:
+    """Test whether the mean grows by a larger factor in ``a`` than in ``b``.
 
     Each is a pair (from, to); factors are compared on the logarithmic scale, by the delta method.
 
@@ -294,9 +294,9 @@ def steeper(
     return _judged(shown, logs[-1].tails(), n, numbers)
 
 
-def certain(holds: bool, measured: str, numbers: tuple[dict[str, Any], ...] = ()) -> Evidence:
-    """Return the evidence of a fact that was computed, not sampled."""
-    return Evidence(
+def certain(holds: bool, measured: str, numbers: tuple[dict[str, Any], ...] = ()) -> Finding:
+    """Return a fact that was computed, not sampled."""
+    return Finding(
         measured=measured, for_it=float(not holds), against_it=float(holds), numbers=numbers
     )
 
@@ -319,7 +319,7 @@ def holm(p_values: list[float], level: float) -> list[bool]:
     return rejected
 
 
-def verdicts(found: Sequence[Evidence], level: float) -> list[str]:
+def verdicts(found: Sequence[Finding], level: float) -> list[str]:
     """Return whether each sentence "holds", "fails", or is "undecided".
 
     Holm's method runs once over both questions of every sampled sentence, so that the probability
@@ -332,15 +332,15 @@ def verdicts(found: Sequence[Evidence], level: float) -> list[str]:
     >>> verdicts([sure, few], level=0.01)
     ['holds', 'undecided']
     """
-    tested = [evidence for evidence in found if evidence.enough and evidence.games is not None]
-    both = [p for evidence in tested for p in (evidence.for_it, evidence.against_it)]
+    tested = [finding for finding in found if finding.enough and finding.games is not None]
+    both = [p for finding in tested for p in (finding.for_it, finding.against_it)]
     shown = iter(holm(both, level))
     said = []
-    for evidence in found:
-        if not evidence.enough:
+    for finding in found:
+        if not finding.enough:
             said.append("undecided")
-        elif evidence.games is None:
-            said.append("holds" if not evidence.for_it else "fails")
+        elif finding.games is None:
+            said.append("holds" if not finding.for_it else "fails")
         else:
             yes, no = next(shown), next(shown)
             said.append("holds" if yes else "fails" if no else "undecided")

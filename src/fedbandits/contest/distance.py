@@ -9,7 +9,7 @@ from fedbandits.rules.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Distance:
     """An entrant beside the first of a field.
 
     Parameters
@@ -26,7 +26,7 @@ class Comparison:
     above_margin: float
 
 
-def compared(totals: FloatArray, first: FloatArray) -> Comparison:
+def distance_to(totals: FloatArray, first: FloatArray) -> Distance:
     r"""Compare the regrets of an entrant with those of the first, replication by replication.
 
     With a and b for the two, the ratio of means :math:`R = \bar a / \bar b` has the standard error
@@ -36,13 +36,13 @@ def compared(totals: FloatArray, first: FloatArray) -> Comparison:
     Examples
     --------
     >>> import numpy as np
-    >>> found = compared(np.array([2.0, 4.0, 7.0]), np.array([1.0, 2.0, 3.0]))
+    >>> found = distance_to(np.array([2.0, 4.0, 7.0]), np.array([1.0, 2.0, 3.0]))
     >>> round(found.ratio, 2), round(found.ratio_margin, 2)
     (2.17, 0.55)
     """
     ratio = float(totals.mean() / first.mean())
     above = estimate_of(totals - first)
-    return Comparison(
+    return Distance(
         ratio=ratio,
         ratio_margin=estimate_of(totals - ratio * first).margin / float(first.mean()),
         above=above.value,
