@@ -32,7 +32,6 @@ NAMES = {name for names in PACKAGES.values() for name in names}
 HOLDERS = {"algorithm", "estimator", "law", "noise", "problem", "radius", "rule", "spread"}
 
 
-
 def parts() -> dict[str, str]:
     """Return the names of all concrete parts, and the file that defines each."""
     found: dict[str, str] = {}
