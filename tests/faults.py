@@ -891,7 +891,7 @@ def check_log(world: World) -> None:
                 # An index rule leaves out what it need not ask for; one arm is always pulled.
                 fair = (
                     any(pulled) and all(active[arm] for arm, n in enumerate(pulled) if n)
-                    if game.rule.adaptive
+                    if not game.rule.scheduled
                     else pulled == active
                 )
                 check(

@@ -180,8 +180,8 @@ class SpreadRedrawnEachPhase(CohortEvidence):
     def most_phases(self) -> int:
         return 1
 
-    def play(self, phase: int, pulls: int | IntArray, active: BoolArray, n_phases: int) -> Played:
-        share = pulls / (self.counts + pulls)
+    def play(self, phase: int, pulls: IntArray, active: BoolArray, n_phases: int) -> Played:
+        share = pulls.max() / (self.counts + pulls.max())
         shape = (1, self.sizes.shape[-1])
         for rows, fresh in self._draw(Purpose.COHORT_MEANS, 10_000 + phase, active, shape):
             means = self.means[:, self._arms, np.newaxis]

@@ -25,9 +25,9 @@ from fedbandits.protocol.answer import answer_of
 from fedbandits.reproduce.movielens.groups import as_released
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.index_rules import IndexRule
+from fedbandits.rules.plans import State
 from fedbandits.rules.radii import Index, IndexRadius
 from fedbandits.rules.radii.known import example_statistics
-from fedbandits.rules.standing import Standing
 from fedbandits.simulation.game import Outcome
 from fedbandits.theory.index_regret import index_regret_bound, low_index_bound
 from games import APPROXIMATE, exact_game
@@ -60,27 +60,31 @@ class Seen:
     clients: IntArray
     slots_left: IntArray
 
-    def by(self, rule: IndexRule) -> Standing:
-        """Return it as a rule knows it."""
+    def by(self, rule: IndexRule, capped: bool | BoolArray = False, joined: Any = None) -> State:
+        """Return it as a rule knows it, when so many of its newcomers have joined."""
         estimate = estimate_by_hand(
             rule, estimates=self.estimates, counts=self.counts, sizes=self.sizes
         )
-        return Standing(
+        return State(
+            phase=2,
             active=self.active,
             estimate=estimate,
             clients=self.clients,
             slots_left=self.slots_left,
+            capped=capped,
+            joined=joined,
         )
 
 
 def planned(rule: IndexRule, seen: Seen, newcomers: Any = 0) -> IntArray:
     """Return what a rule plays in phase 2 if so many have joined."""
-    return rule.plan(2, seen.active, seen.by(rule), newcomers)
+    return rule.plan(seen.by(rule, joined=newcomers)).pulls
 
 
 def joining(rule: IndexRule, seen: Seen, capped: bool = False) -> tuple[int, bool]:
     """Return how many a rule asks to join in phase 2, and whether a cap has cut them."""
-    return rule.admit(2, int(seen.clients), capped, seen.by(rule))
+    plan = rule.plan(seen.by(rule, capped))
+    return int(plan.newcomers), bool(plan.capped)
 
 
 def standing(
@@ -171,7 +175,7 @@ def test_a_confidence_sequence_covers_at_all_times_at_once() -> None:
 def test_the_first_phase_pulls_all_arms_by_as_many_clients_as_are_of_use() -> None:
     rule = index_rule(spread=0.02)
     assert rule.admit(1, 0, False) == (16, False)
-    assert rule.plan(1, np.ones(3, dtype=np.bool_)).tolist() == [2, 2, 2]
+    assert rule.first_plan().pulls.tolist() == [2, 2, 2]
     # Clients who are alike tell no more than one of them.
     alone = index_rule(spread=0.0)
     assert alone.admit(1, 0, False) == (1, False)
@@ -326,8 +330,8 @@ def test_a_batch_is_planned_as_its_members(seed: int, games: int, groups: int) -
         clients=sizes.sum(axis=(1, 2)).astype(np.int64),
         slots_left=rng.integers(1, 2000, games),
     )
-    joined, _ = rule.joining(np.zeros(games, dtype=np.bool_), together.by(rule))
-    pulls = planned(rule, together, joined)
+    plan = rule.plan(together.by(rule, np.zeros(games, dtype=np.bool_)))
+    joined, pulls = np.asarray(plan.newcomers), plan.pulls
     for game in range(games):
         alone = Seen(
             active=together.active[game],

@@ -1121,7 +1121,7 @@ class Watched(ClientEvidence):
         super().__init__(game, replications)
         self.seen = []
 
-    def play(self, phase: int, pulls: int, active: BoolArray, n_phases: int) -> Played:
+    def play(self, phase: int, pulls: IntArray, active: BoolArray, n_phases: int) -> Played:
         played = super().play(phase, pulls, active, n_phases)
         self.seen.append(played)
         return played

@@ -239,12 +239,12 @@ class Recorded:
         self.rule = servers[0].rule
         self.most_phases = most_phases
 
-    def admit(self, phase: int, clients: int, active: BoolArray) -> None:
-        self.counts = np.append(self.counts, np.zeros(clients))
+    def admit(self, phase: int, newcomers: IntArray, active: BoolArray) -> None:
+        self.counts = np.append(self.counts, np.zeros(int(newcomers[0])))
 
-    def play(self, phase: int, pulls: int, active: BoolArray, n_phases: int) -> Played:
+    def play(self, phase: int, pulls: IntArray, active: BoolArray, n_phases: int) -> Played:
         steps = np.arange(1.0, n_phases + 1).reshape(-1, 1, 1, 1)
-        counts = self.counts + float(pulls) * steps
+        counts = self.counts + float(pulls.max()) * steps
         self.counts = counts[-1].reshape(-1)
         estimates = [
             [phases[min(phase - 1 + step, len(phases) - 1)] for phases in self.estimates]

@@ -33,6 +33,7 @@ from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.eliminations import best_active, eliminate
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import AllAtOnce, Beliefs, Charge, PhasedRule, Player, cut_to_fit
+from fedbandits.rules.plans import State
 from fedbandits.rules.radii import ImprovedUcbRadius, PaperRadius
 from fedbandits.rules.radii.known import example_statistics
 from fedbandits.rules.statistics import aggregate, client_factor, clients_in, pull_factor
@@ -568,17 +569,23 @@ def test_a_full_house_asks_its_schedule_for_nobody() -> None:
     assert rule.admit(9, 2, False) == (0, False)
 
 
+def pulls_of(rule: PhasedRule, phase: int, active: BoolArray) -> IntArray:
+    """Return what a phase pulls when these arms are left."""
+    state = State(phase=phase, active=active, clients=0, slots_left=rule.slots)
+    return rule.plan(state).pulls
+
+
 def test_a_phase_pulls_the_active_arms_alike_and_the_others_never() -> None:
     rule = phased(pulls="10*p")
-    assert rule.plan(2, np.array([True, False, True])).tolist() == [20, 0, 20]
-    batch = rule.plan(3, np.array([[True, True, True], [False, True, True]]))
+    assert pulls_of(rule, 2, np.array([True, False, True])).tolist() == [20, 0, 20]
+    batch = pulls_of(rule, 3, np.array([[True, True, True], [False, True, True]]))
     assert batch.tolist() == [[30, 30, 30], [0, 30, 30]]
     assert batch.dtype == np.int64
 
 
 def test_more_pulls_than_slots_are_planned_as_the_horizon() -> None:
     rule = phased(pulls="2^p")
-    planned: IntArray = rule.plan(200, np.array([True, True, False]))
+    planned: IntArray = pulls_of(rule, 200, np.array([True, True, False]))
     assert planned.tolist() == [1000, 1000, 0]
 
 
@@ -773,7 +780,7 @@ def test_a_phased_rule_admits_plays_and_decides(name: str) -> None:
     assert 1 <= clients <= 12
     assert not capped
     active = np.array([True, True, False, True])
-    planned = rule.plan(1, active)
+    planned = pulls_of(rule, 1, active)
     assert planned[2] == 0
     assert len(set(planned[active].tolist())) == 1
     assert planned.sum() >= 3

@@ -16,8 +16,8 @@ from fedbandits.protocol.state import RunState
 from fedbandits.protocol.tally import Tally
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.phased import PhasedRule, cut_to_fit
+from fedbandits.rules.plans import Plan, State
 from fedbandits.rules.reports import Reports
-from fedbandits.rules.standing import Standing
 
 
 def gathered(state: RunState) -> Tally:
@@ -51,7 +51,7 @@ def judged(state: RunState) -> Judgement:
     estimate = state.terms.rule.estimate(_reports(state, gathered(state)))
     fresh = state.active & (estimate.pulls > 0)
     estimate = replace(estimate, values=np.where(fresh, estimate.values, state.estimates))
-    return Judgement(phase=looks(state), active=state.active, estimate=estimate)
+    return Judgement(phase=state.phase, looks=looks(state), active=state.active, estimate=estimate)
 
 
 def looks(state: RunState) -> int:
@@ -149,8 +149,8 @@ def reinstated(state: RunState) -> BoolArray:
 
 def admission(state: RunState) -> tuple[int, bool]:
     """Return how many new clients the next phase asks for, and whether a cap has cut them."""
-    rule, clients = state.terms.rule, len(state.columns)
-    return rule.admit(state.phase + 1, clients, state.capped, _standing(state))
+    plan = _plan(state)
+    return int(plan.newcomers), bool(plan.capped)
 
 
 def planned(state: RunState, newcomers: int) -> tuple[Assignment, bool]:
@@ -159,7 +159,7 @@ def planned(state: RunState, newcomers: int) -> tuple[Assignment, bool]:
     What does not fit into the horizon is cut.
     """
     rule, phase = state.terms.rule, state.phase + 1
-    pulls = rule.plan(phase, state.active, _standing(state), newcomers)
+    pulls = _plan(state, newcomers).pulls
     fitting = cut_to_fit(pulls, rule.slots - state.slots_played)
     assignment = Assignment(
         header=state.header,
@@ -171,16 +171,20 @@ def planned(state: RunState, newcomers: int) -> tuple[Assignment, bool]:
     return assignment, bool((fitting == pulls).all())
 
 
-def _standing(state: RunState) -> Standing | None:
-    """Return what is known between phases, for a rule that asks for it."""
+def _plan(state: RunState, joined: int | None = None) -> Plan:
+    """Return the plan of the next phase, if so many of those that it asks for have joined."""
     rule = state.terms.rule
-    if not (rule.adaptive and state.columns):
-        return None
-    return Standing(
-        active=state.active,
-        estimate=rule.estimate(_reports(state, state.counted)),
-        clients=np.asarray(len(state.columns)),
-        slots_left=np.asarray(rule.slots - state.slots_played),
+    known = state.columns and not rule.scheduled
+    return rule.plan(
+        State(
+            phase=state.phase + 1,
+            active=state.active,
+            clients=len(state.columns),
+            slots_left=rule.slots - state.slots_played,
+            capped=state.capped,
+            estimate=rule.estimate(_reports(state, state.counted)) if known else None,
+            joined=joined,
+        )
     )
 
 

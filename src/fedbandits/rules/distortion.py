@@ -175,8 +175,8 @@ class DistortionSums:
         padded = [np.concatenate([values, none], axis=-1) for values in self._arrays()]
         return DistortionSums(variance_sums=padded[0], scales=padded[1], bias_sums=padded[2])
 
-    def kept(self, rows: BoolArray | IntArray) -> DistortionSums:
-        """Return the sums of some of the first axis."""
+    def kept(self, rows: BoolArray | IntArray | tuple[int, ...]) -> DistortionSums:
+        """Return the sums of some of the first axis, or at one place of the first axes."""
         variances, scales, biases = (values[rows] for values in self._arrays())
         return DistortionSums(variance_sums=variances, scales=scales, bias_sums=biases)
 

@@ -96,6 +96,21 @@ class Estimate:
             client_means=means,
         )
 
+    def last(self) -> Estimate:
+        """Return those after the last of several phases, which are the first axis."""
+        parts: dict[str, Any] = {
+            name: _of_last_phase(getattr(self, name)) for name in ("values", *_OF_ARMS)
+        }
+        means = self.client_means
+        return replace(
+            self,
+            **parts,
+            distortion=Distortion.merged(
+                [self.distortion], lambda values: _of_last_phase(values[0])
+            ),
+            client_means=None if means is None else means[-1],
+        )
+
     @staticmethod
     def joined(parts: Sequence[Estimate]) -> Estimate:
         """Return estimates of some rows and of others as one, in this order."""
@@ -121,6 +136,10 @@ def _taken(values: FloatArray, rows: IntArray | BoolArray, arms: IntArray | None
     if arms is not None and values.ndim and values.shape[-1] > 1:
         values = values[..., arms]
     return values
+
+
+def _of_last_phase(values: FloatArray) -> FloatArray:
+    return values[-1] if values.ndim > 2 else values
 
 
 def _joined(parts: Sequence[FloatArray]) -> FloatArray:

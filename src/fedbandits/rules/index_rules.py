@@ -34,8 +34,8 @@ from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.eliminations import best_active
 from fedbandits.rules.guarantees import Guarantee
 from fedbandits.rules.phased import PhasedRule
+from fedbandits.rules.plans import Plan, State
 from fedbandits.rules.radii import IndexRadius, PhaseStatistics
-from fedbandits.rules.standing import Standing
 
 # A challenger that is almost beaten is still pulled by so much more: its estimate will move.
 _LEAST_GROWTH = 0.1
@@ -117,11 +117,6 @@ class IndexRule(PhasedRule):
         return PhasedRule.interval_guarantee(self, level)
 
     @property
-    def adaptive(self) -> bool:
-        """Whether pulls and admissions depend on what was observed: they do."""
-        return True
-
-    @property
     def fewest_pulls(self) -> int:
         """The fewest pulls of an arm that a phase plays, after the first."""
         return self.pulls(2)
@@ -131,31 +126,22 @@ class IndexRule(PhasedRule):
         pulls = FewestPulls(max(self.pulls(1), fewest), max(self.pulls(2), fewest))
         return replace(self, pulls=pulls)
 
-    def admit(
-        self, phase: int, clients: int, capped: bool, standing: Standing | None = None
-    ) -> tuple[int, bool]:
-        """Return how many clients join in this phase; see `PhasedRule.admit`."""
-        if standing is None or phase == 1:
-            return PhasedRule.admit(self, phase, clients, capped)
-        wanted, cut = self.joining(np.asarray(capped), standing)
-        return int(wanted), bool(cut)
+    def plan(self, state: State) -> Plan:
+        """Return who joins and what is pulled: what may still be the best.
 
-    def joining(
-        self, capped: BoolArray, standing: Standing, choice: Choice | None = None
-    ) -> tuple[IntArray, BoolArray]:
-        """Return how many clients join after the first phase, and whether the cap ever cut them.
-
-        Parameters
-        ----------
-        capped : array of bool, shape (...)
-            Whether it has already.
-        standing : Standing
-            What is known.
-        choice : Choice, optional
-            What `choose` makes of it, if that is known.
+        A phase that does not fit into what is left of the horizon is played on the leader.
         """
-        clients = np.asarray(standing.clients, dtype=np.int64)
-        choice = self.choose(standing) if choice is None else choice
+        if state.estimate is None:
+            return PhasedRule.plan(self, state)
+        choice = self.choose(state)
+        newcomers, capped = self._joining(state, choice)
+        joined = newcomers if state.joined is None else np.asarray(state.joined, dtype=np.int64)
+        return Plan(newcomers=newcomers, pulls=self._pulls(state, choice, joined), capped=capped)
+
+    def _joining(self, state: State, choice: Choice) -> tuple[IntArray, BoolArray]:
+        """Return how many clients join, and whether the cap ever cut them."""
+        clients = np.asarray(state.clients, dtype=np.int64)
+        capped = np.asarray(state.capped)
         asks = (choice.challengers & choice.short_of_clients).any(axis=-1)
         wanted = np.where(asks & ~capped, clients, 0)
         for most in (self.population, self.most_clients):
@@ -166,23 +152,10 @@ class IndexRule(PhasedRule):
         room = self.max_clients - clients
         return np.minimum(wanted, room), np.asarray(capped | (wanted > room))
 
-    def plan(
-        self,
-        phase: int,
-        active: BoolArray,
-        standing: Standing | None = None,
-        newcomers: IntArray | int = 0,
-        choice: Choice | None = None,
-    ) -> IntArray:
-        """Return how often each client pulls each arm; see `PhasedRule.plan` and `joining`.
-
-        A phase that does not fit into what is left of the horizon is played on the leader.
-        """
-        if standing is None or phase == 1:
-            return PhasedRule.plan(self, phase, active)
-        choice = self.choose(standing) if choice is None else choice
-        joined = np.asarray(newcomers, dtype=np.int64)[..., np.newaxis]
-        clients = np.asarray(standing.clients, dtype=np.int64)[..., np.newaxis] + joined
+    def _pulls(self, state: State, choice: Choice, joined: IntArray) -> IntArray:
+        """Return how often each client pulls each arm if so many have joined."""
+        joined = joined[..., np.newaxis]
+        clients = np.asarray(state.clients, dtype=np.int64)[..., np.newaxis] + joined
         stuck = choice.short_of_clients & (joined == 0)
         asked = choice.challengers & ~stuck
         highest = _highest(choice.index, asked | choice.leader)
@@ -197,18 +170,20 @@ class IndexRule(PhasedRule):
         pulls = np.where(choice.unpulled, self.pulls(1), pulls)
         pulls = np.where(pulls > 0, np.maximum(pulls, self.fewest_pulls), 0)
         total = pulls.sum(axis=-1, keepdims=True)
-        fits = total <= np.asarray(standing.slots_left)[..., np.newaxis]
+        fits = total <= np.asarray(state.slots_left)[..., np.newaxis]
         fits |= ~choice.leader.any(axis=-1, keepdims=True)  # nobody has reported anything yet
         return np.asarray(np.where(fits, pulls, np.where(choice.leader, total, 0)))
 
-    def choose(self, standing: Standing) -> Choice:
+    def choose(self, state: State) -> Choice:
         """Return who leads and who challenges, by what is known."""
-        estimate = standing.estimate
+        estimate = state.estimate
+        if estimate is None:
+            raise ValueError("nothing is known before the first phase")
         if self.goal == "min":
             estimate = estimate.mirrored()
         pulled = estimate.pulls > 0
-        known = self._known(1, standing.active, estimate)
-        seen = standing.active & pulled
+        known = self._known(1, state.active, estimate)
+        seen = state.active & pulled
         leader = _highest(known.estimate.values, seen)
         widths = self.radius.half_widths(known)
         index = known.estimate.values + widths
@@ -223,13 +198,13 @@ class IndexRule(PhasedRule):
             order = np.argsort(np.where(challengers, -index, np.inf), axis=-1, kind="stable")
             place = np.argsort(order, axis=-1, kind="stable")
             challengers &= place < self.arms_per_phase - 1
-        floor = self._client_floor(standing.clients)
+        floor = self._client_floor(state.clients)
         # More pulls dilute what protects the means, too.
         of_pulls = np.asarray(known.estimate.pull_variance + known.estimate.distortion.variance)
         return Choice(
             leader=leader,
             challengers=challengers,
-            unpulled=standing.active & ~pulled,
+            unpulled=state.active & ~pulled,
             index=index,
             known=known,
             pulls=estimate.pulls,
@@ -238,7 +213,7 @@ class IndexRule(PhasedRule):
             short_of_clients=np.asarray(floor > self.admit_when * of_pulls),
         )
 
-    def _client_floor(self, clients: IntArray) -> FloatArray:
+    def _client_floor(self, clients: int | IntArray) -> FloatArray:
         """Return the client variance that is left when all who are in have pulled an arm."""
         factor = self.sampling.client_factor(np.maximum(clients, 1))
         return np.asarray((self.spread or 0.0) ** 2 * factor)[..., np.newaxis]

@@ -29,11 +29,11 @@ from fedbandits.rules.guarantees import (
     bounds_needed,
     void_unless_stated,
 )
+from fedbandits.rules.plans import Plan, State
 from fedbandits.rules.radii import PhaseStatistics, Radius
 from fedbandits.rules.reports import Reports
 from fedbandits.rules.sampling import Sampling, Target
 from fedbandits.rules.schedules import Schedule
-from fedbandits.rules.standing import Standing
 from fedbandits.rules.variance_components import FEWEST_TO_ESTIMATE
 
 Weights: TypeAlias = Literal["equal", "inverse-variance"]
@@ -343,9 +343,13 @@ class PhasedRule:
         void_unless_stated(cls, guarantee=_unproven, interval_guarantee=_unproven)
 
     @property
-    def adaptive(self) -> bool:
-        """Whether pulls and admissions depend on what was observed."""
-        return False
+    def scheduled(self) -> bool:
+        """Whether phases follow a schedule, so that many can be played at once.
+
+        Whom a phase admits is known beforehand then, and every active arm is pulled as often. A
+        subclass that plans for itself does not, unless it says so.
+        """
+        return type(self).plan is PhasedRule.plan
 
     def guarantee(self) -> Guarantee:
         """Return what is proven about this rule, about whom, and what that rests on.
@@ -394,7 +398,7 @@ class PhasedRule:
         options are for it
         clients report what they observed (a false report inside the range goes unnoticed)
         """
-        if self.adaptive:
+        if not self.scheduled:
             return Guarantee.nothing(
                 "are those of pulls that had been planned in advance (these were not, and no"
                 " probability is proven)",
@@ -500,10 +504,8 @@ class PhasedRule:
         """Return estimates of which a higher one is better."""
         return estimates if self.goal == "max" else -estimates
 
-    def admit(
-        self, phase: int, clients: int, capped: bool, standing: Standing | None = None
-    ) -> tuple[int, bool]:
-        """Return how many clients join in this phase, and whether the cap has ever cut them short.
+    def admit(self, phase: int, clients: int, capped: bool) -> tuple[int, bool]:
+        """Return how many clients join by the schedule, and whether the cap has ever cut them.
 
         Parameters
         ----------
@@ -513,8 +515,6 @@ class PhasedRule:
             How many are in already.
         capped : bool
             What the last call returned; False at first.
-        standing : Standing, optional
-            What is known by now, for rules that look at it; schedules do not.
         """
         if capped or clients == self.population:
             return 0, capped
@@ -533,34 +533,34 @@ class PhasedRule:
         """Return whether the clients' privacy budget allows no release after this phase."""
         return self.affordable is not None and not self.affordable(phase + 1)
 
-    def pulls_in(self, phase: int) -> int:
-        """Return how often each client pulls an active arm in this phase, by the schedule.
+    def plan(self, state: State) -> Plan:
+        """Return who joins in a phase, and how often each client pulls each arm.
 
-        More pulls than the horizon has slots never fit, so they are returned as the horizon.
+        By the schedules: g(p) clients, and f(p) pulls of every active arm. More pulls than the
+        horizon has slots never fit, so they are returned as the horizon.
         """
-        return min(self.pulls(phase), self.slots)
+        newcomers, capped = self._admitted(state)
+        pulls = min(self.pulls(state.phase), self.slots)
+        return Plan(
+            newcomers=newcomers,
+            pulls=np.where(state.active, pulls, 0).astype(np.int64),
+            capped=capped,
+        )
 
-    def plan(
-        self,
-        phase: int,
-        active: BoolArray,
-        standing: Standing | None = None,
-        newcomers: IntArray | int = 0,
-    ) -> IntArray:
-        """Return how often each client pulls each arm in this phase: f(p) if active, else 0.
+    def _admitted(self, state: State) -> tuple[int | IntArray, bool | BoolArray]:
+        clients, capped = state.clients, state.capped
+        if isinstance(clients, int) and isinstance(capped, bool):
+            return self.admit(state.phase, clients, capped)
+        crowds = np.stack(np.broadcast_arrays(clients, capped), axis=-1)
+        kinds, places = np.unique(crowds.reshape(-1, 2), axis=0, return_inverse=True)
+        found = [self.admit(state.phase, crowd, bool(cut)) for crowd, cut in kinds.tolist()]
+        joined = np.array(found, dtype=np.int64)[places].reshape(crowds.shape)
+        return joined[..., 0], joined[..., 1] > 0
 
-        Parameters
-        ----------
-        phase : int
-            The phase that begins.
-        active : array of bool, shape (..., arms)
-            The arms that are left.
-        standing : Standing, optional
-            What is known by now, for rules that look at it; schedules do not.
-        newcomers : int or array of int, shape (...)
-            How many clients have joined in this phase, for the same rules.
-        """
-        return np.where(active, self.pulls_in(phase), 0).astype(np.int64)
+    def first_plan(self) -> Plan:
+        """Return the plan of the first phase, before anything is known."""
+        everything = np.ones(self.n_arms, dtype=np.bool_)
+        return self.plan(State(phase=1, active=everything, clients=0, slots_left=self.slots))
 
     def with_given_weights(self) -> PhasedRule:
         r"""Return the rule that counts every client by a weight of its own.

@@ -15,6 +15,7 @@ import numpy as np
 
 from fedbandits.problems.problem import ClientSampler
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.distortion import Distortion
 from fedbandits.rules.estimates import Estimate
 from fedbandits.rules.reports import Reports
 from fedbandits.rules.statistics import aggregate
@@ -25,7 +26,10 @@ from fedbandits.simulation.phases import Played
 from fedbandits.simulation.releases import PhaseReleases, Releases, protect
 from fedbandits.simulation.streams import Purpose
 
-_BYTES_A_CLIENT_AND_ARM = 3 * 8
+# Of every client and arm: local means and sums, and what is computed from them; where rows and arms
+# are pulled differently it is held for all of them at once.
+_BYTES_BY_SCHEDULE = 3 * 8
+_BYTES_WITHOUT = 10 * 8
 # So many means are held at once for rules that need every client's; of one row at least.
 _MEANS_AT_ONCE = 2**18
 
@@ -84,15 +88,21 @@ class ClientEvidence:
         self.streams = game.streams()
         self.memory_limit = game.memory_limit
         self.numbers = replications.tolist()
-        self.counts: FloatArray = np.zeros(0)
+        # By a schedule all arms are pulled alike, and all rows.
+        apart = (1, 1) if self.rule.scheduled else (replications.size, self.rule.n_arms)
+        self.counts: FloatArray = np.zeros((*apart, 0))
+        self._clients: IntArray = np.zeros(replications.size, dtype=np.int64)
         self._shares = self.problem.shares
         self._kept: list[ClientsOfReplication] = []
-        self._releases = Releases(game)
+        self._releases = Releases(game, replications.size)
 
-    def admit(self, phase: int, clients: int, active: BoolArray) -> None:
-        """Let new clients in."""
-        self.counts = np.append(self.counts, np.zeros(clients))
-        self._releases.admit(clients)
+    def admit(self, phase: int, newcomers: IntArray, active: BoolArray) -> None:
+        """Let new clients in, with their local means of the arms that are left."""
+        self._clients = self._clients + newcomers
+        more = int(self._clients.max()) - self.counts.shape[-1]
+        if more > 0:
+            self.counts = np.pad(self.counts, ((0, 0), (0, 0), (0, more)))
+            self._releases.admit(more)
         self._check_memory(active)
         if not self._kept:
             self._kept = [
@@ -104,58 +114,75 @@ class ClientEvidence:
                 )
                 for number in self.numbers
             ]
-        for replication, arms in zip(self._kept, active, strict=True):
-            replication.admit(clients, np.flatnonzero(arms).tolist())
+        for state, clients, arms in zip(self._kept, newcomers.tolist(), active, strict=True):
+            if clients:
+                state.admit(clients, np.flatnonzero(arms).tolist())
 
-    def play(self, phase: int, pulls: int, active: BoolArray, n_phases: int) -> Played:
-        """Pull the active arms in one phase."""
-        before = self.counts
-        self.counts = before + float(pulls)
-        releases = self._releases.play(phase, pulls, self.counts[np.newaxis], np.ones(1))
-        room = np.empty(self.counts.shape)
-        for state, arms in zip(self._kept, active, strict=True):
-            for arm in np.flatnonzero(arms).tolist():
-                self._pull(
-                    state,
-                    phase,
-                    arm,
-                    pulls=pulls,
-                    before=before,
-                    room=room,
-                    releases=releases,
-                )
+    def play(self, phase: int, pulls: IntArray, active: BoolArray, n_phases: int) -> Played:
+        """Let every client pull each arm so often in one phase."""
+        before, most = self.counts, self.counts.shape[-1]
+        if self.rule.scheduled:
+            fresh = np.full((1, 1, 1), float(pulls.max()))
+        else:
+            present = np.arange(most) < self._clients[:, np.newaxis, np.newaxis]
+            fresh = pulls[:, :, np.newaxis] * present.astype(np.float64)
+        self.counts = before + fresh
+        distortion = self._releases.play(
+            phase, pulls, fresh, self.counts[np.newaxis], np.ones((1, 1, 1))
+        )
+        room, how = np.empty(most), self._releases.how
+        for row, (state, of_arms) in enumerate(zip(self._kept, pulls.tolist(), strict=True)):
+            release = how[row if len(how) > 1 else 0] if how else None
+            known = before[row if len(before) > 1 else 0]
+            for arm, n in enumerate(of_arms):
+                if n:
+                    self._pull(state, phase, arm, pulls=n, before=known, how=release, room=room)
         # Means are held for some rows at once, and for none where averages are enough.
-        n_rows = active.shape[0]
-        at_once = n_rows
-        if self.rule.needs_each_client:
-            at_once = max(1, _MEANS_AT_ONCE // (active.shape[1] * self.counts.size))
+        at_once = n_rows = active.shape[0]
+        if self.rule.scheduled and self.rule.needs_each_client:
+            at_once = max(1, _MEANS_AT_ONCE // (active.shape[1] * most))
         parts = [
-            self.rule.estimate(self._reports(slice(first, first + at_once), active, releases))
+            self.rule.estimate(self._reports(slice(first, first + at_once), active, distortion))
             for first in range(0, n_rows, at_once)
         ]
-        return Played(Estimate.joined(parts), bits=releases.bits)
+        return Played(Estimate.joined(parts), bits=self._releases.bits)
 
-    def _reports(self, rows: slice, active: BoolArray, releases: PhaseReleases) -> Reports:
+    def _reports(self, rows: slice, active: BoolArray, distortion: Distortion) -> Reports:
         """Return what the clients of some replications have reported, shape (1, rows, …)."""
         kept, active = self._kept[rows], active[rows]
-        shares = self._shares if self.rule.estimator.needs_shares else None
+        counts = self.counts[np.newaxis]
         reports = Reports(
-            counts=self.counts.reshape(1, 1, 1, -1),
+            counts=counts,
             active=active,
-            shares=None if shares is None else np.array([[[shares[state.rows]] for state in kept]]),
-            distortion=releases.distortion,
+            shares=self._shares_of(kept),
+            distortion=distortion,
             averages=partial(self._averages, kept, active),
         )
-        if not self.rule.needs_each_client:
+        if self.rule.scheduled and not self.rule.needs_each_client:
             return reports
-        means = np.zeros((1, *active.shape, self.counts.size))
+        means = np.zeros((1, *active.shape, counts.shape[-1]))
         squares = np.zeros(means.shape) if self.rule.needs_squares else None
+        share = 1.0 / self.counts[0, 0] if self.rule.scheduled else None
         for row, state in enumerate(kept):
             for arm in np.flatnonzero(active[row]).tolist():
-                np.multiply(state.sums[arm], 1.0 / self.counts, out=means[0, row, arm])
+                sums = state.sums[arm]
+                means[0, row, arm, : sums.size] = (
+                    sums / np.maximum(self.counts[row, arm, : sums.size], 1.0)
+                    if share is None
+                    else sums * share
+                )
                 if squares is not None:
-                    squares[0, row, arm] = state.squares[arm]
+                    squares[0, row, arm, : sums.size] = state.squares[arm]
         return replace(reports, means=means, squares=squares, averages=None)
+
+    def _shares_of(self, kept: Sequence[ClientsOfReplication]) -> FloatArray | None:
+        """Return the weights that clients have of their own, where they have some."""
+        if self._shares is None or not self.rule.estimator.needs_shares:
+            return None
+        shares = np.zeros((1, len(kept), 1, self.counts.shape[-1]))
+        for row, state in enumerate(kept):
+            shares[0, row, 0, : state.rows.size] = self._shares[state.rows]
+        return shares
 
     def _averages(
         self,
@@ -163,16 +190,18 @@ class ClientEvidence:
         active: BoolArray,
         weights: FloatArray | None,
     ) -> FloatArray:
-        """Return averages over clients, one array of means at a time."""
-        share, room = 1.0 / self.counts, np.empty(self.counts.shape)
+        """Return averages over clients who all pull alike, one array of means at a time."""
+        share = 1.0 / self.counts[0, 0]
+        room = np.empty(share.shape)
         averages = np.zeros((1, *active.shape))
         of_row = None
         for row, state in enumerate(kept):
             if weights is not None:
                 of_row = weights[0, row if weights.shape[1] > 1 else 0, 0]
-            for arm in np.flatnonzero(active[row]).tolist():
-                means = np.multiply(state.sums[arm], share, out=room)
-                averages[0, row, arm] = aggregate(means, of_row)
+            for arm, playing in enumerate(active[row].tolist()):
+                if playing:
+                    means = np.multiply(state.sums[arm], share, out=room)
+                    averages[0, row, arm] = aggregate(means, of_row)
         return averages
 
     def _pull(
@@ -183,23 +212,24 @@ class ClientEvidence:
         *,
         pulls: int,
         before: FloatArray,
+        how: PhaseReleases | None,
         room: FloatArray,
-        releases: PhaseReleases,
     ) -> None:
         """Add what clients report of a phase's pulls of an arm to that before."""
         rng = self.streams.at(Purpose.PHASE_SUMS, replication=state.number, phase=phase, arm=arm)
         noise, means, cells = self.problem.noise, state.means[arm], state.cells[arm]
-        sums = state.sums[arm]
+        sums, room = state.sums[arm], room[: means.size]
         if state.with_squares:
             fresh, scatter = noise.phase_moments(rng, pulls, means, cells, room)
-            known = before, sums, state.squares[arm]
+            pulled = before[arm if len(before) > 1 else 0, : means.size]
+            known = pulled, sums, state.squares[arm]
             state.squares[arm] = merged_squares(known, (pulls, fresh, scatter))
             sums += fresh
             return
         fresh = noise.phase_sums(rng, pulls, means, cells, room)
-        if self._releases.privacy is not None:
+        if how is not None:
             rng = self.streams.at(Purpose.RELEASES, replication=state.number, phase=phase, arm=arm)
-            fresh = pulls * protect(fresh / pulls, releases, self._releases.privacy, rng)
+            fresh = pulls * protect(fresh / pulls, how, self._releases.privacy, rng)
         sums += fresh
 
     def keep(self, going: BoolArray) -> None:
@@ -207,20 +237,25 @@ class ClientEvidence:
         self._kept = [
             state for state, stays in zip(self._kept, going.tolist(), strict=True) if stays
         ]
+        self._clients = self._clients[going]
+        if not self.rule.scheduled:
+            self.counts = self.counts[going]
+        self._releases.keep(going)
 
     def _check_memory(self, active: BoolArray) -> None:
         """Refuse to hold more than the limit: in parts if that helps, else say so."""
         n, n_arms = active.shape
-        held = self.counts.size * _BYTES_A_CLIENT_AND_ARM
+        clients = self.counts.shape[-1]
+        held = clients * (_BYTES_BY_SCHEDULE if self.rule.scheduled else _BYTES_WITHOUT)
         if self.rule.radius.needs_each_client:
             held *= 3  # all means at once, their copy for active arms, and deviations from them
-        if self.rule.needs_components:
+        if self.rule.needs_components or self.rule.estimator.needs_each_client:
             held *= 2  # sums of squares, and what variances are computed with
         if self.problem.population is not None:
             held += self.problem.population * 8  # drawn all at once
         check_memory(
             held,
-            clients=self.counts.size,
+            clients=clients,
             n_arms=n_arms,
             replications=n,
             limit=self.memory_limit,

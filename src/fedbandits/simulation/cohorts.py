@@ -33,6 +33,10 @@ _FASTEST_AT_ONCE = 2**19
 # Of these so many stay in the cache while they are worked on.
 _IN_CACHE = 2**16
 _TOLD = ("noise", "spread")
+# Of every row, arm and cohort: local means and sums, and where rows and arms are pulled differently
+# counts and what is computed from them, too.
+_BYTES_BY_SCHEDULE = 2 * 8
+_BYTES_WITHOUT = 8 * 8
 
 
 class CohortEvidence:
@@ -66,81 +70,107 @@ class CohortEvidence:
         self.population = first.played.population
         self.streams = first.streams()
         self.memory_limit = first.memory_limit
-        self.counts: FloatArray = np.zeros((of_row.size, 1, 0))
-        self.sizes: FloatArray = np.zeros((of_row.size, 1, 0))
+        # By a schedule all arms are pulled alike, and all rows of a game.
+        alike = self.rule.scheduled
+        rows_apart = of_row.size if alike else n_rows
+        self.counts: FloatArray = np.zeros((rows_apart, 1 if alike else self.rule.n_arms, 0))
+        self.sizes: FloatArray = np.zeros((rows_apart, 1, 0))
+        self._groups: IntArray = np.zeros(rows_apart, dtype=np.int64)
         # Of arms that are active in some replication still, as are the local means and sums.
         self._arms: IntArray = np.arange(self.means.shape[1])
         shape = (n_rows, self._arms.size, 0)
         self._local: FloatArray = np.zeros(shape)
         self._noise_sums: FloatArray = np.zeros(shape)
         self._blocks = blocks_of(self.replications)
-        self._releases = Releases(first)
+        self._releases = Releases(first, n_rows)
 
     @property
     def most_phases(self) -> int:
         """As many as fit into the memory limit and, roughly, into the cache."""
-        if self._releases.one_by_one:
+        if self._releases.one_by_one or not self.rule.scheduled:
             return 1
         most = min(self.memory_limit // 32, _FASTEST_AT_ONCE) // max(self._local.size, 1)
         return max(1, min(64, most))
 
-    def admit(self, phase: int, clients: int | IntArray, active: BoolArray) -> None:
-        """Let a cohort of new clients in, in every row."""
-        size = np.reshape(np.asarray(clients, dtype=np.float64), (-1, 1, 1))
+    def admit(self, phase: int, newcomers: IntArray, active: BoolArray) -> None:
+        """Let a cohort of new clients in, where there are some."""
         self._forget_arms(active)
-        n, n_arms, n_groups = self._local.shape
-        if 16 * n * n_arms * (n_groups + 1) > self.memory_limit and n > 1:
-            raise OutOfMemoryLimitError
+        joined = newcomers > 0
+        size = newcomers[: len(self.sizes)].astype(np.float64)
+        n, n_arms, room = self._local.shape
+        if self._groups[size > 0].max() == room:
+            held = _BYTES_BY_SCHEDULE if self.rule.scheduled else _BYTES_WITHOUT
+            if held * n * n_arms * (room + 1) > self.memory_limit and n > 1:
+                raise OutOfMemoryLimitError
+            self._local, self._noise_sums, self.sizes, self.counts = (
+                np.pad(held, ((0, 0), (0, 0), (0, 1)))
+                for held in (self._local, self._noise_sums, self.sizes, self.counts)
+            )
+            self._releases.admit(1)
         local = np.broadcast_to(self.means[:, self._arms], (n, n_arms)).copy()
         if (self.spread > 0).any():
             shift, scale = self._cohort_law(size)
-            for rows, drawn in self._draw(Purpose.COHORT_MEANS, phase, active, (1, 1)):
+            needed = active & joined[:, np.newaxis]
+            for rows, drawn in self._draw(Purpose.COHORT_MEANS, phase, needed, (1, 1)):
                 local[rows] += _at(scale, rows) * drawn[0, :, :, 0]
             local += shift
-        self._local = np.append(self._local, local[:, :, np.newaxis], axis=2)
-        self._noise_sums = np.append(self._noise_sums, np.zeros((n, n_arms, 1)), axis=2)
-        self.sizes = np.append(self.sizes, size, axis=2)
-        self.counts = np.append(self.counts, np.zeros_like(size), axis=2)
-        self._releases.admit(1)
+        (rows_in,) = np.nonzero(joined)
+        self._local[rows_in, :, np.broadcast_to(self._groups, n)[rows_in]] = local[rows_in]
+        (apart,) = np.nonzero(size)
+        self.sizes[apart, 0, self._groups[apart]] = size[apart]
+        self._groups = self._groups + (size > 0)
 
-    def play(self, phase: int, pulls: int | IntArray, active: BoolArray, n_phases: int) -> Played:
-        """Pull the active arms in one or several phases, so often in every row."""
+    def play(self, phase: int, pulls: IntArray, active: BoolArray, n_phases: int) -> Played:
+        """Let every client pull each arm so often, in one or several phases."""
         self._forget_arms(active)
-        often = np.reshape(np.asarray(pulls, dtype=np.float64), (-1, 1, 1))
-        of_sums = self.noise * np.sqrt(often)
-        counts = self.counts + often * np.arange(1.0, n_phases + 1).reshape(-1, 1, 1, 1)
-        # Only games that are played alone protect anything, and there all rows are alike.
-        releases = self._releases.play(
-            phase, int(often[0, 0, 0]), counts[:, 0, 0], self.sizes[0, 0]
-        )
-        error = deviation(releases, self._releases.privacy)
-        if error > 0:
-            of_sums = np.array([[[math.hypot(of_sums.item(), often.item() * error)]]])
+        if self.rule.scheduled:
+            fresh = pulls.max(axis=-1)[: len(self.sizes)].astype(np.float64).reshape(-1, 1, 1)
+        else:
+            fresh = pulls[:, :, np.newaxis] * (self.sizes > 0).astype(np.float64)
+        counts = self.counts + fresh * np.arange(1.0, n_phases + 1).reshape(-1, 1, 1, 1)
+        distortion = self._releases.play(phase, pulls, fresh, counts, self.sizes)
         reports = Reports(
             counts=counts,
             active=active,
             sizes=self.sizes,
-            distortion=releases.distortion,
-            averages=partial(self._averages, phase, active, counts, of_sums / np.sqrt(self.sizes)),
+            distortion=distortion,
+            averages=partial(self._averages, phase, pulls > 0, counts, self._scale(fresh)),
         )
         estimate = self.rule.estimate(reports, self._told)
         self.counts = counts[-1]
-        return Played(estimate, bits=releases.bits)
+        return Played(estimate, bits=self._releases.bits)
+
+    def _scale(self, fresh: FloatArray) -> FloatArray:
+        """Return the standard deviation of the average over a cohort of its sums in a phase."""
+        error = np.array([deviation(one, self._releases.privacy) for one in self._releases.how])
+        if self.rule.scheduled:
+            of_sums = self.noise * np.sqrt(fresh)
+            # Only games that are played alone protect anything, and there all rows are alike.
+            if error.any():
+                of_sums = np.array([[[math.hypot(of_sums.item(), fresh.item() * error.item())]]])
+            return np.asarray(of_sums / np.sqrt(self.sizes))
+        # The same, in an order of operations that every bit of earlier results rests on.
+        variance = self.noise.item() ** 2 * fresh
+        if error.any():
+            variance = variance + (fresh * error[:, np.newaxis, np.newaxis]) ** 2
+        return np.sqrt(variance / np.maximum(self.sizes, 1.0))
 
     def _averages(
         self,
         phase: int,
-        active: BoolArray,
+        pulled: BoolArray,
         counts: FloatArray,
         scale: FloatArray,
         weights: FloatArray | None,
     ) -> FloatArray:
         """Draw what phases add to the sums of cohorts; return the averages after each of them."""
         n_phases = counts.shape[0]
-        averages = np.zeros((n_phases, *active.shape))
+        averages = np.zeros((n_phases, *pulled.shape))
+        scale, counts = self._of_arms(scale), np.maximum(self._of_arms(counts), 1.0)
+        weights = None if weights is None else self._of_arms(weights)
         # Block by block, so that what is worked on stays in the cache.
         shape = (n_phases, self.sizes.shape[-1])
-        for rows, drawn in self._draw(Purpose.COHORT_SUMS, phase, active, shape):
+        for rows, drawn in self._draw(Purpose.COHORT_SUMS, phase, pulled, shape):
             np.multiply(drawn, _at(scale, rows), out=drawn)
             drawn[0] += self._noise_sums[rows]
             sums = np.cumsum(drawn, axis=0) if n_phases > 1 else drawn
@@ -158,9 +188,16 @@ class CohortEvidence:
         self._blocks = blocks_of(self.replications)
         self.noise, self.spread = _at(self.noise, going), _at(self.spread, going)
         self.means = _at(self.means, going)
+        self._groups = self._groups if self._groups.size == 1 else self._groups[going]
         self.sizes, self.counts = _at(self.sizes, going), _at(self.counts, going)
+        self._releases.keep(going)
         if self._told is not None:
             self._told = self._told.at(going)
+
+    def _of_arms(self, values: FloatArray) -> FloatArray:
+        """Return the values of the arms that are left somewhere, or the one of all arms."""
+        few = values.shape[-2] == 1 or self._arms.size == values.shape[-2]
+        return values if few else values[..., self._arms, :]
 
     def _forget_arms(self, active: BoolArray) -> None:
         """Forget the arms that are active in no replication any more."""
@@ -198,18 +235,21 @@ class CohortEvidence:
         """Return of how many rows as much is drawn as stays in the cache; of a block at least."""
         return max(REPLICATIONS_PER_BLOCK, _IN_CACHE // (drawn.size // int(drawn.shape[-1])))
 
-    def _cohort_law(self, clients: FloatArray) -> tuple[FloatArray | float, FloatArray]:
+    def _cohort_law(self, size: FloatArray) -> tuple[FloatArray | float, FloatArray]:
         """Return the expected deviation of the next cohort's average and its standard deviation.
 
         In a population that averages to the global mean exactly, those who are still out make up
         for those who are in.
         """
-        clients, spread = clients[:, 0], self.spread[:, 0]
+        clients, spread = np.maximum(size, 1.0)[:, np.newaxis], self.spread[:, 0]
         if self.population is None:
             return 0.0, spread / np.sqrt(clients)
-        out = self.population - self.sizes.sum(axis=2)
+        # By a schedule the last group is the one that joins.
+        known = slice(None, -1 if self.rule.scheduled else None)
+        sizes = self.sizes[..., known]
+        out = np.maximum(self.population - sizes.sum(axis=2), 1.0)
         means = self.means[:, self._arms, np.newaxis]
-        excess = ((self._local - means) * self.sizes).sum(axis=2)
+        excess = ((self._local[..., known] - means) * sizes).sum(axis=2)
         return -excess / out, spread * np.sqrt(np.maximum(1.0 / clients - 1.0 / out, 0.0))
 
 

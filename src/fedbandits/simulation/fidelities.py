@@ -67,6 +67,8 @@ def obstacle(
         return _obstacle_to_cohorts(problem, rule)
     if not problem.noise.sums_in_closed_form:
         return f"a sum of {problem.noise.law} observations has no closed form"
+    if not rule.decides_every_slot and not rule.scheduled and rule.radius.needs_each_client:
+        return f'the radius "{rule.radius.rule}" needs as many clients in all replications'
     return None
 
 
@@ -77,7 +79,7 @@ def _obstacle_to_cohorts(problem: Problem, rule: PhasedRule | SlotRule) -> str |
     if law.obstacle is not None or not law.of_everyone or rule.decides_every_slot:
         return law.obstacle
     # As many as are let in, which a cap may make fewer than the schedule wants.
-    if rule.admit(1, 0, False)[0] >= (problem.population or math.inf):
+    if rule.first_plan().newcomers >= (problem.population or math.inf):
         return None
     return "it needs all given clients from the first phase on"
 

@@ -38,8 +38,8 @@ def key_in_step(game: Game, fidelity: Fidelity) -> tuple[Any, ...] | None:
     rule = game.rule
     if fidelity is not Fidelity.COHORTS or rule.decides_every_slot or game.privacy:
         return None
-    # What an index rule plays depends on what it has seen, so its games share no phases.
-    if rule.adaptive:
+    # What is played without a schedule depends on what was seen, so such games share no phases.
+    if not rule.scheduled:
         return None
     shared = [getattr(rule, field.name) for field in fields(rule) if field.name not in _OWN]
     # Values that depend on σ and σ_c do not take them as arrays.

@@ -1,34 +1,37 @@
-"""The driver of phased rules: many replications in step, phase by phase.
+"""The driver of rules that decide in phases: many replications in step, phase by phase.
 
-The schedules do not depend on what is observed, so all replications are in the same phase with the
-same clients; they differ in which arms are active, and so in how many slots a phase takes. Where
-the estimates come from is the business of a fidelity, behind `Evidence`. Several games are played
-in step as well, a row a game and replication: they differ in clients and pulls, too. One that
-admits nobody where others do goes its own way from there, since it has fewer groups of clients.
+Every phase is the same four steps: a rule plans, clients play and report, the rule estimates and
+decides. A row is a replication of a game; where its estimates come from is the business of a
+fidelity, behind `Evidence`. Several games that follow schedules are played in step as well. One
+that admits nobody where others do goes its own way from there, since it has fewer groups of
+clients.
 
-Phases that are alike (no new clients, as many pulls) are played together: the rules take a leading
-axis of phases as they take one of replications. A replication in which one of them drops an arm is
-looked at once more from there on.
+Phases of a schedule that are alike (no new clients, as many pulls) are played together: the rules
+take a leading axis of phases as they take one of replications. A replication in which one of them
+drops an arm is looked at once more from there on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from fedbandits.errors import InputError
 from fedbandits.privacy.mechanisms import UNPROTECTED_BITS
 from fedbandits.rules.arrays import BoolArray, IntArray
 from fedbandits.rules.estimates import Estimate
-from fedbandits.rules.phased import PhasedRule
+from fedbandits.rules.plans import Plan, State
 from fedbandits.simulation.game import Game, Outcome
 from fedbandits.simulation.in_step import FailedGameError, mistakes_of
 from fedbandits.simulation.memory_limit import OutOfMemoryLimitError, in_parts
 from fedbandits.simulation.scoreboard import Scoreboard
+
+_ONE_ARM = np.ones(1, dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +51,19 @@ class Played:
 
 
 class Evidence(Protocol):
-    """The statistics that the clients of many replications have gathered."""
+    """The statistics that the clients of many replications have gathered; rows are replications."""
 
     @property
     def most_phases(self) -> int:
-        """How many phases can be played at once."""
+        """How many phases can be played at once: one for rules without a schedule."""
         ...
 
-    def admit(self, phase: int, clients: int, active: BoolArray) -> None:
-        """Let new clients in; only their local means of active arms are ever needed."""
+    def admit(self, phase: int, newcomers: IntArray, active: BoolArray) -> None:
+        """Let new clients in, shape (rows,); only local means of active arms are ever needed."""
         ...
 
-    def play(self, phase: int, pulls: int, active: BoolArray, n_phases: int) -> Played:
-        """Pull the active arms in one or several phases that are alike."""
+    def play(self, phase: int, pulls: IntArray, active: BoolArray, n_phases: int) -> Played:
+        """Let every client pull each arm so often, shape (rows, arms), in phases that are alike."""
         ...
 
     def keep(self, going: BoolArray) -> None:
@@ -71,22 +74,10 @@ class Evidence(Protocol):
         ...
 
 
-class SharedEvidence(Evidence, Protocol):
-    """That of several games in step: clients and pulls are arrays, an entry a replication."""
-
-    def admit(self, phase: int, clients: int | IntArray, active: BoolArray) -> None:
-        """Let new clients in."""
-        ...
-
-    def play(self, phase: int, pulls: int | IntArray, active: BoolArray, n_phases: int) -> Played:
-        """Pull the active arms in one or several phases that are alike."""
-        ...
-
-
 EvidenceFactory: TypeAlias = Callable[[Game, IntArray], Evidence]
 """Makes the evidence of a game for some replications."""
 
-SharedEvidenceFactory: TypeAlias = Callable[[Sequence[Game], IntArray], SharedEvidence]
+SharedEvidenceFactory: TypeAlias = Callable[[Sequence[Game], IntArray], Evidence]
 """Makes the evidence of several games for some replications of each."""
 
 
@@ -115,7 +106,7 @@ def play_at_once(game: Game, replications: IntArray, evidence_of: EvidenceFactor
     """
     board = Scoreboard([game], replications)
     try:
-        _play_in_step(board, _Alone(evidence_of(game, replications)))
+        _play_in_step(board, evidence_of(game, replications))
     except FailedGameError as error:
         raise error.problem from None
     return board.outcome()
@@ -159,38 +150,7 @@ def play_in_step(
     return board.outcomes()
 
 
-class _Alone:
-    """The evidence of one game, whose clients and pulls are the same in all replications."""
-
-    def __init__(self, evidence: Evidence) -> None:
-        self.evidence = evidence
-
-    @property
-    def most_phases(self) -> int:
-        return self.evidence.most_phases
-
-    def admit(self, phase: int, clients: int | IntArray, active: BoolArray) -> None:
-        self.evidence.admit(phase, int(np.max(clients)), active)
-
-    def play(self, phase: int, pulls: int | IntArray, active: BoolArray, n_phases: int) -> Played:
-        return self.evidence.play(phase, int(np.max(pulls)), active, n_phases)
-
-    def keep(self, going: BoolArray) -> None:
-        self.evidence.keep(going)
-
-
-def _plan(board: Scoreboard, phase: int, rows: IntArray) -> IntArray:
-    """Return how often each client pulls each arm in this phase, in some rows."""
-    if len(board.rules) == 1:
-        return board.rule.plan(phase, board.active[rows])
-    pulls = np.zeros(len(board.rules), dtype=np.int64)
-    for game in board.games(rows):
-        with mistakes_of(board.played[game]):
-            pulls[game] = board.rules[game].pulls_in(phase)
-    return np.where(board.active[rows], pulls[board.of_row[rows], np.newaxis], 0)
-
-
-def _settle(board: Scoreboard, phase: int, played: Played) -> None:
+def _settle(board: Scoreboard, phase: int, pulls: IntArray, played: Played) -> None:
     """Decide phases that are alike: every row up to its first drop, then on from there."""
     values = played.estimate.values
     n_phases = values.shape[0]
@@ -212,7 +172,7 @@ def _settle(board: Scoreboard, phase: int, played: Played) -> None:
         turns &= steps[:, np.newaxis] >= done
         until = np.where(turns.any(axis=0), turns.argmax(axis=0) + 1, n_phases)
         board.remember(phase, rows, values[:, places], done, until)
-        board.account(rows, _plan(board, phase, rows), played.bits, until - done)
+        board.account(rows, np.where(active, pulls[places], 0), played.bits, until - done)
         stays = np.zeros_like(active)
         last = (until - 1, np.arange(rows.size))
         stays[:, arms] = verdict.active[last]
@@ -223,92 +183,127 @@ def _settle(board: Scoreboard, phase: int, played: Played) -> None:
         places, done = places[again], until[again]
 
 
-@dataclass(frozen=True, slots=True)
-class _Crowd:
-    """The clients of one game: how many, and whether a cap has ever cut them short."""
-
-    clients: int = 0
-    capped: bool = False
-
-
-def _play_in_step(
-    board: Scoreboard,
-    evidence: SharedEvidence,
-    phase: int = 0,
-    crowds: Mapping[int, _Crowd] | None = None,
-    stretch: int = 1,
-) -> None:
+def _play_in_step(board: Scoreboard, evidence: Evidence, phase: int = 0, stretch: int = 1) -> None:
     """Play the rows that go on, from after a phase until all are over."""
-    crowds = dict.fromkeys(board.games(), _Crowd()) if crowds is None else crowds
+    known: Estimate | None = None
     while board.rows.size:
         phase += 1
-        before = {game: crowds[game] for game in board.games()}
-        crowds = {}
-        for game, crowd in before.items():
-            with mistakes_of(board.played[game]):
-                crowds[game] = _admitted(board.rules[game], phase, crowd)
-        newcomers = {game: crowds[game].clients - before[game].clients for game in crowds}
-        if all(newcomers.values()) != any(newcomers.values()):
-            apart = [game for game, joining in newcomers.items() if not joining]
-            going = ~np.isin(board.of_row[board.rows], apart)
-            rest, board.rows = board.rows[going], board.rows[~going]
+        newcomers, pulls, capped = _planned(board, phase, known)
+        joining = newcomers > 0
+        if len(board.rules) > 1 and joining.any() and not joining.all():
+            rest, board.rows = board.rows[joining], board.rows[~joining]
             own = copy(evidence)
-            own.keep(~going)
-            evidence.keep(going)
-            own_crowds = {game: before[game] for game in apart}
-            _play_in_step(board, own, phase - 1, own_crowds, stretch)
+            own.keep(~joining)
+            evidence.keep(joining)
+            _play_in_step(board, own, phase - 1, stretch)
             board.rows = rest
-        _count_clients(board, crowds)
-        planned = _plan(board, phase, board.rows)
-        fits = planned.sum(axis=-1) <= board.slots_left()
+            newcomers, pulls, capped = newcomers[joining], pulls[joining], capped[joining]
+        board.clients[board.rows] += newcomers
+        board.capped[board.rows] = capped
+        fits = pulls.sum(axis=-1) <= board.slots_left()
         if not fits.all():
-            board.play_out(~fits, planned)
+            board.play_out(~fits, pulls)
             evidence.keep(fits)
-            planned = planned[fits]
+            newcomers, pulls = newcomers[fits], pulls[fits]
             if not board.rows.size:
                 break
         playing = board.active[board.rows]
-        of_row = board.of_row[board.rows]
-        joining = np.array([newcomers.get(game, 0) for game in range(len(board.rules))])
-        if joining[of_row[0]]:
-            evidence.admit(phase, joining[of_row], playing)
-        fitting = int((board.slots_left() // planned.sum(axis=-1)).min())
-        n_phases = min(stretch, fitting, evidence.most_phases)
-        for game in board.games():
-            with mistakes_of(board.played[game]):
-                n_phases = _alike(board.rules[game], phase, crowds[game], n_phases)
-        played = evidence.play(phase, planned.max(axis=-1), playing, n_phases)
-        _settle(board, phase, played)
+        if newcomers.any():
+            evidence.admit(phase, newcomers, playing)
+        n_phases = _alike(board, phase, pulls, min(stretch, evidence.most_phases))
+        played = evidence.play(phase, pulls, playing, n_phases)
+        _settle(board, phase, pulls, played)
         stretch *= 2
         phase += n_phases - 1
         over = board.end(phase, played.estimate.values[-1])
         if over.any():
             evidence.keep(~over)
+        if not board.rule.scheduled:
+            known = played.estimate.last()
+            known = known.at(~over) if over.any() else known
 
 
-def _admitted(rule: PhasedRule, phase: int, crowd: _Crowd) -> _Crowd:
-    newcomers, capped = rule.admit(phase, crowd.clients, crowd.capped)
-    return _Crowd(crowd.clients + newcomers, capped)
-
-
-def _count_clients(board: Scoreboard, crowds: Mapping[int, _Crowd]) -> None:
-    """Enter how many clients there are into the rows that go on."""
+def _planned(
+    board: Scoreboard, phase: int, known: Estimate | None
+) -> tuple[IntArray, IntArray, BoolArray]:
+    """Return newcomers, pulls and whether a cap has cut them, for the rows that go on."""
     rows = board.rows
-    n_games = len(board.rules)
-    clients = np.array([crowds[game].clients if game in crowds else 0 for game in range(n_games)])
-    capped = np.array([game in crowds and crowds[game].capped for game in range(n_games)])
-    board.clients[rows] = clients[board.of_row[rows]]
-    board.capped[rows] = capped[board.of_row[rows]]
+    active, of_row = board.active[rows], board.of_row[rows]
+    if not board.rule.scheduled:
+        with mistakes_of(board.played[0]):
+            plan = board.rule.plan(
+                State(
+                    phase=phase,
+                    active=active,
+                    clients=board.clients[rows],
+                    slots_left=board.slots_left(),
+                    capped=board.capped[rows],
+                    estimate=known,
+                )
+            )
+            _check_plan(plan, board, phase)
+        newcomers, capped = (
+            np.broadcast_to(values, rows.shape) for values in (plan.newcomers, plan.capped)
+        )
+        return newcomers, plan.pulls, capped
+    joining = np.zeros(len(board.rules), dtype=np.int64)
+    cut, often = np.zeros(joining.shape, dtype=np.bool_), np.zeros_like(joining)
+    for game, state in _states(board).items():
+        plan = _scheduled(board, game, state, phase)
+        joining[game], cut[game], often[game] = plan.newcomers, plan.capped, plan.pulls.max()
+    return joining[of_row], np.where(active, often[of_row, np.newaxis], 0), cut[of_row]
 
 
-def _alike(rule: PhasedRule, phase: int, crowd: _Crowd, most: int) -> int:
+def _states(board: Scoreboard) -> dict[int, State]:
+    """Return what is known in every game that goes on and follows a schedule."""
+    some_row = np.zeros(len(board.rules), dtype=np.int64)
+    some_row[board.of_row[board.rows]] = board.rows
+    return {
+        game: State(
+            phase=0,
+            active=_ONE_ARM,
+            clients=int(board.clients[some_row[game]]),
+            slots_left=board.rule.slots,
+            capped=bool(board.capped[some_row[game]]),
+        )
+        for game in board.games()
+    }
+
+
+def _scheduled(board: Scoreboard, game: int, state: State, phase: int) -> Plan:
+    """Return the plan of a phase, which is the same in all rows of a game."""
+    with mistakes_of(board.played[game]):
+        return board.rules[game].plan(replace(state, phase=phase))
+
+
+def _check_plan(plan: Plan, board: Scoreboard, phase: int) -> None:
+    """Refuse a plan that cannot be played."""
+    if not (plan.pulls.sum(axis=-1) > 0).all() or (plan.pulls < 0).any():
+        raise InputError(
+            "algorithm", f"plans no pulls, or fewer than none, in phase {phase}; plan at least one"
+        )
+    after = board.clients[board.rows] + plan.newcomers
+    for most in (board.rule.population, board.rule.max_clients):
+        if most is not None and (after > most).any():
+            raise InputError(
+                "algorithm",
+                f"asks for {after.max():,} clients in phase {phase}, and {most:,} is the most; ask"
+                " for fewer",
+            )
+
+
+def _alike(board: Scoreboard, phase: int, pulls: IntArray, most: int) -> int:
     """Return how many phases from this one on pull as often and admit nobody, up to a most."""
-    pulls, found = rule.pulls(phase), 1
-    while (
-        found < most
-        and not rule.ends_after(phase + found - 1)
-        and _admitted(rule, phase + found, crowd) == crowd
-        and rule.pulls(phase + found) == pulls
-    ):
+    if most == 1 or not board.rule.scheduled:
+        return 1
+    most = min(most, int((board.slots_left() // pulls.sum(axis=-1)).min()))
+    states = _states(board)
+    often = {game: _scheduled(board, game, states[game], phase).pulls.max() for game in states}
+    found = 1
+    while found < most and not board.rule.ends_after(phase + found - 1):
+        for game, state in states.items():
+            plan = _scheduled(board, game, state, phase + found)
+            if plan.newcomers or plan.capped != state.capped or plan.pulls.max() != often[game]:
+                return found
         found += 1
     return found

@@ -10,14 +10,8 @@ import numpy as np
 from fedbandits.privacy.mechanisms import UNPROTECTED_BITS, Mechanism, Rounded
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import bits_in_phase
-from fedbandits.rules.arrays import FloatArray
-from fedbandits.rules.distortion import (
-    NO_ERROR,
-    UNDISTORTED,
-    Distortion,
-    DistortionSums,
-    ReleaseError,
-)
+from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.distortion import UNDISTORTED, Distortion, DistortionSums, ReleaseError
 from fedbandits.simulation.game import Game
 
 
@@ -57,49 +51,46 @@ class PhaseReleases:
         How they are rounded.
     scale : float
         The scale of the noise; 0 where there is none.
-    distortion : Distortion, shape (phases, 1, 1, groups)
-        What is left of it in clients' means after each phase.
     error : ReleaseError
         What one released mean may be off by.
     """
 
     rounded: Rounded | None
     scale: float
-    distortion: Distortion
-    error: ReleaseError = NO_ERROR
+    error: ReleaseError
 
     @property
     def bits(self) -> int:
         """Of a mean that is sent."""
         return UNPROTECTED_BITS if self.rounded is None else self.rounded.bits
 
-    def last_distortion(self) -> Distortion:
-        """Return what is left in the means of a replication's clients, after the last phase."""
-        values = (self.distortion.variance, self.distortion.scale, self.distortion.bias)
-        if values[0].ndim == 0:
-            return self.distortion
-        variance, scale, bias = (value[-1, 0, 0] for value in values)
-        return Distortion(
-            variance=variance, scale=scale, bias=bias, doubled=self.distortion.doubled
-        )
-
-
-_NOTHING = PhaseReleases(rounded=None, scale=0.0, distortion=UNDISTORTED)
-
 
 class Releases:
-    """What protects the means of all clients of many replications, the same in each of them.
+    """What protects the means of the clients of many replications.
+
+    Rows and arms that are pulled alike, by a schedule, are held once.
 
     Parameters
     ----------
     game : Game
         With the policy of its clients, or none.
+    replications : int
+        How many.
     """
 
-    def __init__(self, game: Game) -> None:
+    def __init__(self, game: Game, replications: int) -> None:
         self.privacy = game.privacy
         self.rule = game.phased_rule()
-        self._sums = DistortionSums.nothing((1, 0))
+        self.how: list[PhaseReleases] = []
+        """How every row protects the means of the last phase; none where nothing is protected."""
+        apart = (1, 1) if self.rule.scheduled else (replications, self.rule.n_arms)
+        self._sums = DistortionSums.nothing((*apart, 0))
+        self._known: dict[tuple[int, int | None], PhaseReleases] = {}
+
+    @property
+    def bits(self) -> int:
+        """Of every mean that was sent in the last phase."""
+        return self.how[0].bits if self.how else UNPROTECTED_BITS
 
     @property
     def one_by_one(self) -> bool:
@@ -111,54 +102,93 @@ class Releases:
         """Let new groups of clients in."""
         self._sums = self._sums.admitted(groups)
 
-    def play(self, phase: int, pulls: int, counts: FloatArray, sizes: FloatArray) -> PhaseReleases:
-        """Return how the means of phases are protected, and count them as released.
+    def keep(self, going: BoolArray) -> None:
+        """Forget the replications that are over."""
+        if not self.rule.scheduled:
+            self._sums = self._sums.kept(going)
+
+    def play(
+        self,
+        phase: int,
+        pulls: IntArray,
+        fresh: FloatArray,
+        counts: FloatArray,
+        sizes: FloatArray,
+    ) -> Distortion:
+        """Count the means of phases that are alike as released; return what is left in them.
 
         Parameters
         ----------
-        phase, pulls : int
-            The first of some phases that are alike, and its pulls of an arm.
-        counts : array, shape (phases, groups)
-            Pulls of an active arm so far by each client, after each phase.
-        sizes : array, shape (groups,)
+        phase : int
+            The first of them.
+        pulls : array of int, shape (rows, arms)
+            Of each client. Noise is that of the fewest.
+        fresh : array, broadcast against (rows, arms, groups)
+            The same; 0 for groups that are not there.
+        counts : array, shape (phases, rows, arms, groups)
+            Pulls so far, after each phase.
+        sizes : array, shape (rows, 1, groups)
             Clients in each group.
         """
         privacy = self.privacy
         if privacy is None:
-            return _NOTHING
+            return UNDISTORTED
+        n_rows = self._sums.scales.shape[0]
+        fewest = np.where(pulls > 0, pulls, np.iinfo(np.int64).max)[:n_rows]
+        self.how = [
+            self._release(
+                privacy,
+                phase,
+                int(fewest[row, arm]),
+                place=(row, arm if counts.shape[2] > 1 else 0),
+                counts=counts[0],
+                sizes=sizes[row if len(sizes) > 1 else 0, 0],
+            )
+            for row, arm in enumerate(fewest.argmin(axis=-1).tolist())
+        ]
+        variance, scale, bias = (
+            np.array([getattr(one.error, name) for one in self.how]).reshape(-1, 1, 1)
+            for name in ("variance", "scale", "bias")
+        )
+        error = ReleaseError(variance=variance, scale=scale, bias=bias)
+        left = []
+        for after in counts:
+            self._sums = self._sums.released(fresh, error)
+            left.append(self._sums.over(after, doubled=privacy.doubled))
+        return Distortion.merged(left, np.array)
+
+    def _release(
+        self,
+        privacy: Privacy,
+        phase: int,
+        pulls: int,
+        *,
+        place: tuple[int, int],
+        counts: FloatArray,
+        sizes: FloatArray,
+    ) -> PhaseReleases:
+        """Return how a row protects its means of a phase, by the arm that it pulls the least."""
         privacy.check_pulls(pulls, phase)
         bits = bits_in_phase(
             self.rule,
             privacy,
             phase=phase,
             pulls=pulls,
-            counts=counts[0],
+            counts=counts[place],
             sizes=sizes,
-            sums=self._sums,
+            sums=self._sums.kept(place),
         )
-        mechanism = privacy.mechanism(pulls, self.rule.n_arms, bits)
-        left = []
-        for after in counts:
-            self._sums = self._sums.released(pulls, mechanism.error)
-            left.append(self._sums.over(after))
-        distortion = Distortion(
-            variance=np.array([one.variance for one in left])[:, :, np.newaxis],
-            scale=np.array([one.scale for one in left])[:, :, np.newaxis],
-            bias=np.array([one.bias for one in left])[:, :, np.newaxis],
-            doubled=privacy.doubled,
-        )
-        return release_of(mechanism, distortion)
+        if (pulls, bits) not in self._known:
+            mechanism = privacy.mechanism(pulls, self.rule.n_arms, bits)
+            self._known[pulls, bits] = _release_of(mechanism)
+        return self._known[pulls, bits]
 
 
-def release_of(mechanism: Mechanism, distortion: Distortion = UNDISTORTED) -> PhaseReleases:
+def _release_of(mechanism: Mechanism) -> PhaseReleases:
     """Return how means are protected by a mechanism."""
     if isinstance(mechanism, Rounded):
-        return PhaseReleases(
-            rounded=mechanism, scale=0.0, error=mechanism.error, distortion=distortion
-        )
-    return PhaseReleases(
-        rounded=None, scale=mechanism.scale, error=mechanism.error, distortion=distortion
-    )
+        return PhaseReleases(rounded=mechanism, scale=0.0, error=mechanism.error)
+    return PhaseReleases(rounded=None, scale=mechanism.scale, error=mechanism.error)
 
 
 def deviation(how: PhaseReleases, privacy: Privacy | None) -> float:

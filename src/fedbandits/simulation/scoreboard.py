@@ -1,7 +1,7 @@
 """How replications stand that are played together, and what came out of them.
 
-A row is a replication of a game. Drivers of schedules play the rows of one game or of several in
-step, that of index rules those of one game; all keep the score here.
+A row is a replication of a game. The driver plays the rows of one game, or of several in step, and
+keeps the score here.
 """
 
 from __future__ import annotations

@@ -32,9 +32,6 @@ from fedbandits.rules.guarantees import Guarantee
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import LONGEST_HORIZON, Beliefs, PhasedRule, Player
 from fedbandits.rules.variance_components import FEWEST_TO_ESTIMATE, check_min_clients
-from fedbandits.simulation.adaptive import play_adaptive, play_adaptive_at_once
-from fedbandits.simulation.adaptive_clients import AdaptiveClients
-from fedbandits.simulation.adaptive_cohorts import AdaptiveCohorts
 from fedbandits.simulation.assumptions import doubts, judged
 from fedbandits.simulation.clients import ClientEvidence
 from fedbandits.simulation.cohorts import CohortEvidence
@@ -59,11 +56,6 @@ _PLAYERS: dict[Fidelity, Callable[[Game, IntArray], Outcome]] = {
     Fidelity.CLIENTS: partial(play_at_once, evidence_of=ClientEvidence),
     Fidelity.PULLS: play_pulls,
     Fidelity.SLOTS: play_slots,
-}
-_ADAPTIVE_PLAYERS: dict[Fidelity, Callable[[Game, IntArray], Outcome]] = {
-    Fidelity.COHORTS: partial(play_adaptive, evidence_of=AdaptiveCohorts),
-    Fidelity.CLIENTS: partial(play_adaptive_at_once, evidence_of=AdaptiveClients),
-    Fidelity.PULLS: play_pulls,
 }
 # How many replications one task takes: vectorised drivers gain from many, the others do not.
 _MOST_PER_TASK = {
@@ -225,7 +217,7 @@ class Simulation:
         return self.outcome.exploration_curves + self.outcome.communication_curves
 
 
-Built: TypeAlias = list[tuple[PhasedRule | SlotRule, Fidelity]]
+Built: TypeAlias = "list[tuple[PhasedRule | SlotRule, Fidelity]]"
 """The rule of every variant, and the fidelity it is simulated in."""
 
 
@@ -296,7 +288,7 @@ def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | Slo
             )
         rule = replace(rule, max_clients=most)
     rule.check_clients()
-    if rule.estimator.needs_shares and rule.admit(1, 0, False)[1]:
+    if rule.estimator.needs_shares and rule.first_plan().capped:
         raise InputError(
             "max_clients",
             f"{rule.max_clients:,} of {rule.population:,} clients, and they have weights: all of"
@@ -344,7 +336,7 @@ def _check_first_phases(rule: PhasedRule, label: str, privacy: Privacy | None) -
             "horizon",
             f'{rule.slots:,} slots; the first phase of "{label}" alone takes {first:,} '
             f"({rule.pulls(1):,} pulls of {rule.n_arms} arms): raise it, or lower "
-            f"{'first_pulls' if rule.adaptive else 'pulls'}",
+            f"{'pulls' if rule.scheduled else 'first_pulls'}",
         )
     # What is believed of noise and spread has no part in it, and many variants differ in it alone.
     _check_schedules(replace(rule, noise=None, spread=None), privacy)
@@ -360,7 +352,7 @@ def _check_schedules(rule: PhasedRule, privacy: Privacy | None) -> None:
             privacy.check_pulls(pulls, phase)
         # Two arms are the fewest that a phase plays.
         slots += 2 * pulls
-        if slots > rule.slots or rule.ends_after(phase) or rule.adaptive:
+        if slots > rule.slots or rule.ends_after(phase) or not rule.scheduled:
             break
         newcomers, capped = rule.admit(phase, clients, capped)
         clients += newcomers
@@ -406,9 +398,7 @@ class _Task:
 
     def _play_alone(self, number: int, game: Game) -> Outcome:
         try:
-            adaptive = not game.rule.decides_every_slot and game.rule.adaptive
-            players = _ADAPTIVE_PLAYERS if adaptive else _PLAYERS
-            return players[self.fidelity](game, self.replications)
+            return _PLAYERS[self.fidelity](game, self.replications)
         except InputError as error:
             raise _located(error, number) from None
         except RejectionError as error:

@@ -199,7 +199,7 @@ def _phases(rule: PhasedRule) -> Iterator[_Phase]:
     for number in range(1, _MOST_PHASES + 1):
         newcomers, capped = rule.admit(number, clients, capped)
         clients += newcomers
-        pulls = rule.pulls_in(number)
+        pulls = min(rule.pulls(number), rule.slots)
         yield _Phase(number, clients, pulls, newcomers)
         slots += 2 * pulls
         if slots >= rule.slots or rule.ends_after(number):

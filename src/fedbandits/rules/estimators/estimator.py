@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from fedbandits.errors import UnstatedError
 from fedbandits.rules.abilities import unstated
-from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.distortion import UNDISTORTED
 from fedbandits.rules.estimates import Estimate
 from fedbandits.rules.guarantees import replaces_methods
@@ -67,23 +68,17 @@ class Average(Estimator):
     def estimate(self, reports: Reports, sampling: Sampling) -> Estimate:
         """Return the averages, and what they may be off by."""
         counts, sizes = np.asarray(reports.counts, dtype=np.float64), reports.sizes
-        pulled = (counts > 0).any(axis=-1, keepdims=True)
         pulls = pulls_in_all(counts, sizes)
         noise, spread = variances = sampling.variances(reports)
-        if not pulled.all():
+        if not np.all(pulls):
             # As if pulled once: nobody asks for that width, which would be a division by zero.
-            counts = np.where(pulled, counts, 1)
+            counts = np.where((counts > 0).any(axis=-1, keepdims=True), counts, 1)
             reports = replace(reports, counts=counts)
-        some = counts > 0
-        clients = pulls_in_all(some.any(axis=-2, keepdims=True) if counts.ndim > 1 else some, sizes)
         weights = self.weighed(reports, sampling, variances)
         of_pulls, of_clients = self.factors(reports, sampling, weights)
         if not (isinstance(spread, float) and math.isfinite(spread)):
             # Unknown, and of no consequence where all clients are in.
             spread = np.where(of_clients > 0, spread, 0.0)
-        # Groups without clients have no counts.
-        least = np.where(np.asarray(sizes) > 0, counts, np.inf).min(axis=-1)
-        everyone = clients_in(counts, sizes) == sampling.population
         return Estimate(
             values=reports.averaged(None if (weights == 1.0).all() else weights),
             pull_variance=np.asarray(noise * of_pulls),
@@ -91,8 +86,8 @@ class Average(Estimator):
             pull_factor=np.asarray(of_pulls),
             heaviest_pull=np.asarray(heaviest_pull(weights, counts, sizes)),
             pulls=np.asarray(pulls),
-            clients=np.asarray(clients),
-            even=np.asarray((least == counts.max(axis=-1)) & everyone),
+            clients=np.asarray(_clients_of_any_arm(counts, sizes)),
+            even=_even(counts, sizes, sampling.population),
             independent_clients=sampling.independent_clients,
             distortion=UNDISTORTED
             if reports.distortion is UNDISTORTED
@@ -117,3 +112,20 @@ class Average(Estimator):
         See `fedbandits.rules.statistics.pull_factor` and `client_factor`.
         """
         raise UnstatedError(type(self).__name__, "factors", "what its variance is")
+
+
+def _clients_of_any_arm(counts: FloatArray, sizes: npt.ArrayLike) -> FloatArray:
+    """Return how many clients have pulled any arm, with an axis of length 1 for the arms."""
+    some = counts > 0
+    apart = some.ndim > 1 and some.shape[-2] > 1
+    return pulls_in_all(some.any(axis=-2, keepdims=True) if apart else some, sizes)
+
+
+def _even(counts: FloatArray, sizes: npt.ArrayLike, population: int | None) -> BoolArray:
+    """Return whether all clients that exist have pulled an arm, and equally often."""
+    if population is None:
+        return np.zeros(1, dtype=np.bool_)
+    # Groups without clients have no counts.
+    least = np.where(np.asarray(sizes) > 0, counts, np.inf).min(axis=-1)
+    everyone = clients_in(counts, sizes) == population
+    return np.asarray((least == counts.max(axis=-1)) & everyone)
