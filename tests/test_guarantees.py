@@ -1116,7 +1116,8 @@ def test_less_variance_means_narrower_widths_and_keeps_no_more_arms(
         assert (radius.half_widths(surer) <= radius.half_widths(known) + slack).all()
         assert (radius.margins(surer) <= radius.margins(known) + slack).all()
         assert not (radius.stays(surer) & ~radius.stays(known)).any()
-        if share < 0.9:
+        # An arm that is alone is compared with nobody, and has no width in some rules.
+        if share < 0.9 and (known.active.sum(axis=-1) > 1).any():
             assert radius.half_widths(surer).sum() < radius.half_widths(known).sum()
 
 

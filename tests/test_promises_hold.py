@@ -460,6 +460,16 @@ def test_clients_outside_the_range_count_for_the_quorum_and_break_the_promise() 
     assert answer_of(half).level == 1.0
 
 
+def test_a_mean_outside_the_range_of_the_radius_breaks_the_promise_if_the_run_declares_more() -> (
+    None
+):
+    radius = {"rule": "chernoff", "delta": DELTA, "range": [0, 1]}
+    server = server_of(range=[0, 2], radius=radius, quorum={"fraction": 0.5})
+    answer_to(server, {"j": (1.5, 0.0)} | dict.fromkeys(SIX, (0.0, 1.0)))
+    server.close()
+    assert "means of j lay outside [0, 1]" in str(answer_of(server).error)
+
+
 def test_clipped_observations_break_the_promise_about_the_range() -> None:
     policy = fb.Privacy(range=(0, 1), quantize=fb.Quantize(bits=8))
     server = Server(server_of(range=[0, 1]).rule, privacy=policy)

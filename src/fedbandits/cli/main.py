@@ -128,7 +128,10 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
     elif not quiet:
         from fedbandits.experiments.text import summary_table  # noqa: PLC0415 - after --help
 
-        print_table(summary_table(results.summary()))
+        summary = results.summary()
+        print_table(summary_table(summary))
+        for variant in summary["variants"]:
+            typer.echo(f"guarantee of {variant['label']}: {variant['guarantee']}")
         if out is not None:
             typer.echo(f"report: {out / 'report.html'}")
 

@@ -1,7 +1,7 @@
 """What an index rule would come to, beside the schedules of a plan.
 
 It has nothing to search for: its pulls and admissions follow from what is observed. It needs a
-horizon, and promises no error probability.
+horizon.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ class IndexOutlook:
         Games that commit to another arm than the best, and that commit to none.
     replications : int
         How many games were simulated.
+    guarantee : str
+        What is proven about it, in words.
     """
 
     regret: Expected
@@ -38,6 +40,7 @@ class IndexOutlook:
     wrong_rate: float
     undecided_rate: float
     replications: int
+    guarantee: str
 
     def as_dict(self) -> dict[str, Any]:
         """Return it ready for JSON."""
@@ -78,4 +81,5 @@ def look_at_index_rule(
         wrong_rate=float(wrong.mean()),
         undecided_rate=float((~decided).mean()),
         replications=replications,
+        guarantee=run.rule.guarantee().statement(),
     )

@@ -11,6 +11,7 @@ from fedbandits.experiments.figures import image
 from fedbandits.experiments.report.glossary import WORDS
 from fedbandits.experiments.report.markup import definitions, items, row, table
 from fedbandits.experiments.report.shell import html_page, live_figure
+from fedbandits.planning.candidates import any_rule
 from fedbandits.planning.detection import POWER
 from fedbandits.planning.figures import (
     enough_clients,
@@ -83,7 +84,7 @@ def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
         ),
         (
             "What this rests on",
-            f"<p>The error probability δ = {question.delta:.3g} holds if</p>\n"
+            f"<p>The suggested rule {escape(any_rule(question).guarantee().claim)}, if</p>\n"
             f"{items(map(escape, assumptions(question)))}\n"
             "<p>The numbers of this page come from simulated games with normal noise and "
             f"spread; the suggested schedule was simulated anew after it was chosen among "

@@ -231,16 +231,17 @@ def _advice(plan: Plan, outlook: Outlook) -> list[str]:
 
 
 def _index_rule(index: IndexOutlook, best: Outlook) -> str:
-    """Return what an index rule would come to, and what it does not promise."""
+    """Return what an index rule would come to, and what it guarantees."""
     wrong = round(index.wrong_rate * index.replications)
     so_many = "none" if wrong == 0 else f"{wrong:,}"
     return (
-        f"An index rule, fed-index with its defaults, promises no error probability. It has an"
-        f" expected regret of {rounded(index.regret.mean)},"
+        f"An index rule, fed-index with its defaults, has an expected regret of"
+        f" {rounded(index.regret.mean)},"
         f" {changed(index.regret.mean, best.regret.mean)}, with"
         f" {counted(index.clients.mean, 'client')} in {counted(index.phases.mean, 'phase')}; of"
         f" {index.replications:,} simulated games {so_many} committed to a wrong arm, and"
-        f" {index.undecided_rate:.0%} played to the end without committing."
+        f" {index.undecided_rate:.0%} played to the end without committing. Its guarantee:"
+        f" {index.guarantee}."
     )
 
 

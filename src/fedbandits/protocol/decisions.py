@@ -51,7 +51,7 @@ def judged(state: RunState) -> Judgement:
     estimate = state.terms.rule.estimate(_reports(state, gathered(state)))
     fresh = state.active & (estimate.pulls > 0)
     estimate = replace(estimate, values=np.where(fresh, estimate.values, state.estimates))
-    return Judgement(phase=looks(state), active=state.active, estimate=estimate)
+    return Judgement(phase=state.phase, looks=looks(state), active=state.active, estimate=estimate)
 
 
 def looks(state: RunState) -> int:

@@ -17,6 +17,9 @@ class Judgement:
     ----------
     phase : int
         Which.
+    looks : int
+        Its number as far as error probabilities are shared out; see
+        `fedbandits.protocol.decisions.looks`.
     active : array of bool
         The arms that were in the game.
     estimate : Estimate
@@ -24,9 +27,10 @@ class Judgement:
     """
 
     phase: int
+    looks: int
     active: BoolArray
     estimate: Estimate
 
     def verdict(self, rule: PhasedRule, active: BoolArray) -> Verdict:
         """Return what a rule decides if only these arms are in the game."""
-        return rule.decide(phase=self.phase, active=active, estimate=self.estimate)
+        return rule.decide(phase=self.looks, active=active, estimate=self.estimate)

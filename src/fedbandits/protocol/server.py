@@ -111,8 +111,8 @@ class Server:
         How many clients must report before a phase is decided; all by default. Who does not is
         left out of that phase, and counts with what it has reported before.
     limits : (float, float), optional
-        The range that contains every outcome: a mean outside is not counted. The radius's own by
-        default, if it has one.
+        The range that contains every outcome: a mean outside it, or outside the radius's own, is
+        not counted.
     quarantine_after : int, optional
         After so many invalid updates a client is ignored; by default every update is judged by
         itself.

@@ -59,9 +59,13 @@ class Terms:
 
     @property
     def range(self) -> tuple[float, float] | None:
-        """The range that outcomes are declared to lie in, by the run, its rule or its privacy."""
-        own = self.limits or self.rule.radius.limits
-        return self.privacy.range if own is None and self.privacy is not None else own
+        """The range that outcomes are declared to lie in: by the run, its rule, or its privacy."""
+        declared = [one for one in (self.limits, self.rule.radius.limits) if one is not None]
+        if not declared and self.privacy is not None:
+            declared = [self.privacy.range]
+        if not declared:
+            return None
+        return max(low for low, _ in declared), min(high for _, high in declared)
 
     def guarantee(self) -> Guarantee:
         """Return what is proven before anything has happened: nobody is missing yet."""

@@ -63,8 +63,7 @@ def rejection_of(state: RunState, update: Update) -> Rejection | None:
         return Rejection.PHASE
     if update.client in state.reports:
         return Rejection.DUPLICATE
-    limits = state.terms.limits or state.terms.rule.radius.limits
-    return _fault_in_values(update, assignment, limits)
+    return _fault_in_values(update, assignment, state.terms.range)
 
 
 def _fault_in_values(

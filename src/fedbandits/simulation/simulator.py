@@ -217,7 +217,7 @@ class Simulation:
         return self.outcome.exploration_curves + self.outcome.communication_curves
 
 
-Built: TypeAlias = list[tuple[PhasedRule | SlotRule, Fidelity]]
+Built: TypeAlias = "list[tuple[PhasedRule | SlotRule, Fidelity]]"
 """The rule of every variant, and the fidelity it is simulated in."""
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from fedbandits.experiments.report.games import Game
 from fedbandits.experiments.report.markup import bold_label, items
+from fedbandits.experiments.report.problem_groups import ProblemGroup
 from fedbandits.experiments.tables import chose_best, quantity
 from fedbandits.experiments.wording import ROUNDING, in_words, listed
 from fedbandits.simulation.fidelities import Fidelity
@@ -18,7 +18,7 @@ CLEARLY = 2.0
 _FEW = 10
 
 
-def opening(games: Sequence[Game], replications: int) -> str:
+def opening(games: Sequence[ProblemGroup], replications: int) -> str:
     """Return what came out, in plain words."""
     parts = []
     for game in games:

@@ -14,10 +14,10 @@ from fedbandits.experiments.figures import (
     regret_page_figure,
     shown_in_parts,
 )
-from fedbandits.experiments.report.games import games_of
 from fedbandits.experiments.report.glossary import WORDS
 from fedbandits.experiments.report.markup import definitions
 from fedbandits.experiments.report.opening import opening
+from fedbandits.experiments.report.problem_groups import problem_groups
 from fedbandits.experiments.report.problem_sections import problem_sections
 from fedbandits.experiments.report.protection_section import protection_section
 from fedbandits.experiments.report.results_table import results_table
@@ -62,7 +62,7 @@ def report_html(results: Results, *, images: Mapping[str, bytes] | None = None) 
     static = drawn.get("regret.png") or image(
         regret_figure(curves, title, colour_of=colour_of, in_parts=in_parts)
     )
-    games = games_of(results, summary["spec"])
+    games = problem_groups(results, summary["spec"])
     regret = live_figure("regret", static, alt=regret_alt(variants), caption=REGRET_CAPTION)
     again = f"""<p>Seed {summary["seed"]}; {_versions(summary["versions"])}. The same seed and
 versions give the same numbers.</p>

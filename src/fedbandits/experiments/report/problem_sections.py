@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from fedbandits.experiments.figures import availability_figure, image, map_names
-from fedbandits.experiments.report.games import Game
 from fedbandits.experiments.report.markup import bold_label, data_uri, definitions
+from fedbandits.experiments.report.problem_groups import ProblemGroup
 from fedbandits.experiments.wording import listed
 from fedbandits.problems.problem import Map, Problem, best_arm, gap, gaps
 
 
-def problem_sections(games: Sequence[Game], drawn: Mapping[str, bytes]) -> str:
+def problem_sections(games: Sequence[ProblemGroup], drawn: Mapping[str, bytes]) -> str:
     """Return what is true of each problem; maps that were not drawn already are drawn now."""
     parts: list[str] = []
     map_of = map_names(game.problem for game in games)
-    shown: dict[str, Game] = {}
+    shown: dict[str, ProblemGroup] = {}
     for game in games:
         problem = game.problem
         if len(games) > 1:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from fedbandits.rules.algorithms.algorithm import Algorithm
-from fedbandits.rules.algorithms.fed1_ucb import check_paper_radius, everyone_at_once
+from fedbandits.rules.algorithms.checks import check_paper_radius
+from fedbandits.rules.algorithms.everyone_at_once import everyone_at_once
 from fedbandits.rules.phased import Beliefs, Charge, PhasedRule, Player
 from fedbandits.rules.radii import PaperRadius
 from fedbandits.rules.schedules import ScheduleLike, as_schedule

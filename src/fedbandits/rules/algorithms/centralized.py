@@ -7,11 +7,8 @@ from typing import ClassVar, Literal, TypeAlias
 
 from fedbandits.errors import check_word
 from fedbandits.rules.algorithms.algorithm import Algorithm
-from fedbandits.rules.algorithms.fed1_ucb import (
-    check_clients,
-    check_paper_radius,
-    everyone_at_once,
-)
+from fedbandits.rules.algorithms.checks import check_paper_radius
+from fedbandits.rules.algorithms.everyone_at_once import check_clients, everyone_at_once
 from fedbandits.rules.phased import Beliefs, Charge, PhasedRule
 from fedbandits.rules.radii import PaperRadius
 

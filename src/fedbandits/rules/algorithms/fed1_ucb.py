@@ -5,137 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from fedbandits.errors import InputError, check_not_negative, check_number, check_word
+from fedbandits.errors import InputError, check_not_negative, check_word
 from fedbandits.rules.algorithms.algorithm import Algorithm
-from fedbandits.rules.estimators import Estimator, Plain
+from fedbandits.rules.algorithms.everyone_at_once import check_clients, everyone_at_once
+from fedbandits.rules.estimators import Estimator
 from fedbandits.rules.levels import LevelLike
 from fedbandits.rules.phased import (
-    AllAtOnce,
     Beliefs,
-    Charge,
     PhasedRule,
-    ScheduledPulls,
     Weights,
     check_estimator,
 )
 from fedbandits.rules.radii import Dependence, PaperRadius, Radius, with_options
 from fedbandits.rules.sampling import Target
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
-
-_MOST_CLIENTS = 10**15
-
-
-def everyone_at_once(
-    *,
-    pulls: ScheduleLike,
-    clients: int | None,
-    radius: Radius,
-    beliefs: Beliefs,
-    charge: Charge = Charge.PHASE,
-    epsilon: float = 0.0,
-    delta: LevelLike | None = None,
-    target: Target = "clients",
-    estimator: Estimator | None = None,
-) -> PhasedRule:
-    """Return Fed2-UCB degenerated: M clients from the start, believed to be all there are.
-
-    With N = M the client-sampling term of the radius is zero, and :math:`B_{p,2}` is
-    :math:`B_{p,1}`; it stays where the answer is for a population that they are a sample of.
-    ``delta`` is the algorithm's own, if it has one, as in `check_level`.
-    """
-    admitted = clients_of(clients, beliefs)
-    if beliefs.weighted and admitted != beliefs.population:
-        raise InputError(
-            "clients",
-            f"{admitted} of {beliefs.population} clients, and they have weights: all of them must"
-            " play; leave it out",
-        )
-    check_level(radius, delta, beliefs.horizon)
-    estimator = Plain() if estimator is None else estimator
-    check_whom(estimator, admitted, target)
-    beliefs.check_estimates(radius, estimator, admitted)
-    rule = PhasedRule(
-        n_arms=beliefs.n_arms,
-        horizon=beliefs.horizon,
-        noise=beliefs.noise,
-        spread=beliefs.spread,
-        population=admitted,
-        goal=beliefs.goal,
-        bounded=beliefs.bounded,
-        min_clients=beliefs.min_clients,
-        pulls=ScheduledPulls(as_schedule(pulls), beliefs.horizon),
-        admissions=AllAtOnce(admitted),
-        radius=radius,
-        estimator=estimator,
-        epsilon=epsilon,
-        charge=charge,
-        target=target,
-    )
-    return rule.with_given_weights() if beliefs.weighted else rule
-
-
-def check_whom(estimator: Estimator, population: int | None, target: Target) -> None:
-    """Refuse to weigh clients by what is known of them where each counts the same."""
-    if estimator.uses_variances and population is not None and target == "clients":
-        raise InputError(
-            "weights",
-            f'"{estimator.name}" is for target = "population"; of {population} clients that exist'
-            ' each counts the same: use "equal"',
-        )
-
-
-def check_level(radius: Radius, delta: LevelLike | None, horizon: int | None) -> None:
-    """Refuse a horizon, or none, that does not suit a radius; an error names the key in question.
-
-    Parameters
-    ----------
-    radius : Radius
-        With the level that holds.
-    delta : number or expression in T, optional
-        The level as the algorithm was given it; None if it is the radius's own.
-    horizon : int, optional
-        T.
-    """
-    try:
-        radius.check_horizon(horizon)
-    except InputError as error:
-        if error.where == "delta" and delta is None:
-            raise error.within("radius") from None
-        raise
-
-
-def check_paper_radius(radius: object) -> None:
-    """Refuse what is not the paper's radius, for the algorithms of the paper alone."""
-    if not isinstance(radius, Radius) or radius.constants is None:
-        raise InputError(
-            "radius", f"{radius!r} is not the paper's; give one such as PaperRadius(arm=6.0)"
-        )
-
-
-def check_clients(clients: int | None) -> None:
-    """Refuse a number of clients below one."""
-    if clients is None:
-        return
-    check_number(clients, "clients", whole=True)
-    if not 1 <= clients <= _MOST_CLIENTS:
-        raise InputError(
-            "clients", f"{clients} clients; a game needs at least 1, and 10^15 at most"
-        )
-
-
-def clients_of(clients: int | None, beliefs: Beliefs) -> int:
-    """Return how many clients play: the number asked for, else the whole population."""
-    if clients is None:
-        if beliefs.population is None:
-            raise InputError(
-                "clients", "is missing; the population is unlimited, so say how many clients play"
-            )
-        return beliefs.population
-    if beliefs.population is not None and clients > beliefs.population:
-        raise InputError(
-            "clients", f"{clients} clients of a population of {beliefs.population}; lower it"
-        )
-    return clients
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from fedbandits.errors import InputError, check_not_negative, check_word
 from fedbandits.rules.algorithms.algorithm import Algorithm
-from fedbandits.rules.algorithms.fed1_ucb import check_level, check_whom
+from fedbandits.rules.algorithms.checks import check_level, check_whom
 from fedbandits.rules.estimators import Estimator, InverseVariance, Plain
 from fedbandits.rules.levels import LevelLike
 from fedbandits.rules.phased import (

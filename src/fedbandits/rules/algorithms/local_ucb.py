@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedbandits.rules.algorithms.algorithm import Algorithm
-from fedbandits.rules.algorithms.fed1_ucb import check_clients, clients_of
+from fedbandits.rules.algorithms.everyone_at_once import check_clients, clients_of
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import Beliefs, Player
 

@@ -12,7 +12,7 @@ from fedbandits.simulation.simulator import Simulation
 
 
 @dataclass(frozen=True, slots=True)
-class Game:
+class ProblemGroup:
     """A problem, and the simulations of the variants that play it."""
 
     key: str
@@ -20,12 +20,11 @@ class Game:
     simulations: list[Simulation]
 
 
-def games_of(results: Results, spec: Mapping[str, Any]) -> list[Game]:
+def problem_groups(results: Results, spec: Mapping[str, Any]) -> list[ProblemGroup]:
     """Return the different problems under their keys in the spec."""
-    games: dict[str, Game] = {}
+    groups: dict[str, ProblemGroup] = {}
     for simulation, described in zip(results.simulations, spec["variants"], strict=True):
         key = described.get("problem", "problem")
-        games.setdefault(key, Game(key, simulation.variant.problem, [])).simulations.append(
-            simulation
-        )
-    return list(games.values())
+        group = groups.setdefault(key, ProblemGroup(key, simulation.variant.problem, []))
+        group.simulations.append(simulation)
+    return list(groups.values())
