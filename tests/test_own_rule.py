@@ -86,7 +86,7 @@ def test_fidelities_agree(problem: Any) -> None:
     one, other = played("cohorts", 400, problem, seed=1), played("clients", 400, problem, seed=2)
     for name in ("exploration", "clients", "phases"):
         values = [getattr(outcome, name) for outcome in (one, other)]
-        assert stats.ks_2samp(*values).pvalue > 1e-4, name
+        assert stats.ks_2samp(values[0], values[1], method="asymp").pvalue > 1e-4, name
     few = played("pulls", 60, problem, seed=3)
     assert stats.ks_2samp(few.exploration, other.exploration).pvalue > 1e-4
 

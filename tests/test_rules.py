@@ -823,6 +823,7 @@ def test_who_plays_and_who_pays_for_communication() -> None:
         "fed2-ucb": Charge.PHASE,
         "fed1-ucb": Charge.PHASE,
         "fed-index": Charge.PHASE,
+        "fed-ts": Charge.PHASE,
         "centralized": Charge.PHASE,
         "improved-ucb": Charge.NOTHING,
         "authors-baseline": Charge.NOTHING,

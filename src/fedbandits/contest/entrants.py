@@ -19,6 +19,7 @@ from fedbandits.rules.algorithms import (
     Fed1Ucb,
     Fed2Ucb,
     FedIndex,
+    FedTs,
     ImprovedUcb,
     LocalUcb,
     Ucb1,
@@ -88,6 +89,7 @@ def entrants() -> list[Entrant]:
         Entrant(label="fed-index, moss", enter=lambda _: FedIndex(index="moss")),
         Entrant(label="fed-index, ucb2", enter=lambda _: FedIndex(index="ucb2")),
         Entrant(label="fed-index, ucb", enter=lambda _: FedIndex(index="ucb")),
+        Entrant(label="fed-ts", enter=lambda _: FedTs()),
         Entrant(label="elimination, paper", enter=_elimination(PaperRadius(), PaperRadius())),
         Entrant(
             label="elimination, authors' constants",

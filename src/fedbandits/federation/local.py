@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from fedbandits.federation.live_store import LiveStore
 from fedbandits.federation.trial import Trial
 from fedbandits.privacy.sampling import seeded_noise
 from fedbandits.protocol import Assignment, Conclusion, Log, Refusal, Refused, Server
+from fedbandits.rules.draws import SeededDraws
 
 CLIENT_FILE = "client.py"
 
@@ -137,6 +139,7 @@ def server_of(trial: Trial, log: Log | None = None, run: str | None = None) -> S
         quorum=trial.quorum,
         quarantine_after=trial.quarantine_after,
         limits=trial.limits,
+        draws=SeededDraws(trial.seed),
     )
 
 
@@ -185,7 +188,7 @@ def try_trial(
         raise InputError("clients", f"{clients} is below 1; a federation has some")
     chosen = trial.seed if seed is None else seed
     infos = [ClientInfo(name=f"client-{number}", number=number) for number in range(clients)]
-    server = server_of(trial, log)
+    server = server_of(replace(trial, seed=chosen), log)
     with ExitStack() as stack:
         if trial.live is None:
             transport = LocalTransport([_seeded(info, pull, trial, chosen) for info in infos])

@@ -184,6 +184,7 @@ def _plan(state: RunState, joined: int | None = None) -> Plan:
             capped=state.capped,
             estimate=rule.estimate(_reports(state, state.counted)) if known else None,
             joined=joined,
+            random=state.terms.draws(state.phase + 1) if rule.randomised else None,
         )
     )
 

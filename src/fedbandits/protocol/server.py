@@ -52,6 +52,7 @@ from fedbandits.protocol.state import RunState, ServerState
 from fedbandits.protocol.terms import terms_of
 from fedbandits.protocol.validation import is_well_formed, rejection_of
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.draws import PhaseDraws
 from fedbandits.rules.phased import PhasedRule
 
 
@@ -115,6 +116,9 @@ class Server:
     quarantine_after : int, optional
         After so many invalid updates a client is ignored; by default every update is judged by
         itself.
+    draws : callable, optional
+        What a randomised rule draws, by phase; by default of the seed 0. A server that takes the
+        run over is given the same.
 
     Examples
     --------
@@ -150,6 +154,7 @@ class Server:
         quorum: Quorum | None = None,
         quarantine_after: int | None = None,
         limits: tuple[float, float] | None = None,
+        draws: PhaseDraws | None = None,
     ) -> None:
         self.terms = terms_of(
             rule,
@@ -162,6 +167,7 @@ class Server:
             quorum=quorum,
             quarantine_after=quarantine_after,
             limits=limits,
+            draws=draws,
         )
         self.log: Log = MemoryLog() if log is None else log
         self.run_state = reduce(apply, self.log, RunState.begun(self.terms))

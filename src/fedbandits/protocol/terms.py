@@ -13,6 +13,7 @@ from fedbandits.privacy.protection import protected
 from fedbandits.protocol.messages import Header, Release, arms_hash
 from fedbandits.protocol.quorum import Quorum
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.draws import PhaseDraws, SeededDraws
 from fedbandits.rules.guarantees import Assumption, Guarantee, within
 from fedbandits.rules.phased import PhasedRule
 
@@ -41,6 +42,8 @@ class Terms:
         After so many invalid updates a client is ignored.
     limits : (float, float), optional
         The range that contains every outcome.
+    draws : callable
+        What a randomised rule draws, by phase.
     """
 
     rule: PhasedRule
@@ -52,6 +55,7 @@ class Terms:
     quorum: Quorum
     quarantine_after: int | None
     limits: tuple[float, float] | None
+    draws: PhaseDraws
 
     @property
     def range(self) -> tuple[float, float] | None:
@@ -111,6 +115,7 @@ def terms_of(
     quorum: Quorum | None = None,
     quarantine_after: int | None = None,
     limits: tuple[float, float] | None = None,
+    draws: PhaseDraws | None = None,
 ) -> Terms:
     """Return the terms of a run; refuse what contradicts itself."""
     names = [str(k) for k in range(rule.n_arms)] if arms is None else list(arms)
@@ -137,6 +142,7 @@ def terms_of(
         quorum=Quorum() if quorum is None else quorum,
         quarantine_after=quarantine_after,
         limits=limits,
+        draws=SeededDraws(0) if draws is None else draws,
     )
 
 

@@ -26,12 +26,12 @@ cannot tell from the leader challenge again once the leader's width is half of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from fedbandits.rules.adaptive import AdaptiveRule, highest
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.rules.eliminations import best_active
 from fedbandits.rules.guarantees import Guarantee
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.plans import Plan, State
@@ -47,24 +47,6 @@ _LEAD = 2.0
 _FINER = 2.0
 # In one phase the pulls of the leader grow by this factor at most: it may not be the best.
 _LEADER_GROWTH = 8.0
-
-
-@dataclass(frozen=True, slots=True)
-class FewestPulls:
-    """Phase to the fewest pulls of an arm that is played at all.
-
-    Examples
-    --------
-    >>> [FewestPulls(20, 5)(phase) for phase in (1, 2, 3)]
-    [20, 5, 5]
-    """
-
-    first: int
-    later: int
-
-    def __call__(self, phase: int) -> int:
-        """Return what a phase pulls at least."""
-        return self.first if phase == 1 else self.later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,30 +65,19 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexRule(PhasedRule):
+class IndexRule(AdaptiveRule):
     """Adaptive allocation in phases: what is played follows from indices.
 
     Parameters
     ----------
-    **phased
-        As in `PhasedRule`, with an `IndexRadius`. Of the schedules only the first values count:
-        the pulls and clients of the first phase; later pulls are the fewest that a phase makes.
-    growth : float
-        α.
-    admit_when : float
-        A challenger asks for clients when its client variance exceeds so many times its pull
-        variance.
+    **adaptive
+        As in `fedbandits.rules.adaptive.AdaptiveRule`, with an `IndexRadius`.
     arms_per_phase : int, optional
         How many arms a phase plays at most; the leader and all challengers by default.
-    most_clients : int, optional
-        With so many nobody else is asked to join, whatever is open.
     """
 
     radius: IndexRadius
-    growth: float = 1.0
-    admit_when: float = 1.0
     arms_per_phase: int | None = None
-    most_clients: int | None = None
 
     def guarantee(self) -> Guarantee:
         """Return what is proven: that of a commitment, which its radius states."""
@@ -116,16 +87,6 @@ class IndexRule(PhasedRule):
         """Return what is proven about intervals: nothing, since pulls follow observations."""
         return PhasedRule.interval_guarantee(self, level)
 
-    @property
-    def fewest_pulls(self) -> int:
-        """The fewest pulls of an arm that a phase plays, after the first."""
-        return self.pulls(2)
-
-    def with_fewest_pulls(self, fewest: int) -> IndexRule:
-        """Return the rule that never asks for the mean of fewer pulls."""
-        pulls = FewestPulls(max(self.pulls(1), fewest), max(self.pulls(2), fewest))
-        return replace(self, pulls=pulls)
-
     def plan(self, state: State) -> Plan:
         """Return who joins and what is pulled: what may still be the best.
 
@@ -134,23 +95,10 @@ class IndexRule(PhasedRule):
         if state.estimate is None:
             return PhasedRule.plan(self, state)
         choice = self.choose(state)
-        newcomers, capped = self._joining(state, choice)
+        asks = (choice.challengers & choice.short_of_clients).any(axis=-1)
+        newcomers, capped = self.doubling(state, asks)
         joined = newcomers if state.joined is None else np.asarray(state.joined, dtype=np.int64)
         return Plan(newcomers=newcomers, pulls=self._pulls(state, choice, joined), capped=capped)
-
-    def _joining(self, state: State, choice: Choice) -> tuple[IntArray, BoolArray]:
-        """Return how many clients join, and whether the cap ever cut them."""
-        clients = np.asarray(state.clients, dtype=np.int64)
-        capped = np.asarray(state.capped)
-        asks = (choice.challengers & choice.short_of_clients).any(axis=-1)
-        wanted = np.where(asks & ~capped, clients, 0)
-        for most in (self.population, self.most_clients):
-            if most is not None:
-                wanted = np.minimum(wanted, np.maximum(most - clients, 0))
-        if self.max_clients is None:
-            return wanted, capped
-        room = self.max_clients - clients
-        return np.minimum(wanted, room), np.asarray(capped | (wanted > room))
 
     def _pulls(self, state: State, choice: Choice, joined: IntArray) -> IntArray:
         """Return how often each client pulls each arm if so many have joined."""
@@ -158,9 +106,9 @@ class IndexRule(PhasedRule):
         clients = np.asarray(state.clients, dtype=np.int64)[..., np.newaxis] + joined
         stuck = choice.short_of_clients & (joined == 0)
         asked = choice.challengers & ~stuck
-        highest = _highest(choice.index, asked | choice.leader)
+        top = highest(choice.index, asked | choice.leader)
         wanted = np.where(asked, self._target(choice) * choice.pulls, 0.0)
-        wanted = np.minimum(wanted, _AHEAD * _value_at(highest, choice.pulls))
+        wanted = np.minimum(wanted, _AHEAD * _value_at(top, choice.pulls))
         more = np.maximum(wanted - choice.pulls, 0.0)
         of_leader = self._of_leader(choice, wanted)
         # Who joins plays the leader as often as what it is compared with.
@@ -168,11 +116,7 @@ class IndexRule(PhasedRule):
         more = np.where(choice.leader, np.maximum(of_leader, least), more)
         pulls = np.ceil(np.minimum(more / clients, float(self.slots))).astype(np.int64)
         pulls = np.where(choice.unpulled, self.pulls(1), pulls)
-        pulls = np.where(pulls > 0, np.maximum(pulls, self.fewest_pulls), 0)
-        total = pulls.sum(axis=-1, keepdims=True)
-        fits = total <= np.asarray(state.slots_left)[..., np.newaxis]
-        fits |= ~choice.leader.any(axis=-1, keepdims=True)  # nobody has reported anything yet
-        return np.asarray(np.where(fits, pulls, np.where(choice.leader, total, 0)))
+        return self.fitting(state, pulls, choice.leader)
 
     def choose(self, state: State) -> Choice:
         """Return who leads and who challenges, by what is known."""
@@ -184,7 +128,7 @@ class IndexRule(PhasedRule):
         pulled = estimate.pulls > 0
         known = self._known(1, state.active, estimate)
         seen = state.active & pulled
-        leader = _highest(known.estimate.values, seen)
+        leader = highest(known.estimate.values, seen)
         widths = self.radius.half_widths(known)
         index = known.estimate.values + widths
         ahead = _value_at(leader, known.estimate.values)
@@ -198,7 +142,7 @@ class IndexRule(PhasedRule):
             order = np.argsort(np.where(challengers, -index, np.inf), axis=-1, kind="stable")
             place = np.argsort(order, axis=-1, kind="stable")
             challengers &= place < self.arms_per_phase - 1
-        floor = self._client_floor(state.clients)
+        floor = self.client_floor(state.clients)
         # More pulls dilute what protects the means, too.
         of_pulls = np.asarray(known.estimate.pull_variance + known.estimate.distortion.variance)
         return Choice(
@@ -212,11 +156,6 @@ class IndexRule(PhasedRule):
             client_floor=floor,
             short_of_clients=np.asarray(floor > self.admit_when * of_pulls),
         )
-
-    def _client_floor(self, clients: int | IntArray) -> FloatArray:
-        """Return the client variance that is left when all who are in have pulled an arm."""
-        factor = self.sampling.client_factor(np.maximum(clients, 1))
-        return np.asarray((self.spread or 0.0) ** 2 * factor)[..., np.newaxis]
 
     def _target(self, choice: Choice) -> FloatArray:
         r"""Return the factor by which the pulls of each challenger are to grow.
@@ -251,12 +190,6 @@ class IndexRule(PhasedRule):
         need = np.divide(width, above, out=np.full_like(width, np.inf), where=above > 0) ** 2
         alone = np.clip(need, 1.0 + self.growth, max(_LEADER_GROWTH, 1.0 + self.growth)) - 1.0
         return np.asarray(np.where(most > 0, catch_up, alone * pulls))
-
-
-def _highest(values: FloatArray, among: BoolArray) -> BoolArray:
-    """Return where the highest value is among some arms: nowhere if there are none."""
-    place = np.asarray(best_active(values, among))[..., np.newaxis]
-    return np.asarray((np.arange(among.shape[-1]) == place) & among)
 
 
 def _value_at(arm: BoolArray, values: FloatArray) -> FloatArray:

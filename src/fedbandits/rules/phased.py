@@ -316,6 +316,8 @@ class PhasedRule:
     """
 
     decides_every_slot: ClassVar[Literal[False]] = False
+    randomised: ClassVar[bool] = False
+    """Whether it draws at random when it plans: `State.drawn`."""
 
     n_arms: int
     horizon: int | None

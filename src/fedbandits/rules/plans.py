@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedbandits.errors import InputError
 from fedbandits.rules.arrays import BoolArray, IntArray
+from fedbandits.rules.draws import Draw, Drawn, Draws
 from fedbandits.rules.estimates import Estimate
 
 
@@ -29,6 +31,8 @@ class State:
         schedule.
     joined : int or array of int, shape (...), optional
         How many of the wanted newcomers have really joined; None before anybody was asked.
+    random : callable, optional
+        What rules draw from that say that they are randomised; see `fedbandits.rules.draws`.
     """
 
     phase: int
@@ -38,6 +42,22 @@ class State:
     capped: bool | BoolArray = False
     estimate: Estimate | None = None
     joined: int | IntArray | None = None
+    random: Draws | None = None
+
+    def drawn(self, draw: Draw) -> Drawn:
+        """Return what a randomised rule draws in this phase; drawing again gives the same.
+
+        Parameters
+        ----------
+        draw : callable
+            From a generator and a number of games to what each of them gets, along the first axis.
+        """
+        if self.random is None:
+            raise InputError(
+                "algorithm",
+                "draws at random, and its rule does not say so; set randomised = True in its class",
+            )
+        return self.random(draw)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -230,6 +230,7 @@ def _planned(
     rows = board.rows
     active, of_row = board.active[rows], board.of_row[rows]
     if not board.rule.scheduled:
+        streams = board.played[0].streams()
         with mistakes_of(board.played[0]):
             plan = board.rule.plan(
                 State(
@@ -239,6 +240,9 @@ def _planned(
                     slots_left=board.slots_left(),
                     capped=board.capped[rows],
                     estimate=known,
+                    random=streams.draws(board.replications[rows], phase)
+                    if board.rule.randomised
+                    else None,
                 )
             )
             _check_plan(plan, board, phase)

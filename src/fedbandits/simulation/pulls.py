@@ -49,8 +49,13 @@ def play_logged(game: Game, rule: PhasedRule, replication: int) -> Server:
 
 def _play(game: Game, rule: PhasedRule, replication: int) -> tuple[Server, _ClientSource]:
     source = _ClientSource(game.played, game.streams(), replication, game.privacy)
+    streams, number = game.streams(), np.array([replication])
     server = Server(
-        rule, run=f"replication {replication}", weights=source.weights, privacy=game.privacy
+        rule,
+        run=f"replication {replication}",
+        weights=source.weights,
+        privacy=game.privacy,
+        draws=lambda phase: lambda draw: streams.draws(number, phase)(draw)[0],
     )
     play(server, source.admit)
     return server, source

@@ -30,7 +30,7 @@ class Scoreboard:
     """
 
     def __init__(self, games: Sequence[Game], replications: IntArray) -> None:
-        self.of_row, _ = rows_in_step(len(games), replications)
+        self.of_row, self.replications = rows_in_step(len(games), replications)
         self.played = games
         self.rules: list[PhasedRule] = [game.phased_rule() for game in games]
         # For all that rules in step have in common.

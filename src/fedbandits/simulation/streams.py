@@ -22,6 +22,7 @@ from numpy.random.bit_generator import ISeedSequence
 from fedbandits.errors import InputError
 from fedbandits.problems.problem import Sources
 from fedbandits.rules.arrays import IntArray
+from fedbandits.rules.draws import Draw, Drawn, Draws
 
 REPLICATIONS_PER_BLOCK = 128
 """Replications that share a stream where a driver draws for many at once."""
@@ -60,6 +61,8 @@ class Purpose(IntEnum):
     """What protects clients' means, by replication, phase and arm (`clients`)."""
     CLIENT_RELEASES = 8
     """What protects one client's means, by replication and client (`pulls`)."""
+    RULE = 9
+    """What a randomised rule draws, by block and phase (all fidelities)."""
 
 
 class Streams:
@@ -124,6 +127,25 @@ class Streams:
             return opened[number]
 
         return source
+
+    def draws(self, replications: IntArray, phase: int) -> Draws:
+        """Return what draws for the rules of some replications in a phase, along the first axis.
+
+        What one of them gets does not depend on which others there are.
+        """
+
+        def drawn(draw: Draw) -> Drawn:
+            return np.concatenate(
+                [
+                    draw(
+                        self.at(Purpose.RULE, replication=block, phase=phase),
+                        REPLICATIONS_PER_BLOCK,
+                    )[places]
+                    for block, places, _ in blocks_of(replications)
+                ]
+            )
+
+        return drawn
 
 
 def blocks_of(replications: IntArray) -> list[tuple[int, IntArray, slice]]:

@@ -9,6 +9,7 @@ from fedbandits.rules.algorithms.centralized import Centralized
 from fedbandits.rules.algorithms.fed1_ucb import Fed1Ucb
 from fedbandits.rules.algorithms.fed2_ucb import Fed2Ucb
 from fedbandits.rules.algorithms.fed_index import FedIndex
+from fedbandits.rules.algorithms.fed_ts import FedTs
 from fedbandits.rules.algorithms.improved_ucb import ImprovedUcb
 from fedbandits.rules.algorithms.local_ucb import LocalUcb
 from fedbandits.rules.algorithms.ucb1 import Ucb1
@@ -24,6 +25,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         Fed2Ucb,
         Fed1Ucb,
         FedIndex,
+        FedTs,
         Centralized,
         ImprovedUcb,
         AuthorsBaseline,
@@ -42,6 +44,7 @@ __all__ = [
     "Fed1Ucb",
     "Fed2Ucb",
     "FedIndex",
+    "FedTs",
     "ImprovedUcb",
     "LocalUcb",
     "Ucb1",

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedbandits.errors import InputError, check_number, check_word
+from fedbandits.rules.adaptive import FewestPulls
 from fedbandits.rules.algorithms.algorithm import Algorithm
 from fedbandits.rules.estimators import InverseVariance, Plain
-from fedbandits.rules.index_rules import FewestPulls, IndexRule
+from fedbandits.rules.index_rules import IndexRule
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.phased import AllAtOnce, Beliefs, PhasedRule
 from fedbandits.rules.radii import Commit, Index, IndexRadius
@@ -101,8 +102,8 @@ class FedIndex(Algorithm):
         horizon = beliefs.horizon_for(self.name)
         noise, spread = beliefs.noise_for(self.name), beliefs.spread_for(self.name)
         population = beliefs.population
-        worth = _clients_of_worth(horizon, noise, spread)
-        clients = self._first_clients(beliefs, worth / beliefs.n_arms)
+        worth = clients_of_worth(horizon, noise, spread)
+        clients = first_clients(beliefs, self.initial_clients, worth)
         if self.commit == "certified" and clients != population:
             raise InputError(
                 "commit",
@@ -134,19 +135,36 @@ class FedIndex(Algorithm):
             growth=self.growth,
             admit_when=self.admit_when,
             arms_per_phase=self.arms_per_phase,
-            most_clients=None if math.isinf(worth) else round(_MOST_WORTH * worth),
+            most_clients=most_clients(worth),
         )
         return rule.with_given_weights() if beliefs.weighted else rule
 
-    def _first_clients(self, beliefs: Beliefs, worth: float) -> int:
-        """Return how many clients play the first phase."""
-        population = beliefs.population
-        if population is not None and (beliefs.weighted or population <= self.initial_clients):
-            return population
-        return max(1, math.ceil(min(worth, float(self.initial_clients))))
+
+def first_clients(beliefs: Beliefs, most: int, worth: float) -> int:
+    """Return how many clients play the first phase of an adaptive rule.
+
+    Parameters
+    ----------
+    beliefs : Beliefs
+        Of the game; given clients that have weights all play.
+    most : int
+        How many at most.
+    worth : float
+        From `clients_of_worth`: fewer are enough where so many tell as much as an arm's share of
+        what one client can pull.
+    """
+    population = beliefs.population
+    if population is not None and (beliefs.weighted or population <= most):
+        return population
+    return max(1, math.ceil(min(worth / beliefs.n_arms, float(most))))
 
 
-def _clients_of_worth(pulls: int, noise: float, spread: float) -> float:
+def most_clients(worth: float) -> int | None:
+    """Return with how many clients nobody else is asked to join; None without a limit."""
+    return None if math.isinf(worth) else round(_MOST_WORTH * worth)
+
+
+def clients_of_worth(pulls: int, noise: float, spread: float) -> float:
     """Return how many clients tell as much of an arm as one client does with so many pulls.
 
     (σ_c/σ)² for every pull: σ_c²/M is then σ² over the pulls.

@@ -1,0 +1,245 @@
+r"""Thompson sampling in batches: every phase pulls arms as often as they may be the best.
+
+After a phase, arm k is believed to be normal around its estimate :math:`m_k` with the variance
+:math:`v_k` of that. Many sets of means are drawn from that belief. An arm gets as large a share of
+the next phase's pulls as the share of draws in which it is the best one. Phases grow, so that there
+are about :math:`\log T` of them. An arm that no draw shows as the best gets the probability with
+which it is believed to be better than the leader, if that is a pull or more of all clients' batch.
+
+An arm that is the best in some draw, and whose variance is more for want of clients than of pulls,
+asks for clients: as many join as there are already, as in `fedbandits.rules.index_rules`.
+
+Nothing is proven about it here. Kalkanli and Özgür (2021), "Batched Thompson sampling", NeurIPS,
+show for one player that batches cost no more than a constant factor of regret.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedbandits.errors import InputError, check_number
+from fedbandits.rules.adaptive import AdaptiveRule, FewestPulls, highest
+from fedbandits.rules.algorithms.algorithm import Algorithm
+from fedbandits.rules.algorithms.fed_index import clients_of_worth, first_clients, most_clients
+from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.estimates import Estimate
+from fedbandits.rules.estimators import InverseVariance, Plain
+from fedbandits.rules.levels import LevelLike, as_level
+from fedbandits.rules.phased import AllAtOnce, Beliefs, PhasedRule
+from fedbandits.rules.plans import Plan, State
+from fedbandits.rules.radii.known import PhaseStatistics, Radius, need_horizon
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PosteriorRadius(Radius):
+    """When a belief is sure: another arm is better with a probability of at most so much.
+
+    Parameters
+    ----------
+    level : number or expression in T
+        The probability.
+    """
+
+    rule: ClassVar[str] = "posterior"
+    uses_noise: ClassVar[bool] = True
+    uses_spread: ClassVar[bool] = True
+    needs_each_client: ClassVar[bool] = False
+    equal_weights_only: ClassVar[bool] = False
+    independent_arms: ClassVar[bool] = True
+
+    level: LevelLike
+
+    def mirrored(self) -> PosteriorRadius:
+        """Return the same: it knows no direction."""
+        return self
+
+    def check_horizon(self, horizon: int | None) -> None:
+        """Refuse a game without a horizon, or one for which the level is none."""
+        need_horizon(self.rule, horizon)
+        as_level(self.level).value(horizon)
+
+    def check_protected(self) -> None:
+        """Take protected means: what protects them is in the belief."""
+
+    def half_widths(self, known: PhaseStatistics) -> FloatArray:
+        """Return what an arm exceeds its estimate by with the probability of the level."""
+        from scipy import special  # noqa: PLC0415 - slow to import, and rarely needed
+
+        level = as_level(self.level).value(known.horizon)
+        return np.asarray(-special.ndtri(level) * deviations(known.estimate))
+
+    def stays(self, known: PhaseStatistics) -> BoolArray:
+        """Return the leader alone where the belief is sure of it, else all arms."""
+        leader = highest(known.estimate.values, known.active)
+        doubts = np.where(known.active & ~leader, better_than(known.estimate, leader), 0.0)
+        sure = doubts.sum(axis=-1, keepdims=True) <= as_level(self.level).value(known.horizon)
+        return np.where(sure, leader, known.active)
+
+    def margins(self, known: PhaseStatistics) -> FloatArray:
+        """Return how far each arm may be below another; see `fedbandits.rules.radii.Radius`."""
+        widths = np.broadcast_to(self.half_widths(known), known.estimate.values.shape)
+        return np.asarray(widths + known.of_active(widths))
+
+
+def deviations(estimate: Estimate) -> FloatArray:
+    """Return the standard deviations of what is believed of the arms."""
+    return np.asarray(np.sqrt(estimate.variance + estimate.distortion.variance))
+
+
+def better_than(estimate: Estimate, leader: BoolArray) -> FloatArray:
+    """Return with which probability each arm is believed to be better than the leader."""
+    from scipy import special  # noqa: PLC0415 - slow to import, and rarely needed
+
+    values = estimate.values
+    variance = np.broadcast_to(deviations(estimate) ** 2, values.shape)
+    ahead, of_leader = (
+        np.where(leader, each, 0.0).sum(axis=-1, keepdims=True) for each in (values, variance)
+    )
+    both = np.maximum(np.sqrt(variance + of_leader), math.ulp(0.0))
+    return np.asarray(special.ndtr((values - ahead) / both))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThompsonRule(AdaptiveRule):
+    """Pulls in proportion to how often an arm is the best in draws from what is believed.
+
+    Parameters
+    ----------
+    **adaptive
+        As in `fedbandits.rules.adaptive.AdaptiveRule`, with a `PosteriorRadius`.
+    samples : int
+        How many draws.
+    """
+
+    randomised: ClassVar[bool] = True
+
+    samples: int = 100
+
+    def plan(self, state: State) -> Plan:
+        """Return who joins and what is pulled: see the module."""
+        estimate = state.estimate
+        if estimate is None:
+            return PhasedRule.plan(self, state)
+        if self.goal == "min":
+            estimate = estimate.mirrored()
+        seen = state.active & (estimate.pulls > 0)
+        leader = highest(estimate.values, seen)
+        so_far = estimate.pulls.sum(axis=-1, keepdims=True)
+        shares = self._shares(state, estimate, seen)
+        # Too rare for the draws to show, but not for a batch whose pulls are drawn one by one.
+        rare = np.where(seen & ~leader, better_than(estimate, leader), 0.0)
+        rare = np.where(self.growth * so_far * rare >= 1.0, rare, 0.0)
+        shares = np.where(shares > 0, shares, rare)
+        of_pulls = estimate.pull_variance + estimate.distortion.variance
+        short = self.client_floor(state.clients) > self.admit_when * of_pulls
+        asks = ((shares > 0) & ~leader & short).any(axis=-1)
+        newcomers, capped = self.doubling(state, asks)
+        joined = newcomers if state.joined is None else np.asarray(state.joined, dtype=np.int64)
+        clients = (np.asarray(state.clients, dtype=np.int64) + joined)[..., np.newaxis]
+        batch = np.minimum(
+            self.growth * so_far / clients, np.asarray(state.slots_left)[..., np.newaxis]
+        )
+        pulls = np.ceil(shares * batch).astype(np.int64)
+        pulls = np.where(state.active & ~seen, self.pulls(1), pulls)
+        return Plan(newcomers=newcomers, pulls=self.fitting(state, pulls, leader), capped=capped)
+
+    def _shares(self, state: State, estimate: Estimate, seen: BoolArray) -> FloatArray:
+        """Return the share of draws in which each arm is the best one."""
+        normals = state.drawn(
+            lambda rng, games: rng.standard_normal((games, self.samples, self.n_arms))
+        )
+        values = np.where(seen, estimate.values, -np.inf)[..., np.newaxis, :]
+        drawn = values + deviations(estimate)[..., np.newaxis, :] * normals
+        best: IntArray = drawn.argmax(axis=-1)
+        won = best[..., np.newaxis] == np.arange(self.n_arms)
+        return np.where(seen, won.mean(axis=-2), 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FedTs(Algorithm):
+    """Federated Thompson sampling in batches, for the exact and the approximate model.
+
+    Parameters
+    ----------
+    growth : float
+        α: a phase makes so many times as many pulls as all phases before. More saves rounds of
+        communication and costs pulls.
+    samples : int
+        Draws from what is believed, before every phase. Fewer let chance decide more.
+    first_pulls : int
+        Pulls of every arm by all clients together in the first phase.
+    initial_clients : int
+        How many clients play the first phase at most; see `fedbandits.FedIndex`.
+    admit_when : float
+        An arm asks for clients when its client variance is above so many times its pull variance.
+    commit : number or expression in T
+        The rule stops asking when it believes that another arm is better with a probability of at
+        most so much; "1/T" by default. More asks clients for less long, and errs at a price that
+        grows with T: of 10,000 games of two arms 7 end on the worse one at 0.001.
+
+    Examples
+    --------
+    >>> rule = FedTs().rule(Beliefs(n_arms=10, horizon=10**6, noise=0.5, spread=0.02))
+    >>> rule.admissions(1), rule.pulls(1), rule.randomised
+    (16, 2, True)
+    """
+
+    name: ClassVar[str] = "fed-ts"
+    all_clients_from_start: ClassVar[bool] = False
+
+    growth: float = 1.0
+    samples: int = 100
+    first_pulls: int = 32
+    initial_clients: int = 16
+    admit_when: float = 1.0
+    commit: LevelLike = "1/T"
+
+    def __post_init__(self) -> None:
+        for name in ("growth", "admit_when"):
+            value = getattr(self, name)
+            check_number(value, name)
+            if not 0.0 < value < math.inf:
+                raise InputError(name, f"{value!r} is not a positive number such as 1.0")
+        for name in ("samples", "first_pulls", "initial_clients"):
+            value = getattr(self, name)
+            check_number(value, name, whole=True)
+            if value < 1:
+                raise InputError(name, f"{value} is below 1; give one such as 16")
+        object.__setattr__(self, "commit", as_level(self.commit, "commit"))
+
+    @property
+    def uses_variances(self) -> bool:
+        """Whether it must be told σ and σ_c: it must."""
+        return True
+
+    def rule(self, beliefs: Beliefs) -> PhasedRule:
+        """Return the rule for a game of which this is believed."""
+        horizon = beliefs.horizon_for(self.name)
+        noise, spread = beliefs.noise_for(self.name), beliefs.spread_for(self.name)
+        worth = clients_of_worth(horizon, noise, spread)
+        clients = first_clients(beliefs, self.initial_clients, worth)
+        radius = PosteriorRadius(level=self.commit)
+        radius.check_horizon(horizon)
+        rule = ThompsonRule(
+            n_arms=beliefs.n_arms,
+            horizon=horizon,
+            noise=noise,
+            spread=spread,
+            population=beliefs.population,
+            goal=beliefs.goal,
+            bounded=beliefs.bounded,
+            min_clients=beliefs.min_clients,
+            pulls=FewestPulls(math.ceil(self.first_pulls / clients), 1),
+            admissions=AllAtOnce(clients),
+            radius=radius,
+            estimator=InverseVariance() if beliefs.population is None else Plain(),
+            growth=self.growth,
+            admit_when=self.admit_when,
+            most_clients=most_clients(worth),
+            samples=self.samples,
+        )
+        return rule.with_given_weights() if beliefs.weighted else rule
