@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -210,6 +211,80 @@ def test_an_estimator_that_replaces_how_it_estimates_proves_nothing() -> None:
     for found in (rule.guarantee(), rule.interval_guarantee(DELTA)):
         assert not found.holds
         assert 'the estimator "plain" is not proven' in found.words()
+
+
+class NarrowMixin:
+    """Widths of nearly nothing, for whatever radius it is mixed into."""
+
+    __slots__ = ()
+
+    def log_term(self, known: PhaseStatistics) -> FloatArray:
+        return np.asarray(0.001)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixedRadius(NarrowMixin, fb.CertifiedRadius):
+    """A radius whose class replaces nothing itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedRadius(fb.CertifiedRadius):
+    """A radius whose method is no plain function."""
+
+    @cache  # noqa: B019 - what matters is that this is no function
+    def log_term(self, known: PhaseStatistics) -> FloatArray:
+        return np.asarray(0.001)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointRadius(fb.CertifiedRadius):
+    """Shows intervals of no width."""
+
+    def interval_widths(self, level: float, known: PhaseStatistics, reports: Reports) -> FloatArray:
+        return np.zeros(known.n_arms)
+
+
+class FirstClientMixin:
+    """All weight to the client that is named first."""
+
+    __slots__ = ()
+
+    def weighed(self, reports: Reports, *_: object) -> FloatArray:
+        return np.where(np.arange(np.shape(reports.counts)[-1]) == 0, 1.0, 1e-9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstClient(FirstClientMixin, Plain):
+    """An estimator whose class replaces nothing itself."""
+
+
+class DecidingMixin:
+    """Decides by something else."""
+
+    __slots__ = ()
+
+    def decide(self, **_: Any) -> Verdict:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixedRule(DecidingMixin, PhasedRule):
+    """A rule whose class replaces nothing itself."""
+
+
+def test_what_is_mixed_in_or_no_plain_function_replaces_what_is_proven_too() -> None:
+    for radius in (MixedRadius(delta=DELTA), CachedRadius(delta=DELTA)):
+        assert rule_with(radius).guarantee().error is None
+    assert not FirstClient.proven
+    assert not rule_with(fb.CertifiedRadius(delta=DELTA), MixedRule).guarantee().holds
+
+
+def test_intervals_whose_widths_a_radius_replaces_have_no_probability() -> None:
+    found = rule_with(PointRadius(delta=DELTA)).interval_guarantee(DELTA)
+    assert (found.error, found.holds) == (None, False)
+    assert 'the radius "certified" states no proof of its intervals' in found.words()
+    # Whoever replaces only what decides shows the intervals of this package.
+    assert rule_with(CarelessRadius(delta=DELTA)).interval_guarantee(DELTA).error == DELTA
 
 
 def test_every_radius_states_its_own_proof() -> None:

@@ -340,7 +340,8 @@ class PhasedRule:
 
     def __init_subclass__(cls) -> None:
         """Let a subclass that replaces a method state its own guarantee, or have none."""
-        void_unless_stated(cls, guarantee=_unproven, interval_guarantee=_unproven)
+        for statement in ("guarantee", "interval_guarantee"):
+            void_unless_stated(cls, statement, _unproven)
 
     @property
     def scheduled(self) -> bool:
@@ -404,17 +405,17 @@ class PhasedRule:
                 " probability is proven)",
                 *self._grounds(),
             )
-        if not self.estimator.proven:
-            words = f'the estimator "{self.estimator.name}" is not proven'
-            return Guarantee.nothing(f"come without a probability: {words}", *self._grounds())
-        if self.radius.needs_each_client:
-            words = f"{Assumption.NORMAL_CLIENTS.value} (else nothing is proven)"
-            first: tuple[Condition, ...] = (Condition(Assumption.NORMAL_CLIENTS, words),)
-        elif self.needs_components:
+        first = self.radius.interval_conditions(self.setting)
+        if first is None or not self.estimator.proven:
+            unproven = (
+                f'the radius "{self.radius.rule}" states no proof of its intervals'
+                if first is None
+                else f'the estimator "{self.estimator.name}" is not proven'
+            )
+            return Guarantee.nothing(f"come without a probability: {unproven}", *self._grounds())
+        if self.needs_components:
             first = (Condition(Assumption.ESTIMATES_HOLD),)
             first += (Condition(Assumption.LIKE_DRAWS),) if self.setting.draws else ()
-        else:
-            first = bounds_needed(self.setting)
         return Guarantee(
             claim=f"hold together with a probability of {100 * (1 - level):g} %",
             error=level,
