@@ -557,6 +557,74 @@ def test_clipped_observations_break_the_promise_about_the_range() -> None:
     assert answer_of(server).level == 1.0
 
 
+@pytest.mark.parametrize("rule", ["bernstein", "chernoff", "certified"])
+def test_a_broken_range_takes_the_probability_of_intervals_whatever_the_radius(rule: str) -> None:
+    server = server_of(
+        range=[0, 1], quorum={"fraction": 0.5}, radius={"rule": rule, "delta": DELTA}
+    )
+    answer_to(server, dict.fromkeys(CLIENTS[6:], (3.0, 0.2)) | dict.fromkeys(SIX, (0.0, 1.0)))
+    server.close()
+    answer = answer_of(server)
+    assert answer.level == 1.0
+    assert "come without a probability, since means of g, h, i and 1 more" in answer.coverage
+
+
+def clipped_run(radius: Radius, clip: tuple[float, float]) -> str:
+    """Return the answer of a run with noise, whose best option is not the best once clipped."""
+    rule = fb.Fed1Ucb(pulls=2000, clients=10, radius=radius).rule(
+        Beliefs(n_arms=2, horizon=None, noise=0.5, spread=0.0)
+    )
+    policy = fb.Privacy(range=clip, noise="gaussian", epsilon=50.0, delta=1e-6)
+    server = Server(replace(rule, max_phases=5), privacy=policy)
+    rng = np.random.default_rng(1)
+
+    def pull(arm: int, n: int) -> list[float]:
+        return [0.45] * n if arm == 0 else (0.6 * (rng.random(n) < 0.55)).tolist()
+
+    players = [Client(name, pull, rng=rng, min_pulls=1) for name in CLIENTS]
+    play(server, lambda wanted: players[:wanted])
+    assert answer_of(server).winner == "1"
+    return answer_of(server).words()
+
+
+@pytest.mark.parametrize(
+    "radius", [fb.BernsteinRadius(delta=DELTA), fb.ChernoffRadius(delta=DELTA)]
+)
+def test_a_radius_that_knows_a_range_says_so_if_clients_clip_to_a_smaller_one(radius: Any) -> None:
+    words = clipped_run(radius, (0.4, 0.6))
+    assert words.count("what lies outside [0.4, 0.6] is clipped: the answer is about clipped") == 2
+    # The radius's own range is kept by what is clipped to less, and not by what is clipped to more.
+    assert "all outcomes lie between" not in words
+    narrow = replace(radius, range=(0.42, 0.7))
+    assert "all outcomes lie between 0.42 and 0.7, and clients protect" in clipped_run(
+        narrow, (0.4, 0.6)
+    )
+
+
+def test_nothing_is_said_of_an_answer_within_a_tolerance_before_there_is_one() -> None:
+    within = "Else the answer is worse than it by at most 0.01."
+    stopped, decided = server_of(epsilon=0.01), server_of(epsilon=0.01)
+    answer_to(stopped, dict.fromkeys(CLIENTS, (0.5, 0.51)))
+    stopped.close()
+    assert within not in answer_of(stopped).words()
+    stopped.stop()
+    assert "with a probability of at most 0.05" in conclusion_of(stopped).words
+    assert within not in conclusion_of(stopped).words
+    answer_to(decided, dict.fromkeys(CLIENTS, (0.2, 0.9)))
+    decided.close()
+    assert within in answer_of(decided).words()
+
+
+def test_an_answer_for_future_clients_needs_a_spread_between_those_who_play() -> None:
+    with pytest.raises(
+        fb.InputError, match=r"assume\.spread: is missing, and the answer is for more"
+    ):
+        server_of(target="population")
+    assert server_of(target="population", range=[0, 1]).rule.spread == 0.5
+    told = {"noise": 0.5, "spread": 0.1}
+    assert server_of(target="population", assume=told).rule.spread == 0.1
+
+
 def test_a_withdrawal_adds_what_the_promise_about_the_rest_rests_on() -> None:
     rule = fb.Fed1Ucb(pulls=100, clients=10, radius=fb.CertifiedRadius(delta=DELTA)).rule(
         Beliefs(n_arms=3, horizon=None, noise=0.5, spread=0.0)
