@@ -227,6 +227,15 @@ def test_the_commands_take_a_file_with_plugins(folder: Path) -> None:
     assert [variant["algorithm"] for variant in summary["variants"]] == ["bold", "fed2-ucb"]
 
 
+def test_what_a_class_leaves_unsaid_is_the_users_mistake(folder: Path) -> None:
+    policy = 'privacy = { range = [0, 1], noise = "laplace", epsilon = 1.0 }\n'
+    edit(folder / "mine.toml", 'radius = { rule = "scaled" }\n', policy)
+    done = command("check", "mine.toml", cwd=folder)
+    assert done.returncode == 2
+    (said,) = done.stderr.splitlines()
+    assert said.endswith("define Laplace.clipped(means, cells, low, high)")
+
+
 @pytest.mark.parametrize("verb", ["check", "bounds", "run", "sweep"])
 def test_a_plugin_can_come_from_the_command_line(folder: Path, verb: str) -> None:
     name = "sweep.toml" if verb == "sweep" else "mine.toml"

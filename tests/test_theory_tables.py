@@ -97,7 +97,7 @@ def test_without_a_bound_there_is_a_reason_and_nothing_to_exceed() -> None:
     reasons = [row["reason"] for row in rows]
     below = "its constants are below the 6 that carries the paper's proofs"
     assert reasons[0] == f"{below} (1 for arms, 1 for clients)"
-    assert reasons[2] == 'the theorems are about the paper\'s radius, and this is "certified"'
+    assert reasons[2] == 'the theorems are about the paper\'s radius, and this is "improved-ucb"'
     assert "they are a sample" in reasons[3]
     shown = bounds_html(rows)
     for reason in (

@@ -33,7 +33,7 @@ from fedbandits.cli.reproduce import reproduce
 from fedbandits.cli.runs import report, status, withdraw
 from fedbandits.cli.sweep import check_sweep, sweep
 from fedbandits.cli.up import resume, up
-from fedbandits.errors import FedbanditsError, InputError
+from fedbandits.errors import FedbanditsError, InputError, UnstatedError
 
 if TYPE_CHECKING:
     from fedbandits.experiments.experiment import Experiment
@@ -210,7 +210,7 @@ def main() -> None:
         signal.signal(signal.SIGHUP, _end)
     try:
         app()
-    except InputError as error:
+    except (InputError, UnstatedError) as error:  # what is unsaid is unsaid by the user's class
         typer.echo(f"error: {error}", err=True)
         sys.exit(2)
     except FedbanditsError as error:
