@@ -28,7 +28,13 @@ from fedbandits.rules.estimates import Estimate
 from fedbandits.rules.estimators import Plain
 from fedbandits.rules.guarantees import Assumption, Condition, Guarantee, Setting, Status
 from fedbandits.rules.phased import Beliefs, PhasedRule, Verdict
-from fedbandits.rules.radii import Dependence, PhaseStatistics, Radius
+from fedbandits.rules.radii import (
+    Dependence,
+    ImprovedUcbRadius,
+    IndexRadius,
+    PhaseStatistics,
+    Radius,
+)
 from fedbandits.rules.reports import Reports
 from fedbandits.rules.sampling import Sampling
 
@@ -294,6 +300,34 @@ def test_every_radius_states_its_own_proof() -> None:
     assert fb.PaperRadius().guarantee(setting).regret
     assert not fb.PaperRadius(client=1).guarantee(setting).regret
     assert fb.PaperRadius(client=1).guarantee(replace(setting, everyone=True)).regret
+
+
+def test_a_radius_proves_nothing_in_a_setting_that_its_proof_is_not_about() -> None:
+    told = Beliefs(n_arms=2, horizon=10_000, noise=0.5, spread=0.3)
+    certified = IndexRadius(noise=0.5, commit="certified", delta=DELTA)
+    pulls: dict[str, Any] = {"pulls": 10, "radius": certified}
+    assert fb.Fed1Ucb(clients=4, **pulls).rule(told).guarantee().error == DELTA
+    # With a tolerance, or for clients that are a sample, it may settle on another one.
+    for algorithm in (
+        fb.Fed1Ucb(clients=4, epsilon=0.5, **pulls),
+        fb.Fed2Ucb(admissions=2, **pulls),
+        fb.Fed2Ucb(pulls=10, admissions=2, radius=ImprovedUcbRadius()),
+        fb.Fed1Ucb(pulls=10, clients=4, radius=ImprovedUcbRadius()),
+    ):
+        assert not algorithm.rule(told).guarantee().holds
+    assert fb.ImprovedUcb().rule(told).guarantee().holds
+
+
+def test_constants_that_are_enough_for_all_clients_are_not_for_some_of_them() -> None:
+    rule = fb.Fed1Ucb(pulls=100, clients=10, radius=fb.PaperRadius(client=1)).rule(
+        Beliefs(n_arms=2, horizon=100_000, noise=0.5, spread=0.3)
+    )
+    server = Server(rule, quorum=Quorum(fraction=0.8))
+    assert server.run_state.guarantee.holds
+    answer_to(server, dict.fromkeys(EIGHT, (0.2, 0.5)))
+    server.close()
+    why = "2 of 10 clients were never heard, and what the rule proves is about all of them"
+    assert server.run_state.guarantee.breaches == (why,)
 
 
 # One answer, everywhere --------------------------------------------------------------------------

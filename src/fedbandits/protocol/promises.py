@@ -74,13 +74,19 @@ def _of_part(found: Guarantee, before: RunState, state: RunState) -> Guarantee:
     heard = int(state.counted.pulled[before.active].sum(axis=1).min(initial=rule.population))
     if heard >= rule.population:
         return found.kept(Assumption.ALL_CLIENTS)
-    if rule.spread:
-        return found.requiring(*rule.part_conditions())
-    return found.broken(
-        Assumption.ALL_CLIENTS,
-        f"{rule.population - heard:,} of {rule.population:,} clients were never heard, and neither"
-        " a spread between clients nor a range of outcomes is given to bound what they may change",
-    )
+    never = f"{rule.population - heard:,} of {rule.population:,} clients were never heard, and"
+    if not rule.spread:
+        return found.broken(
+            Assumption.ALL_CLIENTS,
+            f"{never} neither a spread between clients nor a range of outcomes is given to bound"
+            " what they may change",
+        )
+    more = rule.part_conditions()
+    if more is None:
+        return found.broken(
+            Assumption.ALL_CLIENTS, f"{never} what the rule proves is about all of them"
+        )
+    return found.requiring(*more)
 
 
 def _outside(state: RunState) -> str:

@@ -135,6 +135,8 @@ class Setting:
         Whether the answer is for clients who all play from the start: no client term is left.
     draws : bool
         Whether the client term is :math:`\sigma_c^2 (1/M - 1/N)` of N clients that exist.
+    one_player : bool
+        Whether one player makes all pulls, on the global model itself.
     """
 
     horizon: int | None
@@ -143,6 +145,7 @@ class Setting:
     shares: bool = False
     everyone: bool = False
     draws: bool = False
+    one_player: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -431,6 +431,7 @@ class PhasedRule:
             plain=self.estimator.equal_weights,
             shares=self.estimator.needs_shares,
             everyone=self.asks_everyone,
+            one_player=self.player is Player.SERVER,
             draws=self.population is not None
             and self.target == "clients"
             and not (self.bounded or self.asks_everyone or self.radius.needs_each_client),
@@ -458,17 +459,18 @@ class PhasedRule:
         )
         return f"{clients}, weighted" if self.estimator.needs_shares else clients
 
-    def part_conditions(self) -> tuple[Condition, ...]:
+    def part_conditions(self) -> tuple[Condition, ...] | None:
         """Return what is needed as long as some of the clients that it is for are not heard.
 
-        What they leave open is the client term of M of N clients, with its assumptions.
+        What they leave open is the client term of M of N clients, with its assumptions. None if
+        what is proven is about all of them alone.
         """
         part = replace(self.setting, everyone=False, draws=not self.bounded)
         words = "the clients that were heard are a random sample of all that the answer is for"
-        return (
-            *self.radius.guarantee(part).conditions,
-            Condition(Assumption.RANDOM_CLIENTS, words),
-        )
+        found = self.radius.guarantee(part)
+        if self.guarantee().claim and not found.claim:
+            return None
+        return (*found.conditions, Condition(Assumption.RANDOM_CLIENTS, words))
 
     def _grounds(self) -> tuple[Condition, ...]:
         """Return what every statement about the rule rests on."""
