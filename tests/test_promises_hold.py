@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +28,13 @@ from fedbandits.rules.estimates import Estimate
 from fedbandits.rules.estimators import Plain
 from fedbandits.rules.guarantees import Assumption, Condition, Guarantee, Setting, Status
 from fedbandits.rules.phased import Beliefs, PhasedRule, Verdict
-from fedbandits.rules.radii import Dependence, PhaseStatistics, Radius
+from fedbandits.rules.radii import (
+    Dependence,
+    ImprovedUcbRadius,
+    IndexRadius,
+    PhaseStatistics,
+    Radius,
+)
 from fedbandits.rules.reports import Reports
 from fedbandits.rules.sampling import Sampling
 
@@ -212,6 +219,80 @@ def test_an_estimator_that_replaces_how_it_estimates_proves_nothing() -> None:
         assert 'the estimator "plain" is not proven' in found.words()
 
 
+class NarrowMixin:
+    """Widths of nearly nothing, for whatever radius it is mixed into."""
+
+    __slots__ = ()
+
+    def log_term(self, known: PhaseStatistics) -> FloatArray:
+        return np.asarray(0.001)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixedRadius(NarrowMixin, fb.CertifiedRadius):
+    """A radius whose class replaces nothing itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedRadius(fb.CertifiedRadius):
+    """A radius whose method is no plain function."""
+
+    @cache  # noqa: B019 - what matters is that this is no function
+    def log_term(self, known: PhaseStatistics) -> FloatArray:
+        return np.asarray(0.001)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointRadius(fb.CertifiedRadius):
+    """Shows intervals of no width."""
+
+    def interval_widths(self, level: float, known: PhaseStatistics, reports: Reports) -> FloatArray:
+        return np.zeros(known.n_arms)
+
+
+class FirstClientMixin:
+    """All weight to the client that is named first."""
+
+    __slots__ = ()
+
+    def weighed(self, reports: Reports, *_: object) -> FloatArray:
+        return np.where(np.arange(np.shape(reports.counts)[-1]) == 0, 1.0, 1e-9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstClient(FirstClientMixin, Plain):
+    """An estimator whose class replaces nothing itself."""
+
+
+class DecidingMixin:
+    """Decides by something else."""
+
+    __slots__ = ()
+
+    def decide(self, **_: Any) -> Verdict:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixedRule(DecidingMixin, PhasedRule):
+    """A rule whose class replaces nothing itself."""
+
+
+def test_what_is_mixed_in_or_no_plain_function_replaces_what_is_proven_too() -> None:
+    for radius in (MixedRadius(delta=DELTA), CachedRadius(delta=DELTA)):
+        assert rule_with(radius).guarantee().error is None
+    assert not FirstClient.proven
+    assert not rule_with(fb.CertifiedRadius(delta=DELTA), MixedRule).guarantee().holds
+
+
+def test_intervals_whose_widths_a_radius_replaces_have_no_probability() -> None:
+    found = rule_with(PointRadius(delta=DELTA)).interval_guarantee(DELTA)
+    assert (found.error, found.holds) == (None, False)
+    assert 'the radius "certified" states no proof of its intervals' in found.words()
+    # Whoever replaces only what decides shows the intervals of this package.
+    assert rule_with(CarelessRadius(delta=DELTA)).interval_guarantee(DELTA).error == DELTA
+
+
 def test_every_radius_states_its_own_proof() -> None:
     setting = Setting(horizon=1000)
     for radius in (fb.CertifiedRadius(delta=0.1), fb.BernsteinRadius(delta=0.1)):
@@ -219,6 +300,34 @@ def test_every_radius_states_its_own_proof() -> None:
     assert fb.PaperRadius().guarantee(setting).regret
     assert not fb.PaperRadius(client=1).guarantee(setting).regret
     assert fb.PaperRadius(client=1).guarantee(replace(setting, everyone=True)).regret
+
+
+def test_a_radius_proves_nothing_in_a_setting_that_its_proof_is_not_about() -> None:
+    told = Beliefs(n_arms=2, horizon=10_000, noise=0.5, spread=0.3)
+    certified = IndexRadius(noise=0.5, commit="certified", delta=DELTA)
+    pulls: dict[str, Any] = {"pulls": 10, "radius": certified}
+    assert fb.Fed1Ucb(clients=4, **pulls).rule(told).guarantee().error == DELTA
+    # With a tolerance, or for clients that are a sample, it may settle on another one.
+    for algorithm in (
+        fb.Fed1Ucb(clients=4, epsilon=0.5, **pulls),
+        fb.Fed2Ucb(admissions=2, **pulls),
+        fb.Fed2Ucb(pulls=10, admissions=2, radius=ImprovedUcbRadius()),
+        fb.Fed1Ucb(pulls=10, clients=4, radius=ImprovedUcbRadius()),
+    ):
+        assert not algorithm.rule(told).guarantee().holds
+    assert fb.ImprovedUcb().rule(told).guarantee().holds
+
+
+def test_constants_that_are_enough_for_all_clients_are_not_for_some_of_them() -> None:
+    rule = fb.Fed1Ucb(pulls=100, clients=10, radius=fb.PaperRadius(client=1)).rule(
+        Beliefs(n_arms=2, horizon=100_000, noise=0.5, spread=0.3)
+    )
+    server = Server(rule, quorum=Quorum(fraction=0.8))
+    assert server.run_state.guarantee.holds
+    answer_to(server, dict.fromkeys(EIGHT, (0.2, 0.5)))
+    server.close()
+    why = "2 of 10 clients were never heard, and what the rule proves is about all of them"
+    assert server.run_state.guarantee.breaches == (why,)
 
 
 # One answer, everywhere --------------------------------------------------------------------------
@@ -480,6 +589,74 @@ def test_clipped_observations_break_the_promise_about_the_range() -> None:
     play(server, lambda wanted: players[:wanted])
     assert "observations lay outside [0, 1] and were clipped" in str(answer_of(server).error)
     assert answer_of(server).level == 1.0
+
+
+@pytest.mark.parametrize("rule", ["bernstein", "chernoff", "certified"])
+def test_a_broken_range_takes_the_probability_of_intervals_whatever_the_radius(rule: str) -> None:
+    server = server_of(
+        range=[0, 1], quorum={"fraction": 0.5}, radius={"rule": rule, "delta": DELTA}
+    )
+    answer_to(server, dict.fromkeys(CLIENTS[6:], (3.0, 0.2)) | dict.fromkeys(SIX, (0.0, 1.0)))
+    server.close()
+    answer = answer_of(server)
+    assert answer.level == 1.0
+    assert "come without a probability, since means of g, h, i and 1 more" in answer.coverage
+
+
+def clipped_run(radius: Radius, clip: tuple[float, float]) -> str:
+    """Return the answer of a run with noise, whose best option is not the best once clipped."""
+    rule = fb.Fed1Ucb(pulls=2000, clients=10, radius=radius).rule(
+        Beliefs(n_arms=2, horizon=None, noise=0.5, spread=0.0)
+    )
+    policy = fb.Privacy(range=clip, noise="gaussian", epsilon=50.0, delta=1e-6)
+    server = Server(replace(rule, max_phases=5), privacy=policy)
+    rng = np.random.default_rng(1)
+
+    def pull(arm: int, n: int) -> list[float]:
+        return [0.45] * n if arm == 0 else (0.6 * (rng.random(n) < 0.55)).tolist()
+
+    players = [Client(name, pull, rng=rng, min_pulls=1) for name in CLIENTS]
+    play(server, lambda wanted: players[:wanted])
+    assert answer_of(server).winner == "1"
+    return answer_of(server).words()
+
+
+@pytest.mark.parametrize(
+    "radius", [fb.BernsteinRadius(delta=DELTA), fb.ChernoffRadius(delta=DELTA)]
+)
+def test_a_radius_that_knows_a_range_says_so_if_clients_clip_to_a_smaller_one(radius: Any) -> None:
+    words = clipped_run(radius, (0.4, 0.6))
+    assert words.count("what lies outside [0.4, 0.6] is clipped: the answer is about clipped") == 2
+    # The radius's own range is kept by what is clipped to less, and not by what is clipped to more.
+    assert "all outcomes lie between" not in words
+    narrow = replace(radius, range=(0.42, 0.7))
+    assert "all outcomes lie between 0.42 and 0.7, and clients protect" in clipped_run(
+        narrow, (0.4, 0.6)
+    )
+
+
+def test_nothing_is_said_of_an_answer_within_a_tolerance_before_there_is_one() -> None:
+    within = "Else the answer is worse than it by at most 0.01."
+    stopped, decided = server_of(epsilon=0.01), server_of(epsilon=0.01)
+    answer_to(stopped, dict.fromkeys(CLIENTS, (0.5, 0.51)))
+    stopped.close()
+    assert within not in answer_of(stopped).words()
+    stopped.stop()
+    assert "with a probability of at most 0.05" in conclusion_of(stopped).words
+    assert within not in conclusion_of(stopped).words
+    answer_to(decided, dict.fromkeys(CLIENTS, (0.2, 0.9)))
+    decided.close()
+    assert within in answer_of(decided).words()
+
+
+def test_an_answer_for_future_clients_needs_a_spread_between_those_who_play() -> None:
+    with pytest.raises(
+        fb.InputError, match=r"assume\.spread: is missing, and the answer is for more"
+    ):
+        server_of(target="population")
+    assert server_of(target="population", range=[0, 1]).rule.spread == 0.5
+    told = {"noise": 0.5, "spread": 0.1}
+    assert server_of(target="population", assume=told).rule.spread == 0.1
 
 
 def test_a_withdrawal_adds_what_the_promise_about_the_rest_rests_on() -> None:

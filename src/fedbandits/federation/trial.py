@@ -187,6 +187,12 @@ class Trial:
             raise InputError(
                 "algorithm", f'"{self.algorithm.name}" decides in every slot; use one with phases'
             )
+        if self.spread is None and spread == 0.0 and not rule.asks_everyone:
+            raise InputError(
+                "assume.spread",
+                "is missing, and the answer is for more clients than those who play; give a bound,"
+                " or a range of outcomes",
+            )
         return replace(rule.with_fewest_pulls(self.min_pulls), max_phases=self.max_phases)
 
 

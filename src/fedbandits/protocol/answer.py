@@ -37,7 +37,8 @@ def error_words(found: Guarantee, stated: Guarantee, tolerance: float) -> str | 
     found, stated : Guarantee
         Of the run, and what its rule states before anything has happened.
     tolerance : float
-        By how much an option may be worse than the best and still be good enough.
+        By how much the answer may be worse than the best option and still be good enough; 0 if
+        there is no answer.
     """
     if found.error is not None:
         also = [one.words for one in _open(found) if not one.kind.common]
@@ -198,7 +199,12 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
         },
         level=1.0 if covered.error is None else covered.error,
         coverage=_coverage_words(covered),
-        error=error_words(proven, server.rule.guarantee(), server.rule.epsilon),
+        error=error_words(
+            proven,
+            server.rule.guarantee(),
+            # As long as several are left there is no answer that could be close to the best.
+            0.0 if decision.winner is None else server.rule.epsilon,
+        ),
         assumptions=tuple(one.words for one in _open(covered) if not one.why),
         withdrawn={arms[arm]: reason for arm, reason in sorted(server.withdrawn.items())},
     )

@@ -30,7 +30,7 @@ def still_proven(record: Record, before: RunState, state: RunState) -> Guarantee
         case UpdateAccepted(update=update) if update.clipped:
             return found.broken(
                 Assumption.IN_RANGE,
-                f"observations lay outside {_range(state)} and were clipped: the answer is about"
+                f"observations lay outside {_clips_to(state)} and were clipped: the answer is about"
                 " clipped outcomes",
             )
         case UpdateRejected(rejection=Rejection.RANGE):
@@ -59,8 +59,7 @@ def coverage(state: RunState, level: float) -> Guarantee:
     rule = state.terms.rule
     stated = rule.guarantee()
     since = [one for one in state.guarantee.conditions if stated.condition(one.kind) != one]
-    more = [one for one in since if stated.condition(one.kind) is None]
-    return rule.interval_guarantee(level).requiring(*more).following(since)
+    return rule.interval_guarantee(level).requiring(*since).following(since)
 
 
 def _of_part(found: Guarantee, before: RunState, state: RunState) -> Guarantee:
@@ -75,13 +74,19 @@ def _of_part(found: Guarantee, before: RunState, state: RunState) -> Guarantee:
     heard = int(state.counted.pulled[before.active].sum(axis=1).min(initial=rule.population))
     if heard >= rule.population:
         return found.kept(Assumption.ALL_CLIENTS)
-    if rule.spread:
-        return found.requiring(*rule.part_conditions())
-    return found.broken(
-        Assumption.ALL_CLIENTS,
-        f"{rule.population - heard:,} of {rule.population:,} clients were never heard, and neither"
-        " a spread between clients nor a range of outcomes is given to bound what they may change",
-    )
+    never = f"{rule.population - heard:,} of {rule.population:,} clients were never heard, and"
+    if not rule.spread:
+        return found.broken(
+            Assumption.ALL_CLIENTS,
+            f"{never} neither a spread between clients nor a range of outcomes is given to bound"
+            " what they may change",
+        )
+    more = rule.part_conditions()
+    if more is None:
+        return found.broken(
+            Assumption.ALL_CLIENTS, f"{never} what the rule proves is about all of them"
+        )
+    return found.requiring(*more)
 
 
 def _outside(state: RunState) -> str:
@@ -93,6 +98,15 @@ def _outside(state: RunState) -> str:
     )
 
 
+def _clips_to(state: RunState) -> str:
+    privacy = state.terms.privacy
+    return _words_of(None if privacy is None else privacy.range)
+
+
 def _range(state: RunState) -> str:
-    low, high = state.terms.range or (0.0, 0.0)
+    return _words_of(state.terms.range)
+
+
+def _words_of(limits: tuple[float, float] | None) -> str:
+    low, high = limits or (0.0, 0.0)
     return f"[{low:g}, {high:g}]"

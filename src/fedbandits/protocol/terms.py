@@ -79,8 +79,11 @@ class Terms:
                 f"clients protect their means as agreed, and what lies outside [{low:g}, {high:g}]"
                 " is clipped: the answer is about clipped outcomes"
             )
+            own = self.rule.radius.limits
+            if own is not None and not own[0] <= low < high <= own[1]:
+                words = f"{within(own).words}, and {words}"
             condition = replace(condition, words=words)
-        return found.requiring(condition)
+        return found.without(Assumption.IN_RANGE).requiring(condition)
 
     def shares(self, clients: Sequence[str]) -> FloatArray | None:
         """Return the weights of these clients, if clients have weights of their own."""

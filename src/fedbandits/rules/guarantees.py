@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from types import FunctionType
+from types import MemberDescriptorType
 
 from fedbandits.rules.levels import LevelLike, as_level
 
@@ -135,6 +135,8 @@ class Setting:
         Whether the answer is for clients who all play from the start: no client term is left.
     draws : bool
         Whether the client term is :math:`\sigma_c^2 (1/M - 1/N)` of N clients that exist.
+    one_player : bool
+        Whether one player makes all pulls, on the global model itself.
     """
 
     horizon: int | None
@@ -143,6 +145,7 @@ class Setting:
     shares: bool = False
     everyone: bool = False
     draws: bool = False
+    one_player: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +223,11 @@ class Guarantee:
         more = {one.kind: one for one in reversed(conditions) if one.kind not in there}
         return replace(self, conditions=(*self.conditions, *reversed(more.values())))
 
+    def without(self, kind: Assumption) -> Guarantee:
+        """Return the guarantee without its condition of a kind, for one that says more of it."""
+        others = tuple(one for one in self.conditions if one.kind is not kind)
+        return replace(self, conditions=others)
+
     def kept(self, *kinds: Assumption) -> Guarantee:
         """Return the guarantee with these conditions kept; what was broken stays broken."""
         return self._marked(
@@ -270,42 +278,74 @@ class Guarantee:
         return self.statement() + (f"; the answer is for {self.whom}" if self.whom else "")
 
 
-def replaces_methods(kind: type) -> bool:
-    """Return whether a class replaces a method of one of its bases, which no proof survives.
+def replaces_methods(kind: type, statement: str, *methods: str) -> bool:
+    """Return whether a class inherits a statement, and not all that the statement is about.
+
+    What a class inherits from another base, a mixin, replaces a method as well as its own does.
+
+    Parameters
+    ----------
+    kind : type
+        The class.
+    statement : str
+        The attribute that states something.
+    *methods : str
+        What the statement is about; all methods of the class that makes it by default.
 
     Examples
     --------
     >>> class Halving:
+    ...     proven = True
+    ...
     ...     def decide(self):
     ...         return "half"
     >>> class Quartering(Halving):
     ...     def decide(self):
     ...         return "quarter"
-    >>> replaces_methods(Halving), replaces_methods(Quartering)
-    (False, True)
+    >>> class Mixed(Quartering, Halving):
+    ...     proven = True
+    >>> [replaces_methods(kind, "proven") for kind in (Halving, Quartering, Mixed)]
+    [False, True, False]
     """
-    methods = (FunctionType, property, classmethod, staticmethod)
-    return any(
-        isinstance(value, methods) and any(name in vars(base) for base in kind.__mro__[1:-1])
-        for name, value in vars(kind).items()
-        if not name.startswith("__")
-    )
+    owner = next(one for one in kind.__mro__ if statement in vars(one))
+    names = methods or {
+        name
+        for base in owner.__mro__[:-1]
+        for name in vars(base)
+        if not name.startswith("__") and _is_method(_found(owner, name))
+    }
+    return any(_found(kind, name) is not _found(owner, name) for name in names)
 
 
-def void_unless_stated(kind: type, **empty: Callable[..., Guarantee]) -> None:
+def _is_method(value: object) -> bool:
+    """Return whether an attribute of a class is more than a value, or a place for one."""
+    bound = hasattr(type(value), "__get__") and not isinstance(value, MemberDescriptorType)
+    return bound or callable(value)
+
+
+def _found(kind: type, name: str) -> object:
+    """Return an attribute of a class as it was written."""
+    return next(vars(one)[name] for one in kind.__mro__ if name in vars(one))
+
+
+def void_unless_stated(
+    kind: type, statement: str, empty: Callable[..., object], *methods: str
+) -> None:
     """Let a class that replaces a method prove nothing, but for what it states itself.
 
     Parameters
     ----------
     kind : type
         The class, as `__init_subclass__` gets it.
-    **empty : callable
-        By the name of a method that states a guarantee, what takes the place of an inherited one.
+    statement : str
+        The method that states what is proven.
+    empty : callable
+        What takes its place if it is inherited.
+    *methods : str
+        As in `replaces_methods`.
     """
-    if replaces_methods(kind):
-        for name, statement in empty.items():
-            if name not in vars(kind):
-                setattr(kind, name, statement)
+    if replaces_methods(kind, statement, *methods):
+        setattr(kind, statement, empty)
 
 
 def keeps_best(delta: LevelLike, setting: Setting, *conditions: Condition) -> Guarantee:

@@ -342,7 +342,8 @@ class PhasedRule:
 
     def __init_subclass__(cls) -> None:
         """Let a subclass that replaces a method state its own guarantee, or have none."""
-        void_unless_stated(cls, guarantee=_unproven, interval_guarantee=_unproven)
+        for statement in ("guarantee", "interval_guarantee"):
+            void_unless_stated(cls, statement, _unproven)
 
     @property
     def scheduled(self) -> bool:
@@ -406,17 +407,17 @@ class PhasedRule:
                 " probability is proven)",
                 *self._grounds(),
             )
-        if not self.estimator.proven:
-            words = f'the estimator "{self.estimator.name}" is not proven'
-            return Guarantee.nothing(f"come without a probability: {words}", *self._grounds())
-        if self.radius.needs_each_client:
-            words = f"{Assumption.NORMAL_CLIENTS.value} (else nothing is proven)"
-            first: tuple[Condition, ...] = (Condition(Assumption.NORMAL_CLIENTS, words),)
-        elif self.needs_components:
+        first = self.radius.interval_conditions(self.setting)
+        if first is None or not self.estimator.proven:
+            unproven = (
+                f'the radius "{self.radius.rule}" states no proof of its intervals'
+                if first is None
+                else f'the estimator "{self.estimator.name}" is not proven'
+            )
+            return Guarantee.nothing(f"come without a probability: {unproven}", *self._grounds())
+        if self.needs_components:
             first = (Condition(Assumption.ESTIMATES_HOLD),)
             first += (Condition(Assumption.LIKE_DRAWS),) if self.setting.draws else ()
-        else:
-            first = bounds_needed(self.setting)
         return Guarantee(
             claim=f"hold together with a probability of {100 * (1 - level):g} %",
             error=level,
@@ -432,6 +433,7 @@ class PhasedRule:
             plain=self.estimator.equal_weights,
             shares=self.estimator.needs_shares,
             everyone=self.asks_everyone,
+            one_player=self.player is Player.SERVER,
             draws=self.population is not None
             and self.target == "clients"
             and not (self.bounded or self.asks_everyone or self.radius.needs_each_client),
@@ -459,17 +461,18 @@ class PhasedRule:
         )
         return f"{clients}, weighted" if self.estimator.needs_shares else clients
 
-    def part_conditions(self) -> tuple[Condition, ...]:
+    def part_conditions(self) -> tuple[Condition, ...] | None:
         """Return what is needed as long as some of the clients that it is for are not heard.
 
-        What they leave open is the client term of M of N clients, with its assumptions.
+        What they leave open is the client term of M of N clients, with its assumptions. None if
+        what is proven is about all of them alone.
         """
         part = replace(self.setting, everyone=False, draws=not self.bounded)
         words = "the clients that were heard are a random sample of all that the answer is for"
-        return (
-            *self.radius.guarantee(part).conditions,
-            Condition(Assumption.RANDOM_CLIENTS, words),
-        )
+        found = self.radius.guarantee(part)
+        if self.guarantee().claim and not found.claim:
+            return None
+        return (*found.conditions, Condition(Assumption.RANDOM_CLIENTS, words))
 
     def _grounds(self) -> tuple[Condition, ...]:
         """Return what every statement about the rule rests on."""

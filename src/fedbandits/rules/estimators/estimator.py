@@ -46,7 +46,7 @@ class Estimator:
 
     def __init_subclass__(cls) -> None:
         """Let a class that replaces a method say that it is proven, or take it for unproven."""
-        if "proven" not in vars(cls) and replaces_methods(cls):
+        if replaces_methods(cls, "proven"):
             cls.proven = False
 
     def estimate(self, reports: Reports, sampling: Sampling) -> Estimate:

@@ -114,6 +114,12 @@ class IndexRadius(Radius):
                 " change its mind",
                 *needed,
             )
+        if setting.epsilon > 0 or not setting.everyone:
+            return Guarantee.nothing(
+                "none: a certified commitment is to a single option, without a tolerance, by"
+                " clients who all play from the start",
+                *needed,
+            )
         error = as_level(self.delta).value(setting.horizon)
         return Guarantee(
             claim="settles on another option than the best with a probability of at most"

@@ -182,6 +182,11 @@ class ImprovedUcbRadius(_Intervals):
 
     def guarantee(self, setting: Setting) -> Guarantee:
         """Return what is proven; see `Radius`."""
+        if not setting.one_player:
+            return Guarantee.nothing(
+                "none: the proof of Auer and Ortner (2010) is about one player, who sends nothing",
+                *bounds_needed(setting),
+            )
         claim = "the regret bound of Auer and Ortner (2010), for one player"
         return Guarantee(claim=claim, conditions=bounds_needed(setting))
 

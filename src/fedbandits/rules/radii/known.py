@@ -13,7 +13,13 @@ from fedbandits.rules.abilities import unstated
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import sub_gamma_width
 from fedbandits.rules.estimates import Estimate
-from fedbandits.rules.guarantees import Guarantee, Setting, void_unless_stated
+from fedbandits.rules.guarantees import (
+    Condition,
+    Guarantee,
+    Setting,
+    bounds_needed,
+    void_unless_stated,
+)
 from fedbandits.rules.reports import Reports
 
 
@@ -92,7 +98,8 @@ class Radius:
 
     def __init_subclass__(cls) -> None:
         """Let a class that replaces a method state what it proves, or prove nothing."""
-        void_unless_stated(cls, guarantee=Radius.guarantee)
+        void_unless_stated(cls, "guarantee", Radius.guarantee)
+        void_unless_stated(cls, "interval_conditions", _unproven, "interval_widths")
 
     def guarantee(self, setting: Setting) -> Guarantee:
         """Return what is proven in a setting, and what the widths need for it.
@@ -151,8 +158,19 @@ class Radius:
         widths = sub_gamma_width(estimate.variance + left.variance, left.scale, log)
         return np.asarray(widths + left.bias)
 
+    def interval_conditions(self, setting: Setting) -> tuple[Condition, ...] | None:
+        """Return what `interval_widths` rest on in a setting; None if nothing is proven of them.
+
+        A class that replaces them says so, or nothing is.
+        """
+        return bounds_needed(setting)
+
     def _unstated(self, name: str, meaning: str) -> UnstatedError:
         return UnstatedError(type(self).__name__, name, meaning)
+
+
+def _unproven(radius: Radius, setting: Setting) -> None:
+    """Return that nothing is proven of intervals whose widths a class has replaced."""
 
 
 def need_horizon(rule: str, horizon: int | None) -> None:

@@ -120,6 +120,11 @@ class PairedTRadius(Radius):
         widths = t_interval_widths(reports.each_mean(), inside, level=level, phase=int(known.phase))
         return np.asarray(widths + reports.distortion.averaged(inside.astype(np.float64)).bias)
 
+    def interval_conditions(self, setting: Setting) -> tuple[Condition, ...]:
+        """Return what intervals rest on: normal clients; see `Radius`."""
+        words = f"{Assumption.NORMAL_CLIENTS.value} (else nothing is proven)"
+        return (Condition(Assumption.NORMAL_CLIENTS, words),)
+
     def _widths(self, known: PhaseStatistics) -> FloatArray:
         """Return the widths between all pairs, shape (..., arms, arms)."""
         variances, clients = paired_variances(known, self.rule)
