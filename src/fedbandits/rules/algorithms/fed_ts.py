@@ -10,7 +10,7 @@ An arm that is the best in some draw, and whose variance is more for want of cli
 asks for clients: as many join as there are already, as in `fedbandits.rules.index_rules`.
 
 Nothing is proven about it here. Kalkanli and Özgür (2021), "Batched Thompson sampling", NeurIPS,
-show for one player that batches cost no more than a constant factor of regret.
+show for one player that of the order of log T batches are enough for a regret of that order.
 """
 
 from __future__ import annotations
@@ -178,8 +178,8 @@ class FedTs(Algorithm):
         An arm asks for clients when its client variance is above so many times its pull variance.
     commit : number or expression in T
         The rule stops asking when it believes that another arm is better with a probability of at
-        most so much; "1/T" by default. More asks clients for less long, and errs at a price that
-        grows with T: of 10,000 games of two arms 7 end on the worse one at 0.001.
+        most so much; "1/T" by default. A larger one stops sooner and settles on a wrong arm more
+        often, at a price that grows with T.
 
     Examples
     --------
