@@ -675,6 +675,20 @@ def test_a_withdrawal_adds_what_the_promise_about_the_rest_rests_on() -> None:
     assert kind.value in answer.assumptions
 
 
+def test_no_regret_bound_is_left_after_a_withdrawal() -> None:
+    rule = fb.Fed1Ucb(pulls=100, clients=10).rule(
+        Beliefs(n_arms=3, horizon=10**6, noise=0.5, spread=0.0)
+    )
+    server = Server(rule, arms=["a", "b", "c"])
+    answer_to(server, dict.fromkeys(CLIENTS, (0.55, 0.5, 0.1)))
+    server.close()
+    assert server.run_state.guarantee.regret
+    server.withdraw(0, "harm")
+    proven = server.run_state.guarantee
+    assert not proven.holds
+    assert proven.statement().startswith("none: an option was withdrawn")
+
+
 def test_an_index_rule_concludes_without_a_level_for_its_intervals() -> None:
     rule = fb.FedIndex().rule(
         Beliefs(n_arms=2, horizon=100_000, noise=0.01, spread=0.0, population=10)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fedbandits.protocol.log import (
     ArmWithdrawn,
     PhaseAbandoned,
@@ -13,6 +15,10 @@ from fedbandits.protocol.log import (
 )
 from fedbandits.protocol.state import RunState
 from fedbandits.rules.guarantees import Assumption, Condition, Guarantee
+
+_NO_REGRET_BOUND = (
+    "none: an option was withdrawn, and the regret bounds are about games in which none is"
+)
 
 
 def still_proven(record: Record, before: RunState, state: RunState) -> Guarantee:
@@ -42,6 +48,8 @@ def still_proven(record: Record, before: RunState, state: RunState) -> Guarantee
         case PhaseAbandoned():
             return found.opened(Assumption.NO_SELECTION)
         case ArmWithdrawn():
+            if found.regret:
+                return replace(found, claim="", regret=False, reason=_NO_REGRET_BOUND)
             return found.requiring(Condition(Assumption.WITHDRAWN_ANYWAY))
     return found
 
