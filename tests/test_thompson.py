@@ -17,7 +17,14 @@ from fedbandits.federation.local import server_of, try_trial
 from fedbandits.federation.trial import read_trial
 from fedbandits.loopback import play
 from fedbandits.problems import Problem
-from fedbandits.protocol import Client, MemoryLog, PhaseOpened, Server
+from fedbandits.protocol import (
+    Client,
+    MemoryLog,
+    PhaseClosed,
+    PhaseOpened,
+    Server,
+    UpdateAccepted,
+)
 from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.algorithms.fed_ts import PosteriorRadius, ThompsonRule, better_than
 from fedbandits.rules.draws import SeededDraws
@@ -209,11 +216,14 @@ def test_pulls_are_what_a_server_plays_with_the_same_draws() -> None:
         log=MemoryLog(),
     )
     for record in logged.log:
-        if isinstance(record, PhaseOpened):
-            assert by_hand.wanted() == len(record.admitted)
-            assert by_hand.open(record.admitted) == record.assignment
-        else:
-            by_hand._commit(record)
+        match record:
+            case PhaseOpened(admitted=admitted, assignment=assignment):
+                assert by_hand.wanted() == len(admitted)
+                assert by_hand.open(admitted) == assignment
+            case UpdateAccepted(update=update):
+                assert by_hand.receive(update) is None
+            case PhaseClosed(decision=decision):
+                assert by_hand.close() == decision
     assert by_hand.decision == logged.decision
 
 
