@@ -43,6 +43,7 @@ Goal: TypeAlias = Literal["max", "min"]
 """Whether the best arm has the highest or the lowest mean."""
 
 _PLAIN = Plain()
+_NONE = np.int64(0)
 
 LONGEST_HORIZON = 10**15
 """Slots that no game may exceed, whether it has a horizon or not."""
@@ -548,7 +549,7 @@ class PhasedRule:
         pulls = min(self.pulls(state.phase), self.slots)
         return Plan(
             newcomers=newcomers,
-            pulls=np.where(state.active, pulls, 0).astype(np.int64),
+            pulls=np.where(state.active, np.int64(pulls), _NONE),
             capped=capped,
         )
 

@@ -103,8 +103,8 @@ class CohortEvidence:
             if held * n * n_arms * (room + 1) > self.memory_limit and n > 1:
                 raise OutOfMemoryLimitError
             self._local, self._noise_sums, self.sizes, self.counts = (
-                np.pad(held, ((0, 0), (0, 0), (0, 1)))
-                for held in (self._local, self._noise_sums, self.sizes, self.counts)
+                np.concatenate((values, np.zeros((*values.shape[:2], 1))), axis=2)
+                for values in (self._local, self._noise_sums, self.sizes, self.counts)
             )
             self._releases.admit(1)
         local = np.broadcast_to(self.means[:, self._arms], (n, n_arms)).copy()

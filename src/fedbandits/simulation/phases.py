@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeAlias
 
@@ -252,32 +252,34 @@ def _planned(
         return newcomers, plan.pulls, capped
     joining = np.zeros(len(board.rules), dtype=np.int64)
     cut, often = np.zeros(joining.shape, dtype=np.bool_), np.zeros_like(joining)
-    for game, state in _states(board).items():
-        plan = _scheduled(board, game, state, phase)
-        joining[game], cut[game], often[game] = plan.newcomers, plan.capped, plan.pulls.max()
+    for game, (clients, was_capped) in _crowds(board).items():
+        plan = _scheduled(board, game, clients, was_capped, phase)
+        joining[game], cut[game], often[game] = plan.newcomers, plan.capped, plan.pulls[0]
     return joining[of_row], np.where(active, often[of_row, np.newaxis], 0), cut[of_row]
 
 
-def _states(board: Scoreboard) -> dict[int, State]:
-    """Return what is known in every game that goes on and follows a schedule."""
+def _crowds(board: Scoreboard) -> dict[int, tuple[int, bool]]:
+    """Return the clients of every game that goes on, and whether a cap has ever cut them short.
+
+    By a schedule they are the same in all rows of a game.
+    """
     some_row = np.zeros(len(board.rules), dtype=np.int64)
     some_row[board.of_row[board.rows]] = board.rows
-    return {
-        game: State(
-            phase=0,
-            active=_ONE_ARM,
-            clients=int(board.clients[some_row[game]]),
-            slots_left=board.rule.slots,
-            capped=bool(board.capped[some_row[game]]),
-        )
-        for game in board.games()
-    }
+    clients, capped = board.clients[some_row].tolist(), board.capped[some_row].tolist()
+    return {game: (clients[game], capped[game]) for game in board.games()}
 
 
-def _scheduled(board: Scoreboard, game: int, state: State, phase: int) -> Plan:
+def _scheduled(board: Scoreboard, game: int, clients: int, capped: bool, phase: int) -> Plan:
     """Return the plan of a phase, which is the same in all rows of a game."""
+    state = State(
+        phase=phase,
+        active=_ONE_ARM,
+        clients=clients,
+        slots_left=board.rule.slots,
+        capped=capped,
+    )
     with mistakes_of(board.played[game]):
-        return board.rules[game].plan(replace(state, phase=phase))
+        return board.rules[game].plan(state)
 
 
 def _check_plan(plan: Plan, board: Scoreboard, phase: int) -> None:
@@ -301,13 +303,14 @@ def _alike(board: Scoreboard, phase: int, pulls: IntArray, most: int) -> int:
     if most == 1 or not board.rule.scheduled:
         return 1
     most = min(most, int((board.slots_left() // pulls.sum(axis=-1)).min()))
-    states = _states(board)
-    often = {game: _scheduled(board, game, states[game], phase).pulls.max() for game in states}
+    crowds = _crowds(board)
+    often = np.zeros(len(board.rules), dtype=np.int64)
+    often[board.of_row[board.rows]] = pulls.max(axis=-1)
     found = 1
     while found < most and not board.rule.ends_after(phase + found - 1):
-        for game, state in states.items():
-            plan = _scheduled(board, game, state, phase + found)
-            if plan.newcomers or plan.capped != state.capped or plan.pulls.max() != often[game]:
+        for game, (clients, capped) in crowds.items():
+            plan = _scheduled(board, game, clients, capped, phase + found)
+            if plan.newcomers or plan.capped != capped or plan.pulls[0] != often[game]:
                 return found
         found += 1
     return found
