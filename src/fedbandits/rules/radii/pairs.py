@@ -80,7 +80,7 @@ class _Pairs(Radius):
 
     def log_term(self, known: PhaseStatistics) -> FloatArray:
         """Return L such that a comparison errs with probability at most exp(-L)."""
-        raise NotImplementedError
+        raise self._unstated("log_term", "how seldom a comparison errs")
 
     def _width(self, known: PhaseStatistics, one: FloatArray, other: FloatArray) -> FloatArray:
         """Return the width for a pair of proxies: that of the difference, times 2L, rooted."""
