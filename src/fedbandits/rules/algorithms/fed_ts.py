@@ -49,7 +49,6 @@ class PosteriorRadius(Radius):
     uses_spread: ClassVar[bool] = True
     needs_each_client: ClassVar[bool] = False
     equal_weights_only: ClassVar[bool] = False
-    independent_arms: ClassVar[bool] = True
 
     level: LevelLike
 
