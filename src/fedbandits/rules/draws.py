@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+# Numbers of any kind.
 Drawn: TypeAlias = npt.NDArray[Any]
-"""Numbers of any kind."""
 
 Draw: TypeAlias = Callable[[np.random.Generator, int], Drawn]
 """From a generator and a number of games to what each of them gets, along the first axis."""
