@@ -16,7 +16,7 @@ from fedbandits.rules.phased import PhasedRule, Player
 _ROUNDING = 1e-12
 
 
-def judged(rule: PhasedRule, problem: Problem, privacy: Privacy | None = None) -> Guarantee:
+def guarantee_in(rule: PhasedRule, problem: Problem, privacy: Privacy | None = None) -> Guarantee:
     """Return the guarantee of a rule with every condition that a game keeps, or breaks, marked.
 
     Simulated clients are drawn at random, do not drift, do not drop out and do not lie. Clients of
@@ -40,7 +40,7 @@ def judged(rule: PhasedRule, problem: Problem, privacy: Privacy | None = None) -
     >>> game = Approximate(means=[0.5, 0.9], noise=Gaussian(0.5), spread=Gaussian(0.1))
     >>> careless = Beliefs(n_arms=2, horizon=1000, noise=0.3, spread=0.1)
     >>> rule = Fed2Ucb(pulls=10, admissions="2^p", radius=CertifiedRadius()).rule(careless)
-    >>> judged(rule, game).breaches
+    >>> guarantee_in(rule, game).breaches
     ('it is told noise 0.3, and the noise is 0.5: its widths are too narrow',)
     """
     found = rule.guarantee()
@@ -73,7 +73,7 @@ def doubts(rule: PhasedRule, problem: Problem, privacy: Privacy | None = None) -
     Parameters
     ----------
     rule, problem, privacy
-        As in `judged`.
+        As in `guarantee_in`.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def doubts(rule: PhasedRule, problem: Problem, privacy: Privacy | None = None) -
     up to 39 % of the observations of an arm lie outside [0, 1] and are clipped: the answer is about
     means of clipped observations, whose gap is 0.01221 where it was 0.02
     """
-    found = judged(rule, problem, privacy).conditions
+    found = guarantee_in(rule, problem, privacy).conditions
     # That options tie is how the game is, and nobody's mistake.
     broken = [one for one in found if one.kind is not Assumption.SINGLE_BEST and one.why]
     endless = (_tied(rule, problem), _rounded_away(problem, privacy))

@@ -32,7 +32,7 @@ from fedbandits.rules.guarantees import Guarantee
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import LONGEST_HORIZON, Beliefs, PhasedRule, Player
 from fedbandits.rules.variance_components import FEWEST_TO_ESTIMATE, check_min_clients
-from fedbandits.simulation.assumptions import doubts, judged
+from fedbandits.simulation.assumptions import doubts, guarantee_in
 from fedbandits.simulation.clients import ClientEvidence
 from fedbandits.simulation.cohorts import CohortEvidence
 from fedbandits.simulation.fidelities import DEFAULT_MAX_CLIENTS, Fidelity, choose_fidelity
@@ -427,7 +427,7 @@ def guarantee_of(variant: Variant, rule: PhasedRule | SlotRule) -> Guarantee:
     """Return what is proven about a variant's game, with all that the game keeps and breaks."""
     if rule.decides_every_slot:
         return rule.guarantee()
-    return judged(rule, variant.problem, variant.privacy)
+    return guarantee_in(rule, variant.problem, variant.privacy)
 
 
 def all_doubts(variant: Variant, rule: PhasedRule | SlotRule) -> list[str]:
