@@ -66,7 +66,7 @@ def index_regret_bound(rule: IndexRule, gaps: npt.ArrayLike, *, cost: float) -> 
     Examples
     --------
     >>> from fedbandits import FedIndex
-    >>> from fedbandits.rules.phased import Beliefs
+    >>> from fedbandits.rules.beliefs import Beliefs
     >>> told = Beliefs(n_arms=2, horizon=10**6, noise=0.5, spread=0.0, population=5)
     >>> bound = index_regret_bound(FedIndex(index="ucb2").rule(told), [0.1], cost=1.0)
     >>> round(bound.exploration), round(bound.communication)
@@ -96,7 +96,7 @@ def index_regret_bound(rule: IndexRule, gaps: npt.ArrayLike, *, cost: float) -> 
 
 
 def low_index_bound(rule: IndexRule, below: float) -> float:
-    r"""Return how likely an index is ever so far below its arm's mean, at most.
+    r"""Return a bound on the probability that an index is ever this far below its arm's mean.
 
     :math:`4 \kappa \sigma^2 \sqrt\Lambda / (M T x^2)`: Lemma of the page on index rules.
 
@@ -116,7 +116,7 @@ def low_index_bound(rule: IndexRule, below: float) -> float:
 
 
 def _check_covered(rule: IndexRule) -> None:
-    """Refuse what the proof is not about."""
+    """Refuse a rule that the proof does not cover."""
     radius = rule.radius
     conditions = {
         "clients who all play from the start": rule.asks_everyone
@@ -131,4 +131,4 @@ def _check_covered(rule: IndexRule) -> None:
     }
     for about, holds in conditions.items():
         if not holds:
-            raise InputError("rule", f"the bound is about {about}, and this rule is another")
+            raise InputError("rule", f"the bound is about {about}, not about this rule")

@@ -101,32 +101,17 @@ def fed2_orders(
     by_lambda_messages = cost * scale**2 / (admissions * smallest**4)
     doubling = (pulls * scale * log / gaps).sum()
     doubling_messages = cost * scale * log / smallest**2
-    return [
-        ScheduleOrder(
-            schedule=f"{admissions:g}",
-            phases=_ceil(needed / admissions),
-            exploration=float(by_lambda * log**2),
-            communication=by_lambda_messages * log**2,
+    return _rows(
+        (f"{admissions:g}", needed / admissions, by_lambda * log**2, by_lambda_messages * log**2),
+        (
+            f"ceil({admissions:g}*log(T))",
+            needed / (admissions * log),
+            by_lambda * log,
+            by_lambda_messages * log,
         ),
-        ScheduleOrder(
-            schedule=f"ceil({admissions:g}*log(T))",
-            phases=_ceil(needed / (admissions * log)),
-            exploration=float(by_lambda * log),
-            communication=by_lambda_messages * log,
-        ),
-        ScheduleOrder(
-            schedule="2^p",
-            phases=_ceil(np.log2(needed)),
-            exploration=float(doubling),
-            communication=doubling_messages,
-        ),
-        ScheduleOrder(
-            schedule="ceil(2^p*log(T))",
-            phases=_ceil(np.log2(needed / log)),
-            exploration=float(doubling),
-            communication=doubling_messages,
-        ),
-    ]
+        ("2^p", np.log2(needed), doubling, doubling_messages),
+        ("ceil(2^p*log(T))", np.log2(needed / log), doubling, doubling_messages),
+    )
 
 
 def fed1_orders(
@@ -150,32 +135,16 @@ def fed1_orders(
     needed = 96 * noise**2 * log / (clients * gaps**2)
     exploration = float((noise**2 * log / gaps).sum())
     messages = noise**2 / (pulls * smallest**2)
-    return [
-        ScheduleOrder(
-            schedule=f"{pulls:g}",
-            phases=_ceil(needed / pulls),
-            exploration=exploration,
-            communication=cost * messages * log,
-        ),
-        ScheduleOrder(
-            schedule=f"ceil({pulls:g}*log(T))",
-            phases=_ceil(needed / (pulls * log)),
-            exploration=exploration,
-            communication=cost * messages,
-        ),
-        ScheduleOrder(
-            schedule="2^p",
-            phases=_ceil(np.log2(needed)),
-            exploration=exploration,
-            communication=cost * clients * _doublings(noise**2 * log / (clients * smallest**2)),
-        ),
-        ScheduleOrder(
-            schedule="ceil(2^p*log(T))",
-            phases=_ceil(np.log2(needed / log)),
-            exploration=exploration,
-            communication=cost * clients * _doublings(noise**2 / (clients * smallest**2)),
-        ),
-    ]
+    doubling, doubling_log = (
+        cost * clients * _doublings(part / (clients * smallest**2))
+        for part in (noise**2 * log, noise**2)
+    )
+    return _rows(
+        (f"{pulls:g}", needed / pulls, exploration, cost * messages * log),
+        (f"ceil({pulls:g}*log(T))", needed / (pulls * log), exploration, cost * messages),
+        ("2^p", np.log2(needed), exploration, doubling),
+        ("ceil(2^p*log(T))", np.log2(needed / log), exploration, doubling_log),
+    )
 
 
 def _doublings(ratio: float) -> float:
@@ -183,6 +152,14 @@ def _doublings(ratio: float) -> float:
     return max(math.log2(ratio), 1.0)
 
 
-def _ceil(values: FloatArray) -> IntArray:
-    """Return whole numbers of phases, at least one."""
-    return np.maximum(np.ceil(values), 1).astype(np.int64)
+def _rows(*rows: tuple[str, FloatArray, float, float]) -> list[ScheduleOrder]:
+    """Return the rows of a table; there are whole numbers of phases, at least one."""
+    return [
+        ScheduleOrder(
+            schedule=schedule,
+            phases=np.maximum(np.ceil(phases), 1).astype(np.int64),
+            exploration=float(exploration),
+            communication=float(communication),
+        )
+        for schedule, phases, exploration, communication in rows
+    ]

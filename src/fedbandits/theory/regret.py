@@ -1,4 +1,4 @@
-r"""What Theorems 2 and 3 promise: when each arm is out at the latest, and the regret until then.
+r"""What Theorems 2 and 3 promise: when an arm is dropped at the latest, and the regret until then.
 
 Both proofs need one thing of a rule: in every phase an interval misses its arm's mean with
 probability at most :math:`c / T^3`. That is so for the radii whose guarantee says so, with the
@@ -25,6 +25,7 @@ from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import bits_in_phase
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import UNDISTORTED, DistortionSums, ReleaseError
+from fedbandits.rules.phase_numbers import ScheduledPhase
 from fedbandits.rules.phased import Charge, PhasedRule
 from fedbandits.rules.reports import Reports
 
@@ -88,20 +89,20 @@ def phases_needed(rule: PhasedRule, gaps: FloatArray, privacy: Privacy | None = 
     Examples
     --------
     >>> from fedbandits.rules.algorithms import Fed1Ucb
-    >>> from fedbandits.rules.phased import Beliefs
+    >>> from fedbandits.rules.beliefs import Beliefs
     >>> rule = Fed1Ucb(pulls="ceil(10*log(T))", clients=5).rule(
     ...     Beliefs(n_arms=2, horizon=10**6, noise=0.5, spread=0.0)
     ... )
     >>> phases_needed(rule, np.array([0.02])).tolist()
     [1193]
     """
-    return _outs(rule, gaps, privacy).phases
+    return _drops(rule, gaps, privacy).phases
 
 
 def regret_bound(
     rule: PhasedRule, gaps: FloatArray, *, cost: float, privacy: Privacy | None = None
 ) -> RegretBound:
-    """Return the bound of Theorem 2, or of Theorem 3 where everybody is in from the start.
+    """Return the bound of Theorem 2, or of Theorem 3 if all clients play from the start.
 
     It holds where the rule's guarantee on the regret does.
 
@@ -114,7 +115,7 @@ def regret_bound(
     """
     if rule.charge is Charge.NOTHING:
         cost = 0.0
-    outs = _outs(rule, gaps, privacy)
+    outs = _drops(rule, gaps, privacy)
     last = int(outs.phases.max())
     client_pulls, clients, pulls = np.zeros(last + 1), np.zeros(last + 1), 0
     for phase in islice(_phases(rule), last):
@@ -131,7 +132,7 @@ def regret_bound(
     undecided = 0.0
     if rule.ends_after(last):
         slots_left = max(rule.slots - 2 * pulls, 0)
-        undecided = clients[last] * slots_left * _played_on(rule, gaps, outs, misses)
+        undecided = clients[last] * slots_left * _loss_after_cap(rule, gaps, outs, misses)
     return RegretBound(
         theorem=theorem,
         phases=outs.phases,
@@ -142,8 +143,8 @@ def regret_bound(
     )
 
 
-def _played_on(rule: PhasedRule, gaps: FloatArray, outs: _Outs, misses: int) -> float:
-    """Return what the arm that looks best after the last phase is worse by on average, at most.
+def _loss_after_cap(rule: PhasedRule, gaps: FloatArray, outs: _Drops, misses: int) -> float:
+    """Return how much worse the arm that looks best after the last phase is, on average, at most.
 
     It looks no worse than the best one, and both are within B of their means. That one of two
     estimates is off by half a gap is less likely the larger the gap is.
@@ -157,8 +158,8 @@ def _played_on(rule: PhasedRule, gaps: FloatArray, outs: _Outs, misses: int) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class _Outs:
-    """When arms are out at the latest, whether they ever are, and width and bias after that."""
+class _Drops:
+    """When arms are dropped at the latest, if ever, and width and bias after that."""
 
     phases: IntArray
     out: BoolArray
@@ -166,7 +167,7 @@ class _Outs:
     bias: float
 
 
-def _outs(rule: PhasedRule, gaps: FloatArray, privacy: Privacy | None) -> _Outs:
+def _drops(rule: PhasedRule, gaps: FloatArray, privacy: Privacy | None) -> _Drops:
     found, last, width, bias = np.zeros(gaps.size, dtype=np.int64), 0, math.inf, 0.0
     for numbers, widths, biases in _widths(rule, privacy):
         fits = 4 * widths[:, np.newaxis] <= gaps
@@ -177,33 +178,11 @@ def _outs(rule: PhasedRule, gaps: FloatArray, privacy: Privacy | None) -> _Outs:
             break
     if last == _MOST_PHASES and not found.all():
         raise InputError("horizon", f"no arm can be told apart within {_MOST_PHASES:,} phases")
-    return _Outs(phases=np.where(found > 0, found, last), out=found > 0, width=width, bias=bias)
+    return _Drops(phases=np.where(found > 0, found, last), out=found > 0, width=width, bias=bias)
 
 
-@dataclass(frozen=True, slots=True)
-class _Phase:
-    """A phase of a game in which nothing is decided yet: M(p), f(p), and who is new."""
-
-    number: int
-    clients: int
-    pulls: int
-    newcomers: int
-
-
-def _phases(rule: PhasedRule) -> Iterator[_Phase]:
-    """Yield all phases that a game can begin in which nothing gets decided.
-
-    Two arms at least are left, so that a phase takes twice its pulls.
-    """
-    clients, capped, slots = 0, False, 0
-    for number in range(1, _MOST_PHASES + 1):
-        newcomers, capped = rule.admit(number, clients, capped)
-        clients += newcomers
-        pulls = min(rule.pulls(number), rule.slots)
-        yield _Phase(number, clients, pulls, newcomers)
-        slots += 2 * pulls
-        if slots >= rule.slots or rule.ends_after(number):
-            return
+def _phases(rule: PhasedRule) -> Iterator[ScheduledPhase]:
+    return islice(rule.phases(), _MOST_PHASES)
 
 
 def _widths(
@@ -226,11 +205,7 @@ def _widths(
             errors = _errors(rule, privacy, run, counts=after[0], sizes=sizes, sums=sums)
             reached = _released(sums, pulls, errors)
             distortion = reached.over(after, doubled=privacy.doubled)
-            sums = DistortionSums(
-                variance_sums=reached.variance_sums[-1],
-                scales=reached.scales[-1],
-                bias_sums=reached.bias_sums[-1],
-            )
+            sums = reached.kept((-1,))
         reports = Reports.planned(after, sizes, distortion=distortion)
         biases = np.broadcast_to(rule.estimate(reports).distortion.bias, numbers.shape)
         yield numbers, rule.width(phase=numbers, reports=reports), biases
@@ -240,33 +215,22 @@ def _widths(
 def _errors(
     rule: PhasedRule,
     privacy: Privacy,
-    run: list[_Phase],
+    run: list[ScheduledPhase],
     *,
     counts: FloatArray,
     sizes: FloatArray,
     sums: DistortionSums,
 ) -> ReleaseError:
-    """Return what the means of each phase of a run are off by when they are released."""
+    """Return the errors of the means of each phase of a run when they are released."""
     first = run[0]
     bits = bits_in_phase(
-        rule,
-        privacy,
-        phase=first.number,
-        pulls=first.pulls,
-        counts=counts,
-        sizes=sizes,
-        sums=sums,
+        rule, privacy, phase=first.number, pulls=first.pulls, counts=counts, sizes=sizes, sums=sums
     )
     of = {
         pulls: privacy.mechanism(pulls, rule.n_arms, bits).error
         for pulls in {phase.pulls for phase in run}
     }
-    each = [of[phase.pulls] for phase in run]
-    return ReleaseError(
-        variance=np.array([error.variance for error in each]),
-        scale=np.array([error.scale for error in each]),
-        bias=np.array([error.bias for error in each]),
-    )
+    return ReleaseError.several((of[phase.pulls] for phase in run), (-1,))
 
 
 def _released(sums: DistortionSums, pulls: FloatArray, errors: ReleaseError) -> DistortionSums:
@@ -281,9 +245,9 @@ def _released(sums: DistortionSums, pulls: FloatArray, errors: ReleaseError) -> 
     )
 
 
-def _runs(rule: PhasedRule, *, one_by_one: bool) -> Iterator[tuple[int, list[_Phase]]]:
-    """Yield phases with the newcomers of the first; nobody is new in the others."""
-    run: list[_Phase] = []
+def _runs(rule: PhasedRule, *, one_by_one: bool) -> Iterator[tuple[int, list[ScheduledPhase]]]:
+    """Yield phases with the newcomers of the first; the others have none."""
+    run: list[ScheduledPhase] = []
     longest = 1 if one_by_one else _LONGEST_RUN
     for phase in _phases(rule):
         if run and (phase.newcomers or len(run) == longest):
@@ -294,7 +258,7 @@ def _runs(rule: PhasedRule, *, one_by_one: bool) -> Iterator[tuple[int, list[_Ph
 
 
 def _most_clients(rule: PhasedRule) -> int:
-    """Return how many clients can be in before the game ends."""
+    """Return how many clients can join before the game ends."""
     most = 0
     for phase in _phases(rule):
         most = phase.clients

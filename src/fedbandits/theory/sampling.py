@@ -81,7 +81,7 @@ def misranking_bound(
 
 
 def misranking_as_printed(gaps: npt.ArrayLike, spread: float, clients: npt.ArrayLike) -> FloatArray:
-    r"""Return what Theorem 1 prints, :math:`\sum_k \exp(-M\Delta_k^2/\sigma_c^2)`: it is no bound.
+    r"""Return what Theorem 1 prints, :math:`\sum_k \exp(-M\Delta_k^2/\sigma_c^2)`: not a bound.
 
     The O(·) there swallows a factor of 8 in the *exponent* of the proof.
 
