@@ -7,7 +7,7 @@ Examples
 >>> import fedbandits as fb
 >>> problem = fb.Approximate(means=[0.6, 0.9], noise=fb.Gaussian(0.5), spread=fb.Gaussian(0.1))
 >>> run = fb.simulate(problem, fb.Fed2Ucb(pulls=20, admissions="2^p"), horizon=10_000, seed=1)
->>> run.outcome.winner.mean()
+>>> run.games.winner.mean()
 np.float64(1.0)
 """
 
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
         LocalUcb,
         Ucb1,
     )
+    from fedbandits.rules.beliefs import Beliefs
     from fedbandits.rules.estimators import ESTIMATORS
-    from fedbandits.rules.phased import Beliefs
     from fedbandits.rules.radii import (
         RADII,
         BernsteinRadius,
@@ -78,69 +78,38 @@ if TYPE_CHECKING:
     from fedbandits.sweeps.run import run_sweep
     from fedbandits.sweeps.sweep import Sweep, load_sweep, read_sweep
 
+# Where the names are defined.
 _HOMES = {
-    "fedbandits.errors": (
-        "AssumptionWarning",
-        "FedbanditsError",
-        "InputError",
-        "ProtocolError",
-    ),
-    "fedbandits.experiments.experiment": ("Experiment",),
-    "fedbandits.experiments.files": ("load_experiment", "read_experiment"),
-    "fedbandits.experiments.results": ("Results",),
-    "fedbandits.federation.audit_file": ("AuditFile",),
-    "fedbandits.loopback": ("play",),
-    "fedbandits.planning.plan": ("Plan", "plan"),
-    "fedbandits.privacy.policy": ("Privacy", "Quantize"),
+    "fedbandits.errors": "AssumptionWarning FedbanditsError InputError ProtocolError",
+    "fedbandits.experiments.experiment": "Experiment",
+    "fedbandits.experiments.files": "load_experiment read_experiment",
+    "fedbandits.experiments.results": "Results",
+    "fedbandits.federation.audit_file": "AuditFile",
+    "fedbandits.loopback": "play",
+    "fedbandits.planning.plan": "Plan plan",
+    "fedbandits.privacy.policy": "Privacy Quantize",
     "fedbandits.problems": (
-        "LAWS",
-        "PROBLEMS",
-        "Approximate",
-        "Bernoulli",
-        "Beta",
-        "Channel",
-        "CognitiveRadio",
-        "Empirical",
-        "Exact",
-        "Gaussian",
-        "Transmitter",
-        "Uniform",
-        "best_arm",
-        "gap",
+        "LAWS PROBLEMS Approximate Bernoulli Beta Channel CognitiveRadio Empirical Exact "
+        "Gaussian Transmitter Uniform best_arm gap"
     ),
-    "fedbandits.protocol": ("Client", "Server"),
+    "fedbandits.protocol": "Client Server",
     "fedbandits.rules.algorithms": (
-        "ALGORITHMS",
-        "AuthorsBaseline",
-        "Centralized",
-        "Fed1Ucb",
-        "Fed2Ucb",
-        "FedIndex",
-        "FedTs",
-        "FedTs",
-        "ImprovedUcb",
-        "LocalUcb",
-        "Ucb1",
+        "ALGORITHMS AuthorsBaseline Centralized Fed1Ucb Fed2Ucb FedIndex FedTs ImprovedUcb "
+        "LocalUcb Ucb1"
     ),
-    "fedbandits.rules.estimators": ("ESTIMATORS",),
-    "fedbandits.rules.phased": ("Beliefs",),
+    "fedbandits.rules.estimators": "ESTIMATORS",
+    "fedbandits.rules.beliefs": "Beliefs",
     "fedbandits.rules.radii": (
-        "RADII",
-        "BernsteinRadius",
-        "CertifiedRadius",
-        "ChernoffRadius",
-        "JointRadius",
-        "PairedTRadius",
-        "PairwiseRadius",
-        "PaperRadius",
+        "RADII BernsteinRadius CertifiedRadius ChernoffRadius JointRadius PairedTRadius "
+        "PairwiseRadius PaperRadius"
     ),
-    "fedbandits.rules.schedules": ("Schedule",),
-    "fedbandits.simulation": ("Assume", "Simulation", "Variant", "simulate", "simulate_all"),
-    "fedbandits.sweeps.results": ("SweepResults",),
-    "fedbandits.sweeps.run": ("run_sweep",),
-    "fedbandits.sweeps.sweep": ("Sweep", "load_sweep", "read_sweep"),
+    "fedbandits.rules.schedules": "Schedule",
+    "fedbandits.simulation": "Assume Simulation Variant simulate simulate_all",
+    "fedbandits.sweeps.results": "SweepResults",
+    "fedbandits.sweeps.run": "run_sweep",
+    "fedbandits.sweeps.sweep": "Sweep load_sweep read_sweep",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __version__ = version("fedbandits")
 __all__ = [

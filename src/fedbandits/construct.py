@@ -1,26 +1,33 @@
-"""Values from tables: a dataclass is built from the keys of a table, or the error says which key.
+"""Values from tables: a value is made from the keys of a table, or the error says which key.
 
-The fields of the dataclass are the keys, their types are checked by pydantic, and what the class
-itself refuses (`InputError`) is told with the key's full path.
+The parameters of a class, or of another callable that makes the value, are the keys. Pydantic
+checks their types, those that are parts or dataclasses themselves are tables in the table, and what
+the class itself refuses (`InputError`) is told with the key's full path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, fields
-from functools import cache
-from typing import Annotated, Any, TypeVar, get_type_hints
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache, partial, reduce
+from inspect import signature
+from operator import or_
+from types import NoneType
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, create_model
 from pydantic.errors import PydanticUserError
+from pydantic_core import ErrorDetails
 
-from fedbandits.errors import InputError, UnstatedError, nearest
-from fedbandits.privacy.policy import Bits, Quantize
-from fedbandits.problems.laws import LAWS, NoiseLaw, SpreadLaw
+from fedbandits.errors import InputError, Mistakes, UnstatedError, nearest
+from fedbandits.problems.laws import LAWS, Empirical, NoiseLaw, SpreadLaw
+from fedbandits.problems.problem import as_goal
+from fedbandits.registry import Registry, keys_in_files
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.beliefs import Goal
 from fedbandits.rules.estimators import ESTIMATORS, Estimator
-from fedbandits.rules.levels import Level, LevelLike, as_level
+from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii import RADII, PaperRadius, Radius
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
 
@@ -45,107 +52,108 @@ def parameters_of(value: Any) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
-def keys_of(cls: type) -> list[str]:
-    """Return the keys of the table that describes a value of a dataclass.
+def keys_of(make: Callable[..., Any]) -> list[str]:
+    """Return the keys of the table that describes a value.
 
     Examples
     --------
     >>> keys_of(PaperRadius)
     ['arm', 'client']
     """
-    return list(_model_of(cls).model_fields)
+    return [field.alias or name for name, field in _model_of(make).model_fields.items()]
 
 
-def radius_from(table: object) -> Radius:
-    """Return the radius that a table describes.
-
-    Examples
-    --------
-    >>> radius_from({"rule": "paper", "arm": 1.0})
-    PaperRadius(arm=1.0, client=6.0)
-    """
-    if not isinstance(table, Mapping):
-        raise InputError("", f'{table!r} is not a table such as {{ rule = "paper", arm = 6.0 }}')
-    radius = RADII.named(table.get("rule", PaperRadius.rule), "rule")
-    return construct(radius, {k: v for k, v in table.items() if k != "rule"}, "")
-
-
-def paper_radius_from(table: object) -> Radius:
-    """Return the paper's radius from a table: what algorithms of the paper alone take."""
-    radius = radius_from(table)
-    if radius.constants is None:
-        raise InputError(
-            "rule", f'"{radius.rule}" goes with fed2-ucb and fed1-ucb; this one takes "paper"'
-        )
-    return radius
-
-
-def noise_from(table: object) -> NoiseLaw:
-    """Return the law of noise that a table describes.
+def all_keys_of(make: Callable[..., Any], table: Mapping[str, Any]) -> list[str]:
+    """Return the keys of a table, and those of the tables in it, whether it has them or not.
 
     Examples
     --------
-    >>> noise_from({"law": "gaussian", "sigma": 0.5})
-    Gaussian(sigma=0.5)
+    >>> from fedbandits.problems import Approximate
+    >>> all_keys_of(Approximate, {"noise": {"law": "gaussian"}})[-4:]
+    ['goal', 'noise.law', 'noise.sigma', 'spread.law']
     """
-    law: NoiseLaw = _law_from(table, NoiseLaw, "a law of noise")
-    return law
+    found = keys_of(make)
+    for name, hint in _hints_of(make).items():
+        inner: Callable[..., Any] | None = None
+        kind = _kind_of(hint)
+        given = table.get(name)
+        here = given if isinstance(given, Mapping) else {}
+        if part := _PARTS.get(kind):
+            found.append(f"{name}.{part.registry.key}")
+            inner = part.registry.get(str(here.get(part.registry.key, part.usual)))
+        elif _is_table(kind):
+            inner = kind
+        if inner is not None:
+            found += [f"{name}.{key}" for key in all_keys_of(inner, here)]
+    return found
 
 
-def spread_from(table: object) -> SpreadLaw:
-    """Return the law of spread that a table describes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """How a part is read: its registry, and what it is to be there for.
 
-    Examples
-    --------
-    >>> spread_from({"law": "bernoulli"})
-    Traceback (most recent call last):
-        ...
-    fedbandits.errors.InputError: law: "bernoulli" is not a law of spread; known: beta, gaussian,
-    uniform
+    Parameters
+    ----------
+    registry : Registry
+        Where its class is found.
+    usual : str, optional
+        The name of the part that is meant if the table names none.
+    role, what
+        As in `Registry.named`.
+    example : str
+        A table that names one.
     """
-    law: SpreadLaw = _law_from(table, SpreadLaw, "a law of spread")
-    return law
+
+    registry: Registry[Any]
+    usual: str | None = None
+    role: type | None = None
+    what: str | None = None
+    example: str
+
+    def read(self, table: object) -> Any:
+        """Return the part that a table describes, or a word that is its name."""
+        key = self.registry.key
+        given = {key: table} if isinstance(table, str) else table
+        if not isinstance(given, Mapping):
+            raise InputError("", f"{table!r} is not a table such as {{ {self.example} }}")
+        name = given.get(key, self.usual)
+        found = self.registry.named(name, key, role=self.role, what=self.what)
+        return construct(found, {k: v for k, v in given.items() if k != key}, "")
 
 
-def _law_from(table: object, role: type, what: str) -> Any:
-    if not isinstance(table, Mapping):
-        raise InputError(
-            "", f'{table!r} is not a table such as {{ law = "gaussian", sigma = 0.5 }}'
-        )
-    law = LAWS.named(table.get("law"), "law", role=role, what=what)
-    return construct(law, {key: value for key, value in table.items() if key != "law"}, "")
+_NOISE = _Part(
+    registry=LAWS, role=NoiseLaw, what="a law of noise", example='law = "gaussian", sigma = 0.5'
+)
+_PARTS: dict[Any, _Part] = {
+    Radius: _Part(registry=RADII, usual=PaperRadius.rule, example='rule = "paper", arm = 6.0'),
+    NoiseLaw: _NOISE,
+    NoiseLaw | type[NoiseLaw]: _NOISE,
+    SpreadLaw: _Part(
+        registry=LAWS,
+        role=SpreadLaw,
+        what="a law of spread",
+        example='law = "gaussian", sigma = 0.5',
+    ),
+    Estimator: _Part(registry=ESTIMATORS, example='name = "plain"'),
+}
 
 
-def estimator_from(table: object) -> Estimator:
-    """Return the estimator that a word or a table describes.
-
-    Examples
-    --------
-    >>> estimator_from("inverse-variance")
-    InverseVariance()
-    """
-    if isinstance(table, str):
-        table = {"name": table}
-    if not isinstance(table, Mapping):
-        raise InputError("", f'{table!r} is not a word or a table such as {{ name = "plain" }}')
-    estimator = ESTIMATORS.named(table.get("name"), "name")
-    return construct(estimator, {k: v for k, v in table.items() if k != "name"}, "")
+def _any_noise_from(table: object) -> Any:
+    """Return the law of noise that a table describes; the class of one that clients' data give."""
+    if not isinstance(table, Mapping) or table.get("law") != Empirical.law:
+        return _NOISE.read(table)
+    for key in table:
+        if key != "law":
+            raise InputError(key, f"is not a key of {Empirical.law} noise")
+    return Empirical
 
 
-def level_from(value: object) -> Level:
-    """Return an error probability; an error leaves it to the table to say where.
-
-    Examples
-    --------
-    >>> str(level_from("1/T"))
-    '1/T'
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float | str | Level):
-        raise InputError("", f'{value!r} is not a number or an expression such as "1/T"')
-    try:
-        return as_level(value)
-    except InputError as error:
-        raise InputError("", error.problem) from None
+def _noise_from(table: object) -> Any:
+    """Return the law of noise that a table describes, where no clients are given."""
+    found = _any_noise_from(table)
+    if isinstance(found, type):
+        raise InputError("law", 'empirical noise needs given clients; use model = "exact"')
+    return found
 
 
 def pair_from(value: object) -> tuple[float, float]:
@@ -172,97 +180,114 @@ def array_from(value: object) -> FloatArray:
     array([[0. , 1. ],
            [0.5, 0.5]])
     """
+    for place, one in _entries(value):
+        if isinstance(one, bool) or not isinstance(one, int | float):
+            raise InputError(place, f"{one!r} is not a number such as 0.5")
     try:
-        found = np.array(value)
+        found = np.array(value, dtype=np.float64)
     except ValueError:  # of different lengths
-        found = np.array(None)
-    if found.dtype.kind not in "iuf" or not found.ndim:
+        found = np.array(0.0)
+    if not found.ndim:
         raise InputError("", f"{value!r} is not a list of numbers such as [0.5, 0.6]")
-    found = found.astype(np.float64)
     found.setflags(write=False)
     return found
 
 
-def quantize_from(table: object) -> Quantize:
-    """Return how means are rounded, from a table.
-
-    Examples
-    --------
-    >>> quantize_from({"bits": 4})
-    Quantize(bits=4, rounding='stochastic', widening='exact')
-    """
-    if not isinstance(table, Mapping):
-        raise InputError("", f"{table!r} is not a table such as {{ bits = 8 }}")
-    return construct(Quantize, table, "")
+def _entries(value: object, place: str = "") -> Iterator[tuple[str, object]]:
+    """Yield what is in a list, or in lists in it, with its place."""
+    if isinstance(value, list):
+        for number, one in enumerate(value):
+            yield from _entries(one, f"{place}[{number}]")
+    else:
+        yield place, value
 
 
-def bits_from(value: object) -> Bits:
-    """Return a number of bits; an error leaves it to the table to say where.
-
-    Examples
-    --------
-    >>> bits_from("radius")
-    'radius'
-    """
-    if value == "radius":
-        return "radius"
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError("", f'{value!r} is not a whole number such as 8, or "radius"')
-    return value
-
-
-READERS: dict[Any, Callable[[Any], Any]] = {
+_READERS: dict[Any, Callable[[Any], Any]] = {
+    **{kind: part.read for kind, part in _PARTS.items()},
+    NoiseLaw: _noise_from,
+    NoiseLaw | type[NoiseLaw]: _any_noise_from,
     ScheduleLike: as_schedule,
-    Radius: radius_from,
-    PaperRadius: paper_radius_from,
-    NoiseLaw: noise_from,
-    SpreadLaw: spread_from,
-    Estimator | None: estimator_from,
-    LevelLike: level_from,
-    LevelLike | None: level_from,
+    LevelLike: lambda level: as_level(level, ""),
+    Goal: lambda goal: as_goal(goal, ""),
     tuple[float, float]: pair_from,
     FloatArray: array_from,
-    Quantize | None: quantize_from,
-    Bits: bits_from,
 }
-"""How a field of a type is read where it is not a plain number, word or list.
+"""How a field of a type is read where it is not a plain number, word, list or table."""
 
-Whoever has more such types adds them here, before the first table with one of them is read.
-"""
+
+def _hints_of(make: Callable[..., Any]) -> dict[str, Any]:
+    hints = get_type_hints(make)
+    return {name: hints[name] for name in signature(make).parameters}
+
+
+def _kind_of(hint: Any) -> Any:
+    """Return a type without None, which no file can give."""
+    options = [one for one in get_args(hint) if one is not NoneType]
+    return reduce(or_, options) if NoneType in get_args(hint) else hint
+
+
+def _checked(hint: Any) -> Any:
+    """Return the type by which pydantic checks the value of a field."""
+    kind = _kind_of(hint)
+    if kind in _READERS:
+        return Annotated[Any, PlainValidator(_READERS[kind])]
+    if _is_table(kind):
+        return Annotated[Any, PlainValidator(partial(_from_table, kind))]
+    if get_origin(kind) is list:
+        return list[_checked(get_args(kind)[0])]  # type: ignore[misc]
+    several = [one for one in get_args(kind) if _is_table(one) or get_origin(one) is Literal]
+    # A class that takes values of several kinds, such as a number or a word, checks them itself.
+    return Any if several else hint
+
+
+def _is_table(kind: Any) -> bool:
+    return isinstance(kind, type) and is_dataclass(kind)
+
+
+def _from_table(kind: type, table: object) -> Any:
+    if not isinstance(table, Mapping):
+        example = "".join(
+            f" such as {{ {field.name} = {field.default} }}"
+            for field in fields(kind)[:1]
+            if isinstance(field.default, int)
+        )
+        raise InputError("", f"{table!r} is not a table{example}")
+    return construct(kind, table, "")
 
 
 @cache  # making a model takes far longer than using it
-def _model_of(cls: type) -> type[BaseModel]:
+def _model_of(make: Callable[..., Any]) -> type[BaseModel]:
+    name = getattr(make, "__qualname__", repr(make))
     try:
-        return _new_model_of(cls)
+        hints, given = _hints_of(make), signature(make).parameters
+        named = keys_in_files(make) if isinstance(make, type) and is_dataclass(make) else {}
+        keys: dict[str, Any] = {
+            one: (
+                _checked(hint),
+                Field(
+                    ... if given[one].default is given[one].empty else None,
+                    alias=named.get(one, one),
+                ),
+            )
+            for one, hint in hints.items()
+        }
+        return create_model(name, __base__=StrictTable, **keys)
     except (PydanticUserError, NameError, TypeError) as error:
         first = str(error).partition("\n")[0]
         raise InputError(
-            cls.__qualname__, f"has a field whose type is none that a file can give: {first}"
+            name, f"has a field whose type is none that a file can give: {first}"
         ) from None
 
 
-def _new_model_of(cls: type) -> type[BaseModel]:
-    hints = get_type_hints(cls)
-    keys: dict[str, Any] = {}
-    for field in fields(cls):
-        hint = hints[field.name]
-        if hint in READERS:
-            hint = Annotated[Any, PlainValidator(READERS[hint])]
-        required = field.default is MISSING and field.default_factory is MISSING
-        keys[field.name] = (hint, ... if required else None)
-    return create_model(cls.__name__, __base__=StrictTable, **keys)
-
-
-def construct(cls: type[T], table: Mapping[str, Any], where: str) -> T:
-    """Return the value of a dataclass that a table describes.
+def construct(make: Callable[..., T], table: Mapping[str, Any], where: str) -> T:
+    """Return the value that a table describes.
 
     Parameters
     ----------
-    cls : dataclass
-        What to build.
+    make : dataclass, or another callable
+        What to build, or what builds it; its parameters are the keys.
     table : mapping
-        Its keys and their values.
+        The keys and their values.
     where : str
         Where the table stands, for errors.
 
@@ -274,12 +299,17 @@ def construct(cls: type[T], table: Mapping[str, Any], where: str) -> T:
     fedbandits.errors.InputError: variants[0].radius.arms: is not a key here; did you mean "arm"?
     (known: arm, client)
     """
-    kind: type = cls
-    for method in sorted(getattr(kind, "__abstractmethods__", ())):
-        raise UnstatedError(kind.__name__, method, "all that is asked of it")
-    checked = validated(_model_of(kind), table, where)
+    for method in sorted(getattr(make, "__abstractmethods__", ())):
+        raise UnstatedError(getattr(make, "__name__", ""), method, "all that is asked of it")
+    known = keys_of(make)
+    flat = dict(table)
+    for outer, _, key in (one.partition(".") for one in known if "." in one):
+        if isinstance(flat.get(outer), Mapping) and key in flat[outer]:
+            flat[outer] = dict(flat[outer])
+            flat[f"{outer}.{key}"] = flat[outer].pop(key)
+    checked = validated(_model_of(make), flat, where)
     try:
-        return cls(**{name: getattr(checked, name) for name in checked.model_fields_set})
+        return make(**{name: getattr(checked, name) for name in checked.model_fields_set})
     except InputError as error:
         raise error.within(where) if where else error from None
 
@@ -289,26 +319,29 @@ def validated(model: type[ModelT], table: Mapping[str, Any], where: str) -> Mode
     try:
         return model.model_validate(dict(table))
     except ValidationError as error:
-        raise _input_error(error, where, model.model_fields) from None
+        known = [field.alias or name for name, field in model.model_fields.items()]
+        mistakes = Mistakes()
+        for complaint in error.errors(include_url=False):
+            with mistakes.gathered(where):
+                raise _input_error(complaint, known) from None
+        mistakes.tell()
+        raise
 
 
-def _input_error(error: ValidationError, where: str, known: Collection[str]) -> InputError:
-    """Return the first of pydantic's complaints, and the nearest of the keys that are known."""
-    first = error.errors(include_url=False)[0]
+def _input_error(first: ErrorDetails, known: Collection[str]) -> InputError:
+    """Return one of pydantic's complaints, and the nearest of the keys that are known."""
     place = ""
     for part in first["loc"]:
         place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else part
     value = first["input"]
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, InputError):
-        found = cause.within(place) if place else cause
-    elif first["type"] == "missing":
-        found = InputError(place, "is missing")
-    elif first["type"] == "extra_forbidden":
-        found = InputError(place, f"is not a key here; {nearest(str(first['loc'][-1]), known)}")
-    else:
-        rule = first["msg"].removeprefix("Input should be ")
-        # TOML has tables and lists, and no dictionaries or tuples.
-        rule = rule.replace("a valid dictionary", "a table").replace("a valid tuple", "a list")
-        found = InputError(place, f"{value!r} is not {rule}")
-    return found.within(where) if where else found
+        return cause.within(place) if place else cause
+    if first["type"] == "missing":
+        return InputError(place, "is missing")
+    if first["type"] == "extra_forbidden":
+        return InputError(place, f"is not a key here; {nearest(str(first['loc'][-1]), known)}")
+    rule = first["msg"].removeprefix("Input should be ")
+    # TOML has tables and lists, and no dictionaries or tuples.
+    rule = rule.replace("a valid dictionary", "a table").replace("a valid tuple", "a list")
+    return InputError(place, f"{value!r} is not {rule}")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from numbers import Integral, Real
 from typing import Any, get_args
@@ -49,6 +51,68 @@ class InputError(FedbanditsError, ValueError):
             return type(self)(prefix, self.problem)
         joint = "" if self.where.startswith("[") else "."
         return type(self)(f"{prefix}{joint}{self.where}", self.problem)
+
+
+class SeveralMistakesError(InputError):
+    """Several mistakes in what the user gave, to be mended in one go.
+
+    Parameters
+    ----------
+    *errors : InputError
+        The mistakes, in the order of the file; ``where`` and ``problem`` are those of the first.
+
+    Examples
+    --------
+    >>> wrong = InputError("seed", "is below 0"), InputError("title", "is empty")
+    >>> print(SeveralMistakesError(*wrong))
+    seed: is below 0
+    title: is empty
+    """
+
+    def __init__(self, *errors: InputError) -> None:
+        super().__init__(errors[0].where, errors[0].problem)
+        self.args = errors  # all of them, so that the error survives the way from a worker process
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.args))
+
+    def within(self, prefix: str) -> SeveralMistakesError:
+        """Return the same errors, seen from the table that holds the keys."""
+        return SeveralMistakesError(*(error.within(prefix) for error in self.args))
+
+
+class Mistakes:
+    """Gathers mistakes, one per key, so that all of them can be told at once.
+
+    Examples
+    --------
+    >>> mistakes = Mistakes()
+    >>> with mistakes.gathered("variants[0]"):
+    ...     raise InputError("pulls", "is empty")
+    >>> mistakes.tell()
+    Traceback (most recent call last):
+        ...
+    fedbandits.errors.InputError: variants[0].pulls: is empty
+    """
+
+    def __init__(self) -> None:
+        self.found: list[InputError] = []
+
+    @contextmanager
+    def gathered(self, where: str = "") -> Iterator[None]:
+        """Go on after the block, whatever is wrong in it, with the table at ``where``."""
+        try:
+            yield
+        except InputError as error:
+            for one in error.args if isinstance(error, SeveralMistakesError) else (error,):
+                found = one.within(where) if where else one
+                if found.where not in [known.where for known in self.found]:
+                    self.found.append(found)
+
+    def tell(self) -> None:
+        """Raise what was gathered, if anything was."""
+        if self.found:
+            raise self.found[0] if len(self.found) == 1 else SeveralMistakesError(*self.found)
 
 
 class ProtocolError(FedbanditsError):
@@ -114,6 +178,33 @@ def check_number(value: object, where: str, *, whole: bool = False) -> None:
     if not is_number(value, whole=whole):
         rule = "a whole number such as 2" if whole else "a number such as 0.5"
         raise InputError(where, f"{value!r} is not {rule}")
+
+
+LARGEST_COUNT = 10**15
+"""Larger numbers of slots, clients, phases and releases are mistakes."""
+
+
+def check_count(value: Any, where: str, least: int = 1, *, optional: bool = False) -> None:
+    """Refuse what is not a whole number that something can be counted with; None if it is optional.
+
+    Examples
+    --------
+    >>> check_count(0, "replications")
+    Traceback (most recent call last):
+        ...
+    fedbandits.errors.InputError: replications: 0 is not a whole number from 1 to 10^15
+    """
+    if optional and value is None:
+        return
+    if not (is_number(value, whole=True) and least <= value <= LARGEST_COUNT):
+        raise InputError(where, f"{value!r} is not a whole number from {least} to 10^15")
+
+
+def check_positive(value: float, where: str, example: float = 0.1) -> None:
+    """Refuse what is not a positive number."""
+    check_number(value, where)
+    if not 0 < value < math.inf:
+        raise InputError(where, f"{value!r} is not a positive number such as {example:g}")
 
 
 def check_not_negative(value: float, where: str) -> None:

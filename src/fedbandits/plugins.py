@@ -46,12 +46,7 @@ class Plugin:
     @classmethod
     def read(cls, path: Path, where: str) -> Plugin:
         """Return a plugin file, or say at its key why it cannot be read."""
-        try:
-            return cls(str(path.absolute()), path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InputError(where, f"{path} cannot be read: {error.strerror}") from None
-        except UnicodeDecodeError as error:
-            raise InputError(where, f"{path} is not UTF-8 text: {error.reason}") from None
+        return cls(str(path.absolute()), _text_of(path, where, f"{path} "))
 
     @property
     def module(self) -> str:
@@ -78,12 +73,14 @@ class Plugin:
         module.__file__ = self.path
         # Types of fields are looked up here, and so are classes that come from another process.
         sys.modules[self.module] = module
+        before = set(sys.modules)
         try:
             with collected_parts(self.module) as parts:
                 exec(compile(self.source, self.path, "exec"), vars(module))
         except (Exception, SystemExit) as error:
             del sys.modules[self.module]
             raise self._fault(error) from error
+        _brought[self.module] = frozenset(sys.modules) - before
         if not parts:
             raise InputError(
                 self.path,
@@ -106,12 +103,18 @@ class Plugin:
 
 
 _loaded: dict[Plugin, Parts] = {}
+_brought: dict[str, frozenset[str]] = {}
 _loading = threading.RLock()
 
 
 def loaded_plugins() -> dict[str, Plugin]:
     """Return the plugins that have run in this process, by the names of their modules."""
     return {plugin.module: plugin for plugin in list(_loaded)}
+
+
+def brought_by(module: str) -> frozenset[str]:
+    """Return the modules that were imported while that of a plugin ran, however it did that."""
+    return _brought.get(module, frozenset())
 
 
 def load_tables(path: str | Path, *, plugins: Iterable[str | Path] = ()) -> dict[str, Any]:
@@ -125,12 +128,7 @@ def load_tables(path: str | Path, *, plugins: Iterable[str | Path] = ()) -> dict
         Plugin files besides those that the file lists.
     """
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(str(path), f"is not UTF-8 text: {error.reason}") from None
+    text = _text_of(path, str(path))
     kind = "JSON" if path.suffix == ".json" else "TOML"
     try:
         tables = json.loads(text) if kind == "JSON" else {"spec": tomllib.loads(text)}
@@ -140,6 +138,16 @@ def load_tables(path: str | Path, *, plugins: Iterable[str | Path] = ()) -> dict
         case {"spec": dict(spec)}:
             return with_sources(spec, path.parent, map(Path, plugins))
     raise InputError(str(path), 'has no "spec", as the summary.json of a run or a sweep has')
+
+
+def _text_of(path: Path, where: str, named: str = "") -> str:
+    """Return what a file says; an error stands at a place, and names the file if that does not."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(where, f"{named}cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(where, f"{named}is not UTF-8 text: {error.reason}") from None
 
 
 def with_sources(
@@ -156,10 +164,7 @@ def with_sources(
     plugins : iterable of Path
         More of them, from the command line.
     """
-    found = [
-        *plugins_of(tables, folder),
-        *(Plugin.read(path, "--plugin") for path in plugins),
-    ]
+    found = [*plugins_of(tables, folder), *(Plugin.read(path, "--plugin") for path in plugins)]
     if not found:
         return dict(tables)
     return {**tables, KEY: [asdict(plugin) for plugin in dict.fromkeys(found)]}

@@ -69,6 +69,15 @@ def collected_parts(module: str) -> Iterator[Parts]:
         _collected.reset(token)
 
 
+def keys_in_files(part: Any) -> dict[str, str]:
+    """Return the fields of a dataclass by name, each with its key in files.
+
+    It is the field's name, unless the field says otherwise in its metadata: "spread.offset" is the
+    key ``offset`` of the table ``spread``.
+    """
+    return {one.name: one.metadata.get("key", one.name) for one in fields(part) if one.init}
+
+
 class Registry(Mapping[str, type[PartT]]):
     """Parts of one kind by their names in experiment files.
 
@@ -229,7 +238,8 @@ class Registry(Mapping[str, type[PartT]]):
             part: Any = points[0].load()
             found = self._checked(part)
         except Exception as error:
-            problem = str(error) if isinstance(error, InputError) else _told(error)
+            own = isinstance(error, InputError)
+            problem = str(error) if own else f"{type(error).__name__}: {error}"
             raise InputError(where, f"cannot be loaded: {problem}") from error
         if found != name:
             raise InputError(where, f'is {self.key} "{found}"; both must have the same name')
@@ -283,7 +293,3 @@ def _origin(part: type) -> str:
 
 def _distribution(point: metadata.EntryPoint) -> str:
     return "an unknown distribution" if point.dist is None else point.dist.name
-
-
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

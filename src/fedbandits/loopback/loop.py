@@ -35,7 +35,7 @@ def play(server: Server, admit: Callable[[int], Sequence[Client]]) -> Decision |
     Examples
     --------
     >>> from fedbandits.rules.algorithms import Fed1Ucb
-    >>> from fedbandits.rules.phased import Beliefs
+    >>> from fedbandits.rules.beliefs import Beliefs
     >>> rule = Fed1Ucb(pulls="10", clients=3).rule(
     ...     Beliefs(n_arms=2, horizon=1000, noise=0.01, spread=0.0)
     ... )

@@ -39,7 +39,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedbandits.errors import LARGEST, InputError, check_not_negative, check_number
+from fedbandits.errors import (
+    LARGEST,
+    InputError,
+    check_count,
+    check_not_negative,
+    check_number,
+    check_positive,
+)
 from fedbandits.rules.arrays import FloatArray
 
 # Orders are searched in steps of this size of log(α − 1), and then between two of them.
@@ -82,7 +89,7 @@ class Spending:
         times: Counter[float] = Counter()
         for epsilon, count in self.laplaces:
             check_not_negative(epsilon, "laplaces")
-            _check_count(count, "laplaces", least=0)
+            check_count(count, "laplaces", 0)
             if epsilon > 0 and count > 0:
                 times[float(epsilon)] += int(count)
         # What was spent is the same in any order, and so are two values of it.
@@ -125,14 +132,14 @@ class Spending:
         )
 
     def times(self, releases: int) -> Spending:
-        """Return what so many times as much is.
+        """Return what this many times as much spends.
 
         Examples
         --------
         >>> Spending.laplace(0.5).times(10**6).laplaces
         ((0.5, 1000000),)
         """
-        _check_count(releases, "releases", least=0)
+        check_count(releases, "releases", 0)
         return _worst_of(
             Spending(
                 branch.gaussian_rho * releases,
@@ -154,7 +161,7 @@ class Spending:
 
     @property
     def _branches(self) -> tuple[Spending, ...]:
-        """All of which the largest counts, none with another instead."""
+        """All branches of which the largest counts."""
         return (Spending(self.gaussian_rho, self.laplaces), *self.or_else)
 
     @property
@@ -247,7 +254,7 @@ class Spending:
 
 
 def _worst_of(branches: Iterable[Spending]) -> Spending:
-    """Return branches as one, without those that spend no more than another anyway."""
+    """Return branches as one, without those that never spend more than another."""
     kept: list[Spending] = []
     for branch in sorted(set(branches), key=lambda one: (one.gaussian_rho, one.laplaces)):
         kept = [one for one in kept if not one._within(branch)]
@@ -301,34 +308,19 @@ def gaussian_rho(sensitivity: float, scale: float) -> float:
     return sensitivity**2 / (2.0 * scale**2)
 
 
-def epsilon_of(rho: float, delta: float) -> float:
-    """Return ε such that ρ-zCDP is (ε, δ)-differentially private; see `Spending.epsilon`.
-
-    Examples
-    --------
-    >>> round(epsilon_of(0.1, 1e-6), 3)
-    2.142
-    >>> epsilon_of(0.0, 1e-6)
-    0.0
-    """
-    check_delta(delta)
-    check_not_negative(rho, "rho")
-    return Spending.gaussian(rho).epsilon(delta)
-
-
 def rho_of(epsilon: float, delta: float) -> float:
     """Return the largest ρ that is (ε, δ)-differentially private.
 
     Examples
     --------
-    >>> round(epsilon_of(rho_of(2.0, 1e-6), 1e-6), 9)
+    >>> round(Spending.gaussian(rho_of(2.0, 1e-6)).epsilon(1e-6), 9)
     2.0
     """
     return _largest(Spending.gaussian, epsilon, delta, start=epsilon)
 
 
 def laplace_epsilon_for(epsilon: float, delta: float, releases: int) -> float:
-    """Return the largest ε₀ of which so many releases together are (ε, δ)-differentially private.
+    """Return the largest ε₀ with which that many releases together are (ε, δ)-private.
 
     At least ε over the number of releases, which needs no δ.
 
@@ -345,7 +337,7 @@ def laplace_epsilon_for(epsilon: float, delta: float, releases: int) -> float:
     >>> round(each, 4), round(Spending.laplace(each).times(100).epsilon(1e-6), 9)
     (0.0432, 2.0)
     """
-    _check_count(releases, "releases", least=1)
+    check_count(releases, "releases")
     return _largest(
         lambda each: Spending.laplace(each).times(releases),
         epsilon,
@@ -358,7 +350,7 @@ def _largest(
     spending: Callable[[float], Spending], epsilon: float, delta: float, start: float
 ) -> float:
     """Return the largest amount whose spending is (ε, δ)-differentially private, or just below."""
-    check_epsilon(epsilon)
+    check_positive(epsilon, "epsilon", 2)
     check_delta(delta)
 
     def over(log_amount: float) -> float:
@@ -379,27 +371,10 @@ def _largest(
     return max(safe, amount)
 
 
-def check_epsilon(epsilon: float) -> None:
-    """Refuse an ε that is none."""
-    check_number(epsilon, "epsilon")
-    if not (epsilon > 0 and math.isfinite(epsilon)):
-        raise InputError(
-            "epsilon",
-            f"{epsilon:g} is not a positive number; give one such as 2 (larger protects less)",
-        )
-
-
 def check_delta(delta: float) -> None:
-    """Refuse a δ that is none."""
+    """Refuse an invalid δ."""
     check_number(delta, "delta")
     if not 0.0 < delta < 1.0:
         raise InputError(
             "delta", f"{delta:g} is not between 0 and 1; give a small one such as 1e-6"
         )
-
-
-def _check_count(value: int, where: str, *, least: int) -> None:
-    """Refuse what is not a number of releases."""
-    check_number(value, where, whole=True)
-    if value < least:
-        raise InputError(where, f"{value} is below {least}; give the number of releases")

@@ -1,4 +1,4 @@
-r"""How the mean of a phase leaves a client: on a grid, rounded or with noise.
+r"""How a client sends the mean of a phase: on a grid, rounded or with noise.
 
 Either way what is sent is a whole number, the place on a grid of step h over the declared range
 [a, b], which stands for a + h · place:
@@ -11,18 +11,14 @@ Either way what is sent is a whole number, the place on a grid of step h over th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from fedbandits.privacy.rounding import (
-    levels_nearest,
-    levels_stochastic,
-    step,
-    values_of,
-)
-from fedbandits.privacy.sampling import Law, Noise
+from fedbandits.privacy.rounding import levels_nearest, levels_stochastic, step, values_of
+from fedbandits.privacy.sampling import Noise, NoiseKind
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.distortion import ReleaseError
 
@@ -78,19 +74,31 @@ class Rounded:
         return ReleaseError(variance=self.step**2 / 4)
 
     def places(self, means: FloatArray, rng: np.random.Generator) -> IntArray:
-        """Return where means are rounded to; without randomness for nearest rounding."""
+        """Return the grid points that means are rounded to; nearest rounding uses no randomness."""
         if self.rounding == "nearest":
             return levels_nearest(means, self.bits, self.low, self.high)
         return levels_stochastic(means, self.bits, self.low, self.high, rng.random(means.shape))
 
     def values(self, places: IntArray) -> FloatArray:
-        """Return the means that places stand for."""
+        """Return the means at these grid points."""
         return values_of(places, self.bits, self.low, self.high)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the error of a mean that may lie anywhere between two places.
+
+        The root of h²/6 for stochastic and of h²/12 for nearest rounding.
+        """
+        return self.step / math.sqrt(6.0 if self.rounding == "stochastic" else 12.0)
+
+    def simulated(self, means: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Return what simulated clients release of their means, from the exact law."""
+        return self.values(self.places(means, rng))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noised:
-    """Means with noise on them.
+    """Means with noise.
 
     Parameters
     ----------
@@ -104,7 +112,7 @@ class Noised:
 
     low: float
     high: float
-    kind: Law
+    kind: NoiseKind
     scale: float
 
     @property
@@ -123,20 +131,33 @@ class Noised:
         return noise_error(self.kind, self.scale)
 
     def places(self, means: FloatArray, noise: Noise) -> IntArray:
-        """Return where means stand, with noise from a discrete law."""
+        """Return the grid points of means, with noise from a discrete law."""
         exact = np.floor((means - self.low) / self.step + 0.5).astype(np.int64)
         drawn = noise(self.kind, float(PLACES_PER_SCALE), means.size)
         return np.asarray(exact + drawn.reshape(means.shape), dtype=np.int64)
 
     def values(self, places: IntArray) -> FloatArray:
-        """Return the means that places stand for."""
+        """Return the means at these grid points."""
         return np.asarray(self.low + places * self.step)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the error."""
+        return self.scale * math.sqrt(2.0) if self.kind == "laplace" else self.scale
+
+    def simulated(self, means: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Return what simulated clients release of their means.
+
+        Noise is continuous here: on its grid of 2²⁰ places to a scale it would be the same.
+        """
+        draw = rng.normal if self.kind == "gaussian" else rng.laplace
+        return np.asarray(means + draw(0.0, self.scale, means.shape))
 
 
 Mechanism: TypeAlias = Rounded | Noised
 
 
-def noise_error(kind: Law, scale: float | FloatArray) -> ReleaseError:
+def noise_error(kind: NoiseKind, scale: float | FloatArray) -> ReleaseError:
     r"""Return what noise of a scale does to a mean.
 
     Gaussian noise of standard deviation s is subgaussian with proxy s². Laplace noise of scale β

@@ -1,4 +1,4 @@
-"""Places on a grid as bits: what really travels."""
+"""Points on a grid as bits: what is really sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HALF = 1 << (UNPROTECTED_BITS - 1)
 
 
 def pack(places: Sequence[int], bits: int) -> bytes:
-    """Return places one after the other, b bits each, the last byte filled up with zeros.
+    """Return grid points one after the other, b bits each; zeros fill up the last byte.
 
     Places of 64 bits have a sign, others are not negative.
 
@@ -32,7 +32,7 @@ def pack(places: Sequence[int], bits: int) -> bytes:
 
 
 def unpack(packed: bytes, bits: int, n: int) -> list[int]:
-    """Return the n places that were packed.
+    """Return the n grid points that were packed.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def unpack(packed: bytes, bits: int, n: int) -> list[int]:
 
 
 def payload_bits(n: int, bits: int) -> int:
-    """Return the bits of the whole bytes that n places take.
+    """Return the bits of the whole bytes that n grid points take.
 
     Examples
     --------

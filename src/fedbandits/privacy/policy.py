@@ -1,4 +1,4 @@
-r"""What may leave a client, and at what price: a privacy policy.
+r"""What a client may send, and at what price: a privacy policy.
 
 The same policy is held by clients, which obey it, and by the server or the simulator, which widens
 the rule's widths by exactly what it costs. Observations lie in a declared range [a, b]; what lies
@@ -23,23 +23,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from fedbandits.errors import LARGEST, InputError, check_number, check_word
-from fedbandits.privacy.accounting import (
-    Spending,
-    check_delta,
-    check_epsilon,
-    laplace_epsilon_for,
-    rho_of,
+from fedbandits.errors import (
+    LARGEST,
+    InputError,
+    check_count,
+    check_positive,
+    check_word,
+    is_number,
 )
-from fedbandits.privacy.mechanisms import (
-    PLACES_PER_SCALE,
-    Mechanism,
-    Noised,
-    Rounded,
-    Rounding,
-)
+from fedbandits.privacy.accounting import Spending, check_delta, laplace_epsilon_for, rho_of
+from fedbandits.privacy.mechanisms import PLACES_PER_SCALE, Mechanism, Noised, Rounded, Rounding
 from fedbandits.privacy.rounding import check_bits, step
-from fedbandits.privacy.sampling import Law
+from fedbandits.privacy.sampling import NoiseKind
 from fedbandits.rules.radii.bounded import check_range
 
 PrivacyLevel: TypeAlias = Literal["event", "person", "user"]
@@ -63,8 +58,7 @@ _STEPS_ASIDE = 2.0
 _LEAST_SCALE = 2.0**-40
 _FURTHEST_OUT = 1e4
 
-# Larger numbers of releases, observations and budgets are mistakes.
-_MOST = 10**15
+# Larger budgets are mistakes.
 _LARGEST_BUDGET = 1e6
 
 # A budget is not exceeded by what root finding leaves open.
@@ -73,7 +67,7 @@ _TOLERANCE = 1.0 + 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantize:
-    r"""Means rounded to a grid over the range, and sent in so few bits.
+    r"""Means rounded to a grid over the range, and sent in few bits.
 
     Parameters
     ----------
@@ -97,9 +91,8 @@ class Quantize:
         check_word(self.widening, Widening, "widening")
         if self.bits == "radius":
             return
-        if isinstance(self.bits, str):
-            raise InputError("bits", f'{self.bits!r} is not a number such as 8, or "radius"')
-        check_number(self.bits, "bits", whole=True)
+        if isinstance(self.bits, str) or not is_number(self.bits, whole=True):
+            raise InputError("bits", f'{self.bits!r} is not a whole number such as 8, or "radius"')
         check_bits(self.bits)
         if self.widening == "paper":
             raise InputError(
@@ -151,7 +144,7 @@ class Privacy:
 
     range: tuple[float, float]
     quantize: Quantize | None = None
-    noise: Law | None = None
+    noise: NoiseKind | None = None
     epsilon: float | None = None
     delta: float | None = None
     rho: float | None = None
@@ -165,19 +158,17 @@ class Privacy:
         object.__setattr__(self, "range", check_range(self.range))
         self._check_range()
         check_word(self.level, PrivacyLevel, "level")
-        check_number(self.min_pulls, "min_pulls", whole=True)
-        if self.min_pulls < 1:
-            raise InputError("min_pulls", f"{self.min_pulls} is below 1; give one such as 10")
+        check_count(self.min_pulls, "min_pulls")
         if (self.quantize is None) == (self.noise is None):
             raise InputError(
                 "noise",
-                "or quantize must be given, and not both: noise is sent on a fine grid already, and"
+                "or quantize must be given, but not both: noise is sent on a fine grid anyway, and"
                 " rounding it to a few bits of the range would cut it off",
             )
         if self.noise is None:
             self._refuse_budget()
             return
-        check_word(self.noise, Law, "noise")
+        check_word(self.noise, NoiseKind, "noise")
         self._check_level()
         self._check_budget()
 
@@ -202,7 +193,7 @@ class Privacy:
                 )
         if self.level != "event":
             raise InputError(
-                "level", "goes with noise; rounding alone protects at none: leave it out"
+                "level", "needs noise; rounding alone protects at no level: leave it out"
             )
 
     def _check_level(self) -> None:
@@ -229,45 +220,33 @@ class Privacy:
                 continue
             if value is None:
                 raise InputError(name, f'is missing; at level "{level}" {what}')
-            check_number(value, name, whole=True)
-            if not 1 <= value <= _MOST:
-                raise InputError(name, f"{value:.3g} is not from 1 to 10^15; give how many at most")
+            check_count(value, name)
 
     def _check_budget(self) -> None:
-        if self.epsilon is not None:
-            check_number(self.epsilon, "epsilon")
-            check_epsilon(self.epsilon)
-            if self.epsilon > _LARGEST_BUDGET:
-                raise InputError("epsilon", f"{self.epsilon:g} protects nobody; give one such as 2")
-        if self.delta is not None:
-            check_number(self.delta, "delta")
-            check_delta(self.delta)
-        for name in ("rho", "scale"):
+        for name, example in (("epsilon", 2), ("rho", 0.1), ("scale", 0.1)):
             value = getattr(self, name)
             if value is not None:
-                check_number(value, name)
-                if not 0 < value < math.inf:
-                    raise InputError(name, f"{value!r} is not a positive number such as 0.1")
-        if self.rho is not None and self.rho > _LARGEST_BUDGET:
-            raise InputError("rho", f"{self.rho:g} protects nobody; give one such as 0.1")
+                check_positive(value, name, example)
+                if name != "scale" and value > _LARGEST_BUDGET:
+                    raise InputError(name, f"{value:g} protects nobody; give one such as {example}")
+        if self.delta is not None:
+            check_delta(self.delta)
         if self.scale is not None and not (
             _LEAST_SCALE <= self.scale / self.length <= 1 / _LEAST_SCALE
         ):
             raise InputError(
                 "scale",
-                f"{self.scale:g} is out of all proportion to the range; give one such as"
+                f"{self.scale:g} is far too large or small for the range; give one such as"
                 f" {0.1 * self.length:g}",
             )
         if self.epsilon is not None and self.rho is not None:
-            raise InputError("rho", "and epsilon are two budgets; give one of them")
+            raise InputError("rho", "and epsilon are both budgets; give only one")
         if self.epsilon is None and self.rho is None and self.scale is None:
             raise InputError(
                 "epsilon", "is missing; give epsilon and delta, or rho, or the scale of the noise"
             )
         if self.noise == "gaussian" and self.epsilon is not None and self.delta is None:
-            raise InputError(
-                "delta", "is missing; gaussian noise gives no ε without one, such as 1e-6"
-            )
+            raise InputError("delta", "is missing; gaussian noise needs one, such as 1e-6")
         if self.scale is None:
             self._allowance()  # a budget that no scale can meet is refused at once
 
@@ -296,20 +275,20 @@ class Privacy:
         """Return what one release may spend: √(2ρ) with Gaussian noise, ε₀ with Laplace noise."""
         return _allowance(self.noise, self.epsilon, self.delta, self.rho, self.releases or 1)
 
-    def _sensitivity(self, pulls: int, arms: int, kind: Law) -> float:
+    def _sensitivity(self, pulls: int, arms: int, kind: NoiseKind) -> float:
         """Return Δ over b − a, in the distance that the noise needs."""
         if self.level == "user":
             return math.sqrt(arms) if kind == "gaussian" else float(arms)
         return (self.observations or 1) / pulls
 
-    def _slack(self, arms: int, kind: Law) -> float:
-        """Return by how many scales the grid may move a release beyond its sensitivity."""
+    def _slack(self, arms: int, kind: NoiseKind) -> float:
+        """Return how many scales beyond its sensitivity the grid may move a release."""
         moved = arms if self.level == "user" else min(arms, self.observations or 1)
         steps = math.sqrt(moved) if kind == "gaussian" else moved
         return steps * (_STEPS_ASIDE / PLACES_PER_SCALE)
 
     def noise_scale(self, pulls: int, arms: int) -> float:
-        """Return the scale of the noise on means of so many pulls of so many arms.
+        """Return the scale of the noise on means, given the numbers of pulls and of arms.
 
         Parameters
         ----------
@@ -327,13 +306,13 @@ class Privacy:
         if not left > 0:
             raise InputError(
                 "epsilon" if self.rho is None else "rho",
-                "is too small for any noise on this grid; give more, or fewer releases",
+                "is too small for any noise on this grid; raise it, or ask for fewer releases",
             )
         scale = self._sensitivity(pulls, arms, self.noise) * self.length / left
         return max(scale, self.length * _LEAST_SCALE)
 
     def spends(self, pulls: int, arms: int, made: Noised | None = None) -> Spending:
-        """Return what one release of means of so many pulls of so many arms spends.
+        """Return what one release of means spends, given the numbers of pulls and of arms.
 
         Parameters
         ----------
@@ -345,12 +324,7 @@ class Privacy:
         if self.noise is None:
             return Spending()
         if made is None:
-            made = Noised(
-                low=self.range[0],
-                high=self.range[1],
-                kind=self.noise,
-                scale=self.noise_scale(pulls, arms),
-            )
+            made = self._noised(self.noise, pulls, arms)
         # Of the range that it was clipped to, and in the distance of its own noise.
         changed = self._sensitivity(pulls, arms, made.kind) * (made.high - made.low)
         ratio = changed / made.scale + self._slack(arms, made.kind)
@@ -359,11 +333,11 @@ class Privacy:
         return Spending.laplace(ratio)
 
     def planned(self, pulls: int, arms: int) -> Spending:
-        """Return what the releases of a run spend in total that pulls no less in any phase."""
+        """Return what all releases of a run spend if it never pulls less than this in a phase."""
         return self.spends(pulls, arms).times(self.releases or 1)
 
     def total(self, before: Spending, release: Spending) -> Spending:
-        """Return what one more release makes of what was spent, at the level.
+        """Return what is spent after one more release, at the level.
 
         Of users they add up. An event, or a person at worst, is in one release: the larger
         divergence counts, at every order.
@@ -371,7 +345,7 @@ class Privacy:
         return before.plus(release) if self.level == "user" else before.worst(release)
 
     def in_words(self, total: Spending) -> str:
-        """Return what was spent in total, of what budget, at which level."""
+        """Return what was spent in total, out of which budget, at which level."""
         if self.noise is None:
             return "rounded; no differential privacy, and no budget"
         whom = {
@@ -390,7 +364,7 @@ class Privacy:
         return f"{', '.join(spent)}, for {whom}"
 
     def within_budget(self, total: Spending) -> bool:
-        """Return whether so much may be spent in total."""
+        """Return whether the budget allows this total."""
         if self.rho is not None:
             return total.rho <= self.rho * _TOLERANCE
         if self.epsilon is not None:
@@ -398,7 +372,7 @@ class Privacy:
         return True
 
     def mechanism(self, pulls: int, arms: int, bits: int | None = None) -> Mechanism:
-        """Return how means of so many pulls of so many arms are released.
+        """Return how means are released, given the numbers of pulls and of arms.
 
         Parameters
         ----------
@@ -407,18 +381,21 @@ class Privacy:
         bits : int, optional
             Of this phase, where the policy leaves them to each phase.
         """
-        low, high = self.range
         if self.noise is not None:
-            scale = self.noise_scale(pulls, arms)
-            return Noised(low=low, high=high, kind=self.noise, scale=scale)
+            return self._noised(self.noise, pulls, arms)
         quantize = self.quantize or Quantize()
         chosen = bits if quantize.bits == "radius" else quantize.bits
         if chosen is None:
             raise InputError("bits", 'are chosen in each phase ("radius"), and none were')
+        low, high = self.range
         return Rounded(low=low, high=high, bits=chosen, rounding=quantize.rounding)
 
+    def _noised(self, kind: NoiseKind, pulls: int, arms: int) -> Noised:
+        low, high = self.range
+        return Noised(low=low, high=high, kind=kind, scale=self.noise_scale(pulls, arms))
+
     def check_pulls(self, pulls: int, phase: int) -> None:
-        """Refuse a phase whose means are of too few pulls to be released."""
+        """Refuse a phase whose means have too few pulls to be released."""
         if pulls < self.min_pulls:
             raise InputError(
                 "pulls",
@@ -437,20 +414,16 @@ class Privacy:
 
 @lru_cache(maxsize=256)
 def _allowance(
-    noise: str | None,
-    epsilon: float | None,
-    delta: float | None,
-    rho: float | None,
-    releases: int,
+    noise: str | None, epsilon: float | None, delta: float | None, rho: float | None, releases: int
 ) -> float:
-    """Return what one of so many releases may spend; see `Privacy`."""
+    """Return what one of several releases may spend; see `Privacy`."""
     if rho is not None:
         return math.sqrt(2.0 * rho / releases)
     if epsilon is None:
-        raise InputError("epsilon", "is missing; the scale of the noise follows from it")
+        raise InputError("epsilon", "is missing; it determines the scale of the noise")
     if noise == "gaussian":
         if delta is None:
-            raise InputError("delta", "is missing; gaussian noise gives no ε without one")
+            raise InputError("delta", "is missing; gaussian noise needs one")
         return math.sqrt(2.0 * rho_of(epsilon, delta) / releases)
     if delta is None:
         return epsilon / releases

@@ -1,4 +1,4 @@
-"""Rules whose clients are protected: what they may not do, and how many bits a phase takes."""
+"""Rules whose clients protect their means: what they may not do, and the bits of a phase."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedbandits.errors import InputError
+from fedbandits.privacy.accounting import Spending
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.rounding import MOST_BITS, bits_for
 from fedbandits.rules.distortion import DistortionSums
@@ -20,7 +21,7 @@ from fedbandits.rules.reports import Reports
 
 @dataclass(frozen=True, slots=True)
 class WithinBudget:
-    """Phase to whether the budget of a policy allows its releases.
+    """Says of a phase whether the budget of a policy allows its releases.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ class WithinBudget:
 
 @lru_cache(maxsize=256)
 def _affordable(privacy: Privacy, pulls: int, arms: int) -> bool:
-    """Return whether the budget allows a release; kept, since phases are mostly alike."""
+    """Return whether the budget allows a release; cached, because most phases are alike."""
     return privacy.within_budget(privacy.spends(pulls, arms))
 
 
@@ -78,15 +79,13 @@ def protected(rule: PhasedRule, privacy: Privacy) -> PhasedRule:
             'is part of what clients differ by, so that assume.spread = "estimate" would count it'
             " twice; give a number",
         )
-    quantize = privacy.quantize
-    by_radius = quantize is not None and quantize.bits == "radius"
-    if by_radius and rule.estimator.needs_shares:
+    if privacy.bits_by_phase and rule.estimator.needs_shares:
         raise InputError(
             "quantize.bits",
             '"radius" is for clients that count the same, and these have weights; give a number of'
             " bits",
         )
-    if by_radius and not rule.radius.known_before:
+    if privacy.bits_by_phase and not rule.radius.known_before:
         known = ", ".join(f'"{name}"' for name, radius in RADII.items() if radius.known_before)
         raise InputError(
             "quantize.bits",
@@ -94,6 +93,7 @@ def protected(rule: PhasedRule, privacy: Privacy) -> PhasedRule:
             f" {known}, or a number of bits",
         )
     rule.radius.check_protected()
+    rule.estimator.check_protected()
     rule = rule.with_fewest_pulls(privacy.min_pulls)
     if privacy.noise is None or not (privacy.has_budget or privacy.releases):
         return rule
@@ -128,7 +128,7 @@ def bits_in_phase(
     sizes: npt.ArrayLike = 1,
     sums: DistortionSums,
 ) -> int | None:
-    r"""Return how many bits a mean takes in a phase, where the policy leaves it to the phase.
+    r"""Return how many bits a mean takes in a phase, if the policy chooses them per phase.
 
     The fewest for which rounding to the nearest leaves in an estimate no more than its confidence
     radius :math:`B_p`. What earlier phases have left there stays: with shares :math:`a_m` of
@@ -152,8 +152,7 @@ def bits_in_phase(
     sums : DistortionSums, shape (groups,)
         What earlier phases have left.
     """
-    quantize = privacy.quantize
-    if quantize is None or quantize.bits != "radius":
+    if not privacy.bits_by_phase:
         return None
     low, high = privacy.range
     before = sums.over(counts)
@@ -166,3 +165,23 @@ def bits_in_phase(
         return MOST_BITS
     of_this_phase = float((shares * pulls / np.asarray(counts, dtype=np.float64)).sum())
     return bits_for(left / of_this_phase, low, high)
+
+
+def spent_at_most(rule: PhasedRule, privacy: Privacy, phases: int) -> Spending:
+    """Return the most that a run of this many phases spends, at the policy's level.
+
+    Parameters
+    ----------
+    rule : PhasedRule
+        With the pulls of its phases.
+    privacy : Privacy
+        The policy.
+    phases : int
+        That clients have reported in.
+    """
+    total = Spending()
+    if privacy.level == "user":
+        return privacy.spends(rule.pulls(1), rule.n_arms).times(phases) if phases else total
+    for pulls in sorted({rule.pulls(phase) for phase in range(1, phases + 1)}):
+        total = privacy.total(total, privacy.spends(pulls, rule.n_arms))
+    return total

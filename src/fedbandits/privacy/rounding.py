@@ -20,7 +20,7 @@ MOST_BITS = 52
 
 
 def step(bits: int, low: float, high: float) -> float:
-    """Return the distance of two neighbours on the grid.
+    """Return the distance between two neighbours on the grid.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def step(bits: int, low: float, high: float) -> float:
 
 
 def levels_nearest(means: FloatArray, bits: int, low: float, high: float) -> IntArray:
-    """Return the nearest level of every mean, 0 to 2^b − 1; what is outside goes to the ends.
+    """Return the nearest level of every mean, 0 to 2^b − 1; what lies outside goes to the ends.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def levels_nearest(means: FloatArray, bits: int, low: float, high: float) -> Int
 def levels_stochastic(
     means: FloatArray, bits: int, low: float, high: float, uniforms: FloatArray
 ) -> IntArray:
-    """Return levels next to every mean, up or down so that they are right on average.
+    """Return a level next to every mean, up or down at random so that it is right on average.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def levels_stochastic(
 
 
 def values_of(levels: IntArray, bits: int, low: float, high: float) -> FloatArray:
-    """Return the means that levels stand for.
+    """Return the means at these levels.
 
     Examples
     --------
@@ -92,12 +92,12 @@ def bits_for(radius: float, low: float, high: float) -> int:
     True
     """
     if not radius > 0:
-        raise InputError("radius", f"{radius:g}; no number of bits errs by nothing")
+        raise InputError("radius", f"{radius:g}; no number of bits has an error of 0")
     return min(MOST_BITS, max(1, math.ceil(math.log2(1.0 + (high - low) / (2.0 * radius)))))
 
 
 def check_bits(bits: int) -> None:
-    """Refuse a number of bits that is none."""
+    """Refuse an invalid number of bits."""
     if not 1 <= bits <= MOST_BITS:
         raise InputError(
             "bits",
@@ -106,7 +106,7 @@ def check_bits(bits: int) -> None:
 
 
 def _places(means: FloatArray, bits: int, low: float, high: float) -> FloatArray:
-    """Return where means stand on the grid, as real numbers from 0 to 2^b − 1."""
+    """Return the positions of means on the grid, as real numbers from 0 to 2^b − 1."""
     check_bits(bits)
     top = float(2**bits - 1)
     return np.clip((np.asarray(means, dtype=np.float64) - low) * (top / (high - low)), 0.0, top)

@@ -1,4 +1,4 @@
-"""Noise of whole numbers: a deployed client's from a discrete law, a simulated one's from a seed.
+"""Noise in whole numbers: from a discrete law if deployed, from a seed if simulated.
 
 A floating-point number with floating-point noise on it gives the number away in its last bits. On a
 lattice there are no such bits: the noise is a whole number of steps, from the discrete Gaussian law
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from fedbandits.errors import InputError, check_number, check_word
+from fedbandits.errors import InputError, check_count, check_number, check_word
 from fedbandits.rules.arrays import IntArray
 
 if TYPE_CHECKING:
     from opendp.mod import Measurement
 
-Law: TypeAlias = Literal["gaussian", "laplace"]
+NoiseKind: TypeAlias = Literal["gaussian", "laplace"]
 """Which law noise is from."""
 
 LARGEST_SCALE = 2.0**50
@@ -41,12 +41,12 @@ class Noise(Protocol):
         How many to draw.
     """
 
-    def __call__(self, kind: Law, scale: float, size: int) -> IntArray:
-        """Return so many independent whole numbers."""
+    def __call__(self, kind: NoiseKind, scale: float, size: int) -> IntArray:
+        """Return this many independent whole numbers."""
 
 
-def discrete_noise(kind: Law, scale: float, size: int) -> IntArray:
-    """Return noise from a discrete law, fit for protecting data: a `Noise` of deployed clients.
+def discrete_noise(kind: NoiseKind, scale: float, size: int) -> IntArray:
+    """Return noise from a discrete law that protects data: a `Noise` for deployed clients.
 
     Needs OpenDP, the extra ``privacy``, and turns on OpenDP's feature "contrib".
 
@@ -71,7 +71,7 @@ def seeded_noise(rng: np.random.Generator) -> Noise:
     array([   24,  2312, -1244])
     """
 
-    def noise(kind: Law, scale: float, size: int) -> IntArray:
+    def noise(kind: NoiseKind, scale: float, size: int) -> IntArray:
         _check(kind, scale, size)
         draw = rng.normal if kind == "gaussian" else rng.laplace
         return np.rint(draw(0.0, scale, size)).astype(np.int64)
@@ -80,8 +80,8 @@ def seeded_noise(rng: np.random.Generator) -> Noise:
 
 
 @lru_cache(maxsize=64)
-def _measurement(kind: Law, scale: float) -> Measurement:
-    """Return OpenDP's mechanism, which takes longer to build than to use."""
+def _measurement(kind: NoiseKind, scale: float) -> Measurement:
+    """Return OpenDP's mechanism, cached because building it takes longer than using it."""
     try:
         import opendp.prelude as dp  # noqa: PLC0415 - an extra, and slow to import
     except ImportError as error:
@@ -97,15 +97,13 @@ def _measurement(kind: Law, scale: float) -> Measurement:
     return dp.m.make_laplace(whole_numbers, dp.l1_distance(T="f64"), scale=scale)
 
 
-def _check(kind: Law, scale: float, size: int) -> None:
-    """Refuse what no noise has."""
-    check_word(kind, Law, "noise")
+def _check(kind: NoiseKind, scale: float, size: int) -> None:
+    """Refuse an impossible scale or size."""
+    check_word(kind, NoiseKind, "noise")
     check_number(scale, "scale")
     if not (0 < scale <= LARGEST_SCALE):
         raise InputError(
             "scale",
             f"{scale:g} is not a positive number of steps up to 2^50; give one such as 2^20",
         )
-    check_number(size, "size", whole=True)
-    if size < 0:
-        raise InputError("size", f"{size} is below 0; draw none or more")
+    check_count(size, "size", 0)

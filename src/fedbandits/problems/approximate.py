@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.errors import InputError, check_not_negative, check_stated
+from fedbandits.errors import InputError, check_count, check_not_negative, check_stated
 from fedbandits.problems.laws import Gaussian, NoiseLaw, SpreadLaw, check_means
 from fedbandits.problems.population import Recentred
 from fedbandits.problems.problem import (
@@ -22,7 +22,7 @@ from fedbandits.problems.problem import (
     no_normal_noise,
 )
 from fedbandits.rules.arrays import FloatArray
-from fedbandits.rules.phased import Goal
+from fedbandits.rules.beliefs import Goal
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
@@ -56,11 +56,12 @@ class Approximate(PlainProblem):
     """
 
     model: ClassVar[str] = "approximate"
+    clients_are_like_draws: ClassVar[bool] = True
 
     means: FloatArray
     noise: NoiseLaw
     spread: SpreadLaw
-    offset: float
+    offset: float = field(metadata={"key": "spread.offset"})
     population: int | None
     name: str
     goal: Goal
@@ -95,8 +96,7 @@ class Approximate(PlainProblem):
                 "noise.law", f'{self.noise.law} noise needs given clients; use model = "exact"'
             )
         check_not_negative(self.offset, "spread.offset")
-        if self.population is not None and self.population < 1:
-            raise InputError("population", f"{self.population} clients; a game needs at least 1")
+        check_count(self.population, "population", optional=True)
         lows, highs = zip(*(self.spread.support(float(mean)) for mean in self.means), strict=True)
         reach = math.inf if self.offset > 0 else 0.0
         check_means(self.noise, min(lows) - reach, max(highs) + reach, "spread")
@@ -108,7 +108,7 @@ class Approximate(PlainProblem):
 
     @property
     def arms_compare_as_independent(self) -> bool:
-        """Whether they are, or share no more than a normal offset, which differences lose."""
+        """Whether they are, or share only a normal offset, which cancels in differences."""
         return self.arms_are_independent or self.spread.normal_deviation is not None
 
     @property
@@ -118,7 +118,7 @@ class Approximate(PlainProblem):
 
     @property
     def cohort_law(self) -> CohortLaw:
-        """Normal, if noise and spread are and the arms of a client have nothing in common."""
+        """Normal, if noise and spread are normal and the arms of a client are independent."""
         noise, spread = self.noise.normal_deviation, self.spread.normal_deviation
         if noise is None:
             return CohortLaw(obstacle=no_normal_noise(self.noise))
@@ -130,7 +130,7 @@ class Approximate(PlainProblem):
 
     @property
     def observation_law(self) -> NoiseLaw | None:
-        """Normal, if noise and spread are."""
+        """Normal, if noise and spread are normal."""
         noise, spread = self.noise.normal_deviation, self.spread.normal_deviation
         if noise is None or spread is None:
             return None
@@ -142,13 +142,6 @@ class Approximate(PlainProblem):
         if self.population is None:
             return unlimited
         return Recentred(unlimited, self.means, self.population, *self.noise.mean_range)
-
-    def described(self) -> dict[str, Any]:
-        """Return the table of an experiment file."""
-        table = PlainProblem.described(self)
-        if offset := table.pop("offset"):
-            table["spread"]["offset"] = offset
-        return table
 
     def facts(self) -> dict[str, str]:
         """Return what the model is, and how its clients are spread."""

@@ -33,7 +33,7 @@ class Clipping:
 
     @property
     def negligible(self) -> bool:
-        """Whether nothing is clipped that anybody would see."""
+        """Whether too little is clipped for anybody to see."""
         return bool(self.shares.max() < NEGLIGIBLE)
 
 

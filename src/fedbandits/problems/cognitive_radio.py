@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from fedbandits.errors import InputError, nearest
+from fedbandits.errors import InputError, check_count, check_word
 from fedbandits.problems.laws import Bernoulli, NoiseLaw
 from fedbandits.problems.population import Recentred
 from fedbandits.problems.problem import LocalModels, PlainProblem, Sources, deviations
 from fedbandits.rules.arrays import FloatArray
-from fedbandits.rules.phased import Goal
+from fedbandits.rules.beliefs import Goal
 
 Place: TypeAlias = tuple[float, float]
 """Kilometres to the east and to the north of the area's south-west corner."""
@@ -24,7 +24,7 @@ Listener: TypeAlias = Literal["users", "base-station"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transmitter:
-    """A primary user: when active, it occupies its channel around the place where it stands.
+    """A primary user: when active, it occupies its channel around its place.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Transmitter:
             raise InputError("activity", f"{self.activity} is not a probability; give 0 to 1")
 
     def noticed(self, x: FloatArray, y: FloatArray) -> FloatArray:
-        """Return the probability that it is active and noticed at (x, y), which are broadcast."""
+        """Return the probability that it is active and noticed at (x, y); both are broadcast."""
         # Very far away the square overflows to inf, and exp(-inf) = 0 is what is meant.
         with np.errstate(over="ignore"):
             squares = ((x - self.at[0]) / self.reach) ** 2 + ((y - self.at[1]) / self.reach) ** 2
@@ -64,7 +64,7 @@ class Transmitter:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    r"""An arm: a frequency band and the primary users who occupy it.
+    r"""An arm: a frequency band and the primary users that occupy it.
 
     It is available at x unless a primary user who is noticed there is active; they are independent:
 
@@ -84,14 +84,14 @@ class Channel:
         object.__setattr__(self, "transmitters", tuple(self.transmitters))
 
     def availability(self, x: FloatArray, y: FloatArray) -> FloatArray:
-        """Return the probability that it is free at (x, y), which are broadcast."""
+        """Return the probability that it is free at (x, y); both are broadcast."""
         free = np.ones(np.broadcast_shapes(x.shape, y.shape))
         for transmitter in self.transmitters:
             free *= 1.0 - transmitter.noticed(x, y)
         return free
 
     def range_within(self, area: Place) -> tuple[float, float]:
-        """Return bounds below and above its availability in an area.
+        """Return a lower and an upper bound of its availability in an area.
 
         A factor is lowest at the area's point nearest to its transmitter and highest at the
         farthest. These points differ between transmitters, so the bounds hold but need not be met.
@@ -105,6 +105,18 @@ class Channel:
             low *= 1.0 - float(transmitter.noticed(*np.array(near)))
             high *= 1.0 - float(transmitter.noticed(*np.array(far)))
         return low, high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class City:
+    """The numbers that a city is drawn from; see `CognitiveRadio.example`."""
+
+    channels: int = 10
+    seed: int = 2021
+
+    def __post_init__(self) -> None:
+        check_count(self.channels, "channels", 2)
+        check_count(self.seed, "seed", 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
@@ -160,6 +172,7 @@ class CognitiveRadio(PlainProblem):
     noise: ClassVar[NoiseLaw] = Bernoulli()
     # All arms of a user are seen from the same place.
     arms_are_independent: ClassVar[bool] = False
+    clients_are_like_draws: ClassVar[bool] = True
 
     area: Place
     channels: tuple[Channel, ...]
@@ -200,22 +213,18 @@ class CognitiveRadio(PlainProblem):
             raise InputError(
                 "channels", f"{len(self.channels)} channels; a game needs at least two"
             )
-        if self.population is not None and self.population < 1:
-            raise InputError("population", f"{self.population} clients; a game needs at least 1")
+        check_count(self.population, "population", optional=True)
         if not all(0 <= at <= side for at, side in zip(self.base_station, self.area, strict=True)):
             raise InputError(
                 "base_station",
-                f"{self.base_station} lies outside of the area, which spans "
+                f"{self.base_station} lies outside the area, which spans "
                 f"{self.area[0]:g} km by {self.area[1]:g} km from (0, 0)",
             )
-        if self.listener not in get_args(Listener):
-            raise InputError(
-                "listener", f'"{self.listener}"; {nearest(self.listener, get_args(Listener))}'
-            )
+        check_word(self.listener, Listener, "listener")
 
     @classmethod
     def example(cls, n_channels: int = 10, seed: int = 2021) -> CognitiveRadio:
-        """Return a made-up city in which the base station, alone, settles on the wrong channel.
+        """Return a made-up city in which the base station alone settles on the wrong channel.
 
         Every channel has a distant broadcasting tower and primary users in the suburbs; the best
         one also has a primary user downtown, next to the base station. The global availabilities
@@ -237,8 +246,7 @@ class CognitiveRadio(PlainProblem):
         >>> best_arm(city) == city.availability([city.base_station])[:, 0].argmax()
         np.False_
         """
-        if n_channels < 2:
-            raise InputError("n_channels", f"{n_channels} channels; a game needs at least two")
+        check_count(n_channels, "n_channels", 2)
         rng = np.random.default_rng(seed)
         targets = np.append(np.linspace(0.77, 0.70, n_channels - 1), 0.79)
         area = (12.0, 9.0)
@@ -248,6 +256,42 @@ class CognitiveRadio(PlainProblem):
                 _city_channel(rng, area, float(target), downtown=bool(target == 0.79))
                 for target in rng.permutation(targets)
             ],
+        )
+
+    @classmethod
+    def reader(cls) -> Callable[..., CognitiveRadio]:
+        """Return what makes a problem from the keys of its table; see `PlainProblem`."""
+        return cls._read
+
+    @classmethod
+    def _read(
+        cls,
+        *,
+        area: Place | None = None,
+        channels: list[list[Transmitter]] | None = None,
+        city: City | None = None,
+        base_station: Place | None = None,
+        listener: Listener = "users",
+        population: int | None = None,
+        name: str = "problem",
+    ) -> CognitiveRadio:
+        if (channels is None) == (city is None):
+            raise InputError("channels", "give either channels or a city, not both")
+        if city is not None:
+            for key, value in (("area", area), ("base_station", base_station)):
+                if value is not None:
+                    raise InputError(key, "a city has its own; leave it out, or give channels")
+            made = cls.example(city.channels, city.seed)
+            return replace(made, population=population, listener=listener, name=name)
+        if area is None:
+            raise InputError("area", "is missing; give its width and height in km")
+        return cls(
+            area=area,
+            channels=[Channel(channel) for channel in channels or ()],
+            population=population,
+            base_station=base_station,
+            listener=listener,
+            name=name,
         )
 
     @property
@@ -272,7 +316,7 @@ class CognitiveRadio(PlainProblem):
         """Return p_k(x), shape (arms, places), at places given as rows (x, y)."""
         table = np.asarray(places, dtype=np.float64)
         if table.ndim != 2 or table.shape[1] != 2:
-            raise InputError("places", f"has shape {table.shape}; give a row (x, y) for a place")
+            raise InputError("places", f"has shape {table.shape}; give one row (x, y) per place")
         return np.stack(
             [channel.availability(table[:, 0], table[:, 1]) for channel in self.channels]
         )
@@ -285,8 +329,7 @@ class CognitiveRadio(PlainProblem):
         resolution : int
             Into how many cells each side of the area is cut; x and y are their middles.
         """
-        if resolution < 1:
-            raise InputError("resolution", f"{resolution} cells; a map needs at least 1")
+        check_count(resolution, "resolution")
         x, y = (side * (np.arange(resolution) + 0.5) / resolution for side in self.area)
         values = [channel.availability(x, y[:, np.newaxis]) for channel in self.channels]
         return x, y, np.stack(values)
@@ -307,7 +350,7 @@ class CognitiveRadio(PlainProblem):
 
     @property
     def place(self) -> Hashable:
-        """What its map shows, whoever listens there."""
+        """What its map shows, whatever the listener is."""
         return self.area, self.channels, self.base_station
 
     def described(self) -> dict[str, Any]:
@@ -347,7 +390,7 @@ class _Users:
 
 
 class _AtBaseStation:
-    """Places every client where the base station stands."""
+    """Places every client at the base station."""
 
     def __init__(self, problem: CognitiveRadio) -> None:
         self.means = problem.availability([problem.base_station])
@@ -466,7 +509,7 @@ def _city_channel(
 
 
 def _in_the_suburbs(rng: np.random.Generator, area: Place) -> Transmitter:
-    """Return a primary user who is hardly noticed at the centre."""
+    """Return a primary user that is hardly noticed at the centre."""
     reach = rng.uniform(0.8, 1.6)
     centre = np.array(area) / 2
     while True:

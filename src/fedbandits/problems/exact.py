@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from fedbandits.problems.problem import (
     no_normal_noise,
 )
 from fedbandits.rules.arrays import FloatArray
-from fedbandits.rules.phased import Goal
+from fedbandits.rules.beliefs import Goal
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -69,18 +69,20 @@ class Exact(PlainProblem):
     noise: NoiseLaw
     name: str = "problem"
     goal: Goal = "max"
-    weights: Sequence[float] | FloatArray | None = None
+    weights: Sequence[float] | FloatArray | None = field(
+        default=None, metadata={"key": "client_weights"}
+    )
 
     def __post_init__(self) -> None:
         as_goal(self.goal)
         check_stated(self.noise, NoiseLaw, "noise")
         rows = [np.asarray(row, dtype=np.float64) for row in self.local_means]
         if not rows:
-            raise InputError("local_means", "is empty; give a row for every client")
+            raise InputError("local_means", "is empty; give one row per client")
         for m, row in enumerate(rows):
             if row.shape != rows[0].shape:
                 raise InputError(
-                    f"local_means[{m}]", f"{row.size} arms where local_means[0] has {rows[0].size}"
+                    f"local_means[{m}]", f"{row.size} arms, but local_means[0] has {rows[0].size}"
                 )
             checked_means(row, f"local_means[{m}]")
         table = np.array(rows)
@@ -88,7 +90,7 @@ class Exact(PlainProblem):
         object.__setattr__(self, "local_means", table)
         check_means(self.noise, float(table.min()), float(table.max()), "local_means")
         if self.weights is not None:
-            object.__setattr__(self, "weights", _unequal(self.weights, len(rows)))
+            object.__setattr__(self, "weights", _unequal(self.weights, len(rows), "weights"))
 
     @classmethod
     def from_observations(
@@ -99,7 +101,7 @@ class Exact(PlainProblem):
         goal: Goal = "max",
         weights: Sequence[float] | FloatArray | None = None,
     ) -> Exact:
-        """Return the game of clients who draw from their own lists of values.
+        """Return the game of clients that draw from their own lists of values.
 
         Parameters
         ----------
@@ -116,6 +118,41 @@ class Exact(PlainProblem):
         rows = noise.cell_means().reshape(len(observations), -1)
         return cls(local_means=rows, noise=noise, name=name, goal=goal, weights=weights)
 
+    @classmethod
+    def reader(cls) -> Callable[..., Exact]:
+        """Return what makes a problem from the keys of its table; see `PlainProblem`."""
+        return cls._read
+
+    @classmethod
+    def _read(
+        cls,
+        *,
+        local_means: list[list[float]] | None = None,
+        observations: list[list[list[float]]] | None = None,
+        noise: NoiseLaw | type[NoiseLaw],
+        client_weights: list[float] | None = None,
+        goal: Goal = "max",
+        name: str = "problem",
+    ) -> Exact:
+        if not isinstance(noise, type):
+            if observations is not None:
+                raise InputError("observations", 'only goes with noise = { law = "empirical" }')
+            if local_means is None:
+                raise InputError("local_means", "is missing; give one row per client")
+            made = cls(local_means=local_means, noise=noise, name=name, goal=goal)
+        else:
+            if local_means is not None:
+                raise InputError(
+                    "local_means",
+                    "empirical noise takes its means from the observations; leave it out",
+                )
+            if observations is None:
+                raise InputError("observations", "is missing; empirical noise draws from them")
+            made = cls.from_observations(observations, name=name, goal=goal)
+        if client_weights is None:
+            return made
+        return replace(made, weights=_unequal(client_weights, made.population, "client_weights"))
+
     @property
     def table(self) -> FloatArray:
         """Local means, shape (clients, arms)."""
@@ -123,7 +160,7 @@ class Exact(PlainProblem):
 
     @property
     def shares(self) -> FloatArray | None:
-        """a_m: the weights, summing to 1; None where each client counts the same."""
+        """a_m: the weights, summing to 1; None if all clients count the same."""
         if self.weights is None:
             return None
         weights = np.asarray(self.weights)
@@ -131,7 +168,7 @@ class Exact(PlainProblem):
 
     @property
     def means(self) -> FloatArray:
-        """μ_k: the average over the clients, each by its weight."""
+        """μ_k: the weighted average over the clients."""
         shares = self.shares
         return np.asarray(self.table.mean(axis=0) if shares is None else shares @ self.table)
 
@@ -154,7 +191,7 @@ class Exact(PlainProblem):
         return CohortLaw(noise=noise, of_everyone=True)
 
     def sampler(self, sources: Sources) -> _InRandomOrder:
-        """Return a sampler that hands the clients out in a random order."""
+        """Return a sampler that hands out the clients in a random order."""
         return _InRandomOrder(self, sources(0))
 
     def at_server(self) -> Exact:
@@ -168,8 +205,6 @@ class Exact(PlainProblem):
         if self.noise.given_by_cell:
             del table["local_means"]
             table["observations"] = self.noise.observations(self.table.shape[1])
-        if "weights" in table:
-            table["client_weights"] = table.pop("weights")
         return table
 
     def facts(self) -> dict[str, str]:
@@ -180,17 +215,17 @@ class Exact(PlainProblem):
         }
 
 
-def _unequal(weights: Sequence[float] | FloatArray, n_clients: int) -> FloatArray | None:
-    """Return weights of clients as an array that nobody can write to; None if they are equal."""
+def _unequal(
+    weights: Sequence[float] | FloatArray, n_clients: int, where: str
+) -> FloatArray | None:
+    """Return weights of clients as a read-only array; None if they are equal."""
     found = np.array(weights, dtype=np.float64)
     if found.shape != (n_clients,):
-        raise InputError(
-            "weights", f"{found.size} weights for {n_clients} clients; give one for every row"
-        )
+        raise InputError(where, f"{found.size} weights for {n_clients} clients; give one per row")
     for m, weight in enumerate(found.tolist()):
         if not 1 / LARGEST <= weight <= LARGEST:
             raise InputError(
-                f"weights[{m}]",
+                f"{where}[{m}]",
                 f"{weight:g} is not a positive number; leave out the row of a client that does not"
                 " count",
             )

@@ -14,15 +14,35 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from scipy.special import ndtr
 
 from fedbandits.errors import LARGEST, InputError, UnstatedError, check_not_negative, is_number
 from fedbandits.registry import Registry
+from fedbandits.rules.abilities import Judge, Statement
 from fedbandits.rules.arrays import FloatArray, IntArray
 
 Rng: TypeAlias = np.random.Generator
+Means: TypeAlias = FloatArray | float
+TwoArrays: TypeAlias = tuple[FloatArray, FloatArray]
 Cells: TypeAlias = IntArray | None
 """Whose local means they are: client × arms + arm; None where the law does not depend on it."""
+
+# What a law says of its draws, which are variates, observations and local means.
+_FACTS = (
+    "normal_deviation",
+    "proxy",
+    "outcome_range",
+    "sums_in_closed_form",
+    "phase_sums",
+    "phase_moments",
+    "clipped",
+    "pooled",
+    "support",
+)
+# What names and describes it, and refuses means that it cannot have.
+_WORDS = ("law", "described", "in_words", "observations", "mean_range")
+
+
+_JUDGE = Judge(dict.fromkeys(_FACTS, Statement()), words=_WORDS)
 
 
 @runtime_checkable
@@ -30,8 +50,14 @@ class Law(Protocol):
     """A distribution around a mean.
 
     A class of one's own inherits from `NoiseLaw`, from `SpreadLaw` or from both. It has to write
-    the abstract methods; what else it can do has a default, or an error that names the method.
+    the abstract methods; what else it can do has a default, or an error that names the method. A
+    class that replaces how another law is drawn states anew what holds of it: see `_FACTS`.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Note what a class states: it is judged when it is asked for."""
+        super().__init_subclass__(**options)
+        _JUDGE.hear(cls)
 
     @property
     @abstractmethod
@@ -44,12 +70,13 @@ class Law(Protocol):
 
     @property
     def normal_deviation(self) -> float | None:
-        """The standard deviation of a normal law; None, as by default, if the law is another."""
+        """The standard deviation of a normal law; None (the default) for any other law."""
         return None
 
     def described(self) -> dict[str, Any]:
         """Return the table of an experiment file that gives the law: its name and its fields."""
-        return {"law": self.law, **_fields(self)}
+        own: Any = self
+        return {"law": self.law, **{one.name: getattr(self, one.name) for one in fields(own)}}
 
     def _unstated(self, method: str, meaning: str) -> UnstatedError:
         return UnstatedError(type(self).__name__, method, meaning)
@@ -92,17 +119,15 @@ class NoiseLaw(Law, Protocol):
 
     @property
     def outcome_range(self) -> tuple[float, float] | None:
-        """What all observations lie between, whatever the local mean; None if nothing is known."""
+        """The range of all observations, whatever the local mean; None if it is not known."""
         return None
 
     @abstractmethod
     def variates(self, rng: Rng, size: int | tuple[int, ...]) -> FloatArray:
-        """Return raw variates, one for every observation that `observe` will make of them."""
+        """Return raw variates, one for each observation that `observe` will make."""
 
     @abstractmethod
-    def observe(
-        self, variates: FloatArray, means: FloatArray | float, cells: Cells | int
-    ) -> FloatArray:
+    def observe(self, variates: FloatArray, means: Means, cells: Cells | int) -> FloatArray:
         """Return one observation for every variate."""
 
     def phase_sums(
@@ -123,7 +148,7 @@ class NoiseLaw(Law, Protocol):
 
     def phase_moments(
         self, rng: Rng, pulls: int, means: FloatArray, cells: Cells, out: FloatArray | None = None
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> TwoArrays:
         """Return `phase_sums`, the same to the last bit, and sums of squares around their means.
 
         Both are from their exact joint law.
@@ -133,9 +158,7 @@ class NoiseLaw(Law, Protocol):
             "how to draw sums of its observations and of their squares",
         )
 
-    def clipped(
-        self, means: FloatArray, cells: Cells, low: float, high: float
-    ) -> tuple[FloatArray, FloatArray]:
+    def clipped(self, means: FloatArray, cells: Cells, low: float, high: float) -> TwoArrays:
         """Return what clipping observations to a range does.
 
         For every local mean: the share of observations outside, and the mean of clipped ones.
@@ -157,7 +180,7 @@ class NoiseLaw(Law, Protocol):
         return self
 
     def observations(self, n_arms: int) -> list[list[list[float]]]:
-        """Return lists that a law is given by: client, arm, values."""
+        """Return the lists that define a law: client, arm, values."""
         raise self._unstated("observations(n_arms)", "which lists it is given by")
 
 
@@ -174,7 +197,7 @@ class SpreadLaw(Law, Protocol):
 
 
 def check_means(noise: NoiseLaw, lowest: float, highest: float, where: str) -> None:
-    """Refuse local means that a law cannot have.
+    """Refuse local means that are impossible under a law.
 
     Examples
     --------
@@ -191,10 +214,6 @@ def check_means(noise: NoiseLaw, lowest: float, highest: float, where: str) -> N
             f"local means from {lowest:g} to {highest:g} with {noise.law} noise, whose means lie in"
             f" [{low:g}, {high:g}] (use a beta spread, or gaussian noise)",
         )
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 def _certain(means: FloatArray, low: float, high: float) -> tuple[FloatArray, FloatArray]:
@@ -241,9 +260,7 @@ class Gaussian(NoiseLaw, SpreadLaw):
         """Return standard normals."""
         return rng.standard_normal(size)
 
-    def observe(
-        self, variates: FloatArray, means: FloatArray | float, cells: Cells | int
-    ) -> FloatArray:
+    def observe(self, variates: FloatArray, means: Means, cells: Cells | int) -> FloatArray:
         """Return normal observations."""
         return means + self.sigma * variates
 
@@ -267,10 +284,10 @@ class Gaussian(NoiseLaw, SpreadLaw):
             return sums, np.zeros(means.shape)
         return sums, self.sigma**2 * rng.chisquare(pulls - 1, means.shape)
 
-    def clipped(
-        self, means: FloatArray, cells: Cells, low: float, high: float
-    ) -> tuple[FloatArray, FloatArray]:
+    def clipped(self, means: FloatArray, cells: Cells, low: float, high: float) -> TwoArrays:
         """Return what clipping a normal law does."""
+        from scipy.special import ndtr  # noqa: PLC0415 - slow to import, and rarely needed
+
         if self.sigma == 0:
             return _certain(means, low, high)
         below, above = (low - means) / self.sigma, (high - means) / self.sigma
@@ -280,7 +297,7 @@ class Gaussian(NoiseLaw, SpreadLaw):
         return under + over, low * under + high * over + middle
 
     def support(self, mean: float) -> tuple[float, float]:
-        """Return the whole line, or the mean alone when there is no spread."""
+        """Return the whole line, or only the mean if there is no spread."""
         return (mean, mean) if self.sigma == 0 else (-math.inf, math.inf)
 
     def draw(self, rng: Rng, mean: float, n_clients: int) -> FloatArray:
@@ -319,15 +336,11 @@ class Uniform(NoiseLaw, SpreadLaw):
         """Return uniforms on [0, 1)."""
         return rng.random(size)
 
-    def observe(
-        self, variates: FloatArray, means: FloatArray | float, cells: Cells | int
-    ) -> FloatArray:
+    def observe(self, variates: FloatArray, means: Means, cells: Cells | int) -> FloatArray:
         """Return uniform observations."""
         return means + (2.0 * variates - 1.0) * (math.sqrt(3.0) * self.sigma)
 
-    def clipped(
-        self, means: FloatArray, cells: Cells, low: float, high: float
-    ) -> tuple[FloatArray, FloatArray]:
+    def clipped(self, means: FloatArray, cells: Cells, low: float, high: float) -> TwoArrays:
         """Return what clipping a uniform law does."""
         if self.sigma == 0:
             return _certain(means, low, high)
@@ -351,7 +364,7 @@ class Uniform(NoiseLaw, SpreadLaw):
 
 @dataclass(frozen=True, slots=True)
 class Bernoulli(NoiseLaw):
-    """One with the local mean as probability, else zero: as noise.
+    """1 with the local mean as probability, otherwise 0: as noise.
 
     Examples
     --------
@@ -373,9 +386,7 @@ class Bernoulli(NoiseLaw):
         """Return uniforms on [0, 1)."""
         return rng.random(size)
 
-    def observe(
-        self, variates: FloatArray, means: FloatArray | float, cells: Cells | int
-    ) -> FloatArray:
+    def observe(self, variates: FloatArray, means: Means, cells: Cells | int) -> FloatArray:
         """Return zeros and ones."""
         return np.asarray(variates < means, dtype=np.float64)
 
@@ -392,9 +403,7 @@ class Bernoulli(NoiseLaw):
         sums = self.phase_sums(rng, pulls, means, cells, out)
         return sums, sums * (pulls - sums) / pulls
 
-    def clipped(
-        self, means: FloatArray, cells: Cells, low: float, high: float
-    ) -> tuple[FloatArray, FloatArray]:
+    def clipped(self, means: FloatArray, cells: Cells, low: float, high: float) -> TwoArrays:
         """Return what clipping zeros and ones does."""
         ends = np.clip([0.0, 1.0], low, high)
         outside = (1 - means) * (ends[0] != 0.0) + means * (ends[1] != 1.0)
@@ -435,10 +444,10 @@ class Empirical(NoiseLaw):
 
     @classmethod
     def of(cls, observations: Sequence[Sequence[Sequence[float]]]) -> Empirical:
-        """Return the law of nested lists: client, arm, values."""
+        """Return the law given by nested lists: client, arm, values."""
         if not observations or not observations[0]:
             raise InputError(
-                "observations", "is empty; give a list of lists of values for a client"
+                "observations", "is empty; give each client one list of values per arm"
             )
         n_arms = len(observations[0])
         if n_arms == 1:
@@ -446,13 +455,13 @@ class Empirical(NoiseLaw):
         for m, row in enumerate(observations):
             if len(row) != n_arms:
                 raise InputError(
-                    f"observations[{m}]", f"{len(row)} arms where observations[0] has {n_arms}"
+                    f"observations[{m}]", f"{len(row)} arms, but observations[0] has {n_arms}"
                 )
             for k, values in enumerate(row):
                 if len(values) == 0:
                     raise InputError(
                         f"observations[{m}][{k}]",
-                        "is empty; every client needs a value of every arm",
+                        "is empty; every client needs at least one value of every arm",
                     )
                 if not (np.abs(np.asarray(values, dtype=np.float64)) <= LARGEST).all():
                     raise InputError(
@@ -513,9 +522,7 @@ class Empirical(NoiseLaw):
         """Return uniforms on [0, 1)."""
         return rng.random(size)
 
-    def observe(
-        self, variates: FloatArray, means: FloatArray | float, cells: Cells | int
-    ) -> FloatArray:
+    def observe(self, variates: FloatArray, means: Means, cells: Cells | int) -> FloatArray:
         """Return values from the lists, by inversion."""
         steps = np.cumsum(self.probabilities[_given(cells)], axis=-1)
         last = self.support.size - 1
@@ -541,9 +548,7 @@ class Empirical(NoiseLaw):
         apart = self.support - sums[..., np.newaxis] / pulls
         return sums, np.asarray((times * apart**2).sum(axis=-1))
 
-    def clipped(
-        self, means: FloatArray, cells: Cells, low: float, high: float
-    ) -> tuple[FloatArray, FloatArray]:
+    def clipped(self, means: FloatArray, cells: Cells, low: float, high: float) -> TwoArrays:
         """Return what clipping the values of the lists does."""
         probabilities = self.probabilities[_given(cells)]
         inside = np.clip(self.support, low, high)
@@ -596,7 +601,7 @@ class Beta(SpreadLaw):
         return max(0.5 / math.sqrt(sum(self.parameters(float(mean))) + 1) for mean in means)
 
     def support(self, mean: float) -> tuple[float, float]:
-        """Return [0, 1], or the mean alone when there is no spread."""
+        """Return [0, 1], or only the mean if there is no spread."""
         self.parameters(mean)
         return (mean, mean) if self.sigma == 0 else (0.0, 1.0)
 

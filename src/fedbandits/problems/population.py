@@ -25,6 +25,8 @@ class Recentred:
     There is exactly one such shift, since the global mean lies in the range. The clients then have
     the law they were drawn from, given their average and up to a shift of the order
     :math:`\sigma_c / \sqrt{N}`, except that the few who stopped stand at the very end of the range.
+    What some of them leave open about all is no more than for independent draws: see "A simulated
+    population is like draws" in the theory pages.
 
     Parameters
     ----------

@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias, get_args
 
 import numpy as np
 
 from fedbandits.errors import LARGEST, InputError, nearest
 from fedbandits.problems.laws import Law, NoiseLaw
+from fedbandits.registry import keys_in_files
+from fedbandits.rules.abilities import Judge, Statement
 from fedbandits.rules.arrays import FloatArray, IntArray
-from fedbandits.rules.phased import Goal
+from fedbandits.rules.beliefs import Goal
 
 Sources: TypeAlias = Callable[[int], np.random.Generator]
 """Independent random generators by number: one an arm, and the next numbers for what arms share.
 
 A source that is asked for twice goes on where it was.
 """
+
+
+# What a problem says of the clients that its sampler draws.
+_FACTS = (
+    "arms_are_independent",
+    "arms_compare_as_independent",
+    "clients_are_given",
+    "clients_are_like_draws",
+    "cohort_law",
+    "observation_law",
+    "spread_proxy",
+)
+# What names, describes and draws a picture of it.
+_WORDS = ("model", "name", "goal", "described", "facts", "map", "place", "availability_map")
+
+
+_JUDGE = Judge(dict.fromkeys(_FACTS, Statement()), words=_WORDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +59,7 @@ class LocalModels:
 
 
 class ClientSampler(Protocol):
-    """Draws clients one after the other; how they are grouped makes no difference."""
+    """Draws clients one after the other; grouping them differently changes nothing."""
 
     def draw(self, n_clients: int, arms: Sequence[int] | None = None) -> LocalModels:
         """Return the next clients.
@@ -80,7 +99,7 @@ class Map(Protocol):
 
     @property
     def place(self) -> Hashable:
-        """What is shown: problems of one place share a map."""
+        """What is shown: problems with the same place share a map."""
 
     @property
     def area(self) -> tuple[float, float]:
@@ -98,7 +117,7 @@ class Map(Protocol):
 
 
 class PlainProblem(Protocol):
-    """What may be asked of a problem and has a default; a class of one's own inherits from it.
+    """Everything about a problem that has a default; your own class inherits from it.
 
     By default nothing is taken for granted of the clients: they are drawn, not given, their arms
     may depend on each other, and cohorts of them are not normal. What the class has to write is in
@@ -137,10 +156,19 @@ class PlainProblem(Protocol):
 
     clients_are_given: ClassVar[bool] = False
     """Whether the clients are fixed, and known to be all there are."""
+    clients_are_like_draws: ClassVar[bool] = False
+    """Whether N clients are independent draws with spread σ_c, recentred or not.
+
+    If a class does not say so it cannot be checked, which is not to say that they are not."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Note what a class states: it is judged when it is asked for."""
+        super().__init_subclass__(**options)
+        _JUDGE.hear(cls)
 
     @property
     def noise_proxy(self: Problem) -> float:
-        """σ that a rule is told by default: that of the noise law."""
+        """The σ that a rule is told by default: that of the noise law."""
         return self.noise.proxy(self.means)
 
     @property
@@ -155,7 +183,7 @@ class PlainProblem(Protocol):
 
     @property
     def shares(self) -> FloatArray | None:
-        """How much each given client counts, summing to 1; None if each counts the same."""
+        """How much each given client counts, summing to 1; None if all count the same."""
         return None
 
     @property
@@ -189,19 +217,32 @@ class PlainProblem(Protocol):
         """Return the table of an experiment file that gives the problem.
 
         By default the model and the fields of the dataclass, as plain values. What is None and the
-        usual goal are left out; the name is that of the table.
+        usual goal are left out, and what is 0 in a table of something else; the name is that of the
+        table.
         """
         own: Any = self
-        values = {field.name: getattr(own, field.name) for field in fields(own) if field.init}
-        usual = {"name": self.name, "goal": "max"}
-        return {"model": self.model} | {
-            key: _plain(value)
-            for key, value in values.items()
-            if value is not None and not (key in usual and usual[key] == value)
-        }
+        table: dict[str, Any] = {"model": self.model}
+        for name, key in keys_in_files(own).items():
+            value = getattr(own, name)
+            if value is None or name == "name" or (name == "goal" and value == "max"):
+                continue
+            outer, _, inner = key.partition(".")
+            if not inner:
+                table[key] = _plain(value)
+            elif value:
+                table[outer][inner] = _plain(value)
+        return table
+
+    @classmethod
+    def reader(cls) -> Callable[..., Any]:
+        """Return the callable that makes a problem; its parameters are the keys of the table.
+
+        By default that is the class itself.
+        """
+        return cls
 
     def facts(self: Problem) -> dict[str, str]:
-        """Return what a report says of this model, as words and their meaning.
+        """Return what a report says about this model, as terms and their meaning.
 
         "model" and "spread" replace what a report says anyway; others are added.
         """
@@ -220,7 +261,7 @@ class Problem(PlainProblem, Protocol):
 
     @property
     def name(self) -> str:
-        """What its random streams are keyed by: problems of one name share their draws."""
+        """The key of its random streams: problems with the same name share their draws."""
 
     @property
     def means(self) -> FloatArray:
@@ -236,18 +277,18 @@ class Problem(PlainProblem, Protocol):
 
     @property
     def population(self) -> int | None:
-        """How many clients exist at all; None is unlimited."""
+        """How many clients exist in total; None is unlimited."""
 
     @property
     def spread_proxy(self) -> float:
-        """σ_c that a rule is told by default."""
+        """The σ_c that a rule is told by default."""
 
     def sampler(self, sources: Sources) -> ClientSampler:
         """Return a sampler of clients, in a random order of admission."""
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as an experiment file has it."""
+    """Return a value as it is written in an experiment file."""
     if isinstance(value, Law):
         return value.described()
     if isinstance(value, np.ndarray):
@@ -273,7 +314,7 @@ def gap(problem: Problem) -> float:
 
 
 def gaps(problem: Problem) -> FloatArray:
-    """Return Δ_k: how much worse than the best each arm is, whichever way is better."""
+    """Return Δ_k: how much worse than the best each arm is, for either goal."""
     means = problem.means
     return np.asarray(means.max() - means if problem.goal == "max" else means - means.min())
 
@@ -290,16 +331,16 @@ def deviations(values: FloatArray) -> str:
     return f"standard deviation {low if low == high else f'{low} to {high}, depending on the arm,'}"
 
 
-def as_goal(goal: str) -> Goal:
-    """Return a goal by its name, or refuse what is none."""
+def as_goal(goal: str, where: str = "goal") -> Goal:
+    """Return a goal by its name; refuse anything else."""
     for known in get_args(Goal):
         if goal == known:
             return "max" if known == "max" else "min"
-    raise InputError("goal", f'"{goal}" is not a goal; {nearest(goal, get_args(Goal))}')
+    raise InputError(where, f'"{goal}" is not a goal; {nearest(str(goal), get_args(Goal))}')
 
 
 def checked_means(values: Sequence[float] | FloatArray, where: str = "means") -> FloatArray:
-    """Return global means as an array that nobody can write to, or say what is wrong with them."""
+    """Return global means as a read-only array, or say what is wrong with them."""
     means = np.array(values, dtype=np.float64)
     if means.ndim != 1 or means.size == 0:
         raise InputError(where, "is empty; give the mean of at least two arms")

@@ -1,4 +1,4 @@
-"""What rules have in common that plan by what was observed, and ask for clients when they must."""
+"""The common part of rules that plan by what was observed and ask for clients if needed."""
 
 from __future__ import annotations
 
@@ -8,27 +8,9 @@ from typing import Self
 import numpy as np
 
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.rules.eliminations import best_active
+from fedbandits.rules.phase_numbers import FirstThen
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.plans import State
-
-
-@dataclass(frozen=True, slots=True)
-class FewestPulls:
-    """Phase to the fewest pulls of an arm that is played at all.
-
-    Examples
-    --------
-    >>> [FewestPulls(20, 5)(phase) for phase in (1, 2, 3)]
-    [20, 5, 5]
-    """
-
-    first: int
-    later: int
-
-    def __call__(self, phase: int) -> int:
-        """Return what a phase pulls at least."""
-        return self.first if phase == 1 else self.later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,16 +41,16 @@ class AdaptiveRule(PhasedRule):
 
     def with_fewest_pulls(self, fewest: int) -> Self:
         """Return the rule that never asks for the mean of fewer pulls."""
-        pulls = FewestPulls(max(self.pulls(1), fewest), max(self.pulls(2), fewest))
+        pulls = FirstThen(max(self.pulls(1), fewest), max(self.pulls(2), fewest))
         return replace(self, pulls=pulls)
 
     def client_floor(self, clients: int | IntArray) -> FloatArray:
-        """Return the client variance that is left when all who are in have pulled an arm."""
+        """Return the client variance that is left when all admitted clients have pulled an arm."""
         factor = self.sampling.client_factor(np.maximum(clients, 1))
         return np.asarray((self.spread or 0.0) ** 2 * factor)[..., np.newaxis]
 
     def doubling(self, state: State, asks: np.bool_ | BoolArray) -> tuple[IntArray, BoolArray]:
-        """Return as many newcomers as there are clients where they are asked for.
+        """Return as many newcomers as there are clients, if newcomers are asked for.
 
         Parameters
         ----------
@@ -112,9 +94,3 @@ class AdaptiveRule(PhasedRule):
         fits = total <= np.asarray(state.slots_left)[..., np.newaxis]
         fits |= ~leader.any(axis=-1, keepdims=True)  # nobody has reported anything yet
         return np.asarray(np.where(fits, pulls, np.where(leader, total, 0)))
-
-
-def highest(values: FloatArray, among: BoolArray) -> BoolArray:
-    """Return where the highest value is among some arms: nowhere if there are none."""
-    place = np.asarray(best_active(values, among))[..., np.newaxis]
-    return np.asarray((np.arange(among.shape[-1]) == place) & among)

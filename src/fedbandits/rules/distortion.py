@@ -17,7 +17,7 @@ After Boucheron, Lugosi and Massart (2013), "Concentration Inequalities", sectio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,7 +28,7 @@ from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseError:
-    """What the error of one released mean may be.
+    """The possible error of one released mean.
 
     Parameters
     ----------
@@ -40,14 +40,17 @@ class ReleaseError:
     scale: float | FloatArray = 0.0
     bias: float | FloatArray = 0.0
 
-
-NO_ERROR = ReleaseError()
-"""Of a mean that is released as it is."""
+    @classmethod
+    def several(cls, errors: Iterable[ReleaseError], shape: tuple[int, ...]) -> ReleaseError:
+        """Return the errors of several means as one, with arrays of a shape."""
+        table = np.array([(one.variance, one.scale, one.bias) for one in errors])
+        variance, scale, bias = (column.reshape(shape) for column in table.T)
+        return cls(variance=variance, scale=scale, bias=bias)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distortion:
-    """What the errors of all its releases leave in a client's mean, or in an estimate.
+    """The errors of all its releases in a client's mean, or in an estimate.
 
     Parameters
     ----------
@@ -67,7 +70,7 @@ class Distortion:
     def merged(
         several: Sequence[Distortion], merge: Callable[[list[FloatArray]], FloatArray]
     ) -> Distortion:
-        """Return one of several that are alike, from what makes one array of several."""
+        """Return several that are alike as one, given what merges their arrays."""
         first = several[0]
         if first is UNDISTORTED:
             return first
@@ -79,7 +82,7 @@ class Distortion:
         )
 
     def averaged(self, weights: FloatArray, sizes: npt.ArrayLike = 1) -> Distortion:
-        """Return what is left in the average over clients.
+        """Return the error in the average over clients.
 
         Parameters
         ----------
@@ -159,7 +162,7 @@ class DistortionSums:
 
     @classmethod
     def nothing(cls, shape: tuple[int, ...]) -> DistortionSums:
-        """Return what there is before the first release."""
+        """Return the sums before the first release."""
         return cls(variance_sums=np.zeros(shape), scales=np.zeros(shape), bias_sums=np.zeros(shape))
 
     def _arrays(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -181,7 +184,7 @@ class DistortionSums:
         return DistortionSums(variance_sums=variances, scales=scales, bias_sums=biases)
 
     def released(self, pulls: npt.ArrayLike, error: ReleaseError) -> DistortionSums:
-        """Return the sums after one more release, of the mean of so many pulls.
+        """Return the sums after one more release, of a mean of this many pulls.
 
         Parameters
         ----------
@@ -198,7 +201,7 @@ class DistortionSums:
         )
 
     def over(self, counts: npt.ArrayLike, *, doubled: bool = False) -> Distortion:
-        """Return what is left in clients' means of so many pulls; see `Distortion`."""
+        """Return the errors in clients' means of this many pulls; see `Distortion`."""
         n = np.maximum(np.asarray(counts, dtype=np.float64), 1.0)
         return Distortion(
             variance=self.variance_sums / n**2,

@@ -1,4 +1,4 @@
-"""What randomised rules draw, keyed so that a game that is played again draws the same.
+"""What randomised rules draw; a game that is played again draws the same.
 
 A rule keeps no generator. It says what is to be drawn for a number of games, and whoever drives it
 says from which streams: a simulation from those of its replications, a server from that of its

@@ -20,6 +20,12 @@ def best_active(estimates: FloatArray, active: BoolArray) -> IntArray:
     return np.asarray(np.where(active, estimates, -np.inf).argmax(axis=-1))[()]
 
 
+def highest(values: FloatArray, among: BoolArray) -> BoolArray:
+    """Return where the highest value among some arms is: nowhere if there are no arms."""
+    place = np.asarray(best_active(values, among))[..., np.newaxis]
+    return np.asarray((np.arange(among.shape[-1]) == place) & among)
+
+
 def eliminate(estimates: FloatArray, widths: FloatArray, active: BoolArray) -> BoolArray:
     r"""Return the arms that stay active when intervals are compared.
 
@@ -115,5 +121,4 @@ def widest_margins(widths_to: Callable[[int], FloatArray], active: BoolArray) ->
 
 def _with_best(stays: BoolArray, estimates: FloatArray, active: BoolArray) -> BoolArray:
     """Return the arms that stay and the one with the highest estimate, whatever the widths."""
-    best = best_active(estimates, active)
-    return np.asarray(stays | (np.arange(estimates.shape[-1]) == best[..., np.newaxis]))
+    return np.asarray(stays | highest(estimates, active))

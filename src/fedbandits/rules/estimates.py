@@ -1,8 +1,8 @@
-"""What is known of every arm after a phase: one value, and what it may be off by."""
+"""What is known about every arm after a phase: one value, and how far it may be off."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ _OF_ARMS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Estimate:
-    """Global estimates, and what is needed to tell how far off they may be.
+    """Global estimates, and what tells how far off they may be.
 
     Leading axes are free, and axes of length 1 stand for all. Of an arm that nobody has pulled
     ``pulls`` is 0, and the rest may be anything finite.
@@ -79,37 +79,30 @@ class Estimate:
         return replace(self, values=-self.values, client_means=None if means is None else -means)
 
     def at(self, rows: IntArray | BoolArray, arms: IntArray | None = None) -> Estimate:
-        """Return those of some rows, the axis before the arms, and of some arms."""
+        """Return the estimates of some rows, the axis before the arms, and of some arms."""
         means = self.client_means
         if means is not None:
             means = means[..., rows, :, :] if means.ndim > 2 else means
             means = means if arms is None else means[..., arms, :]
-        parts: dict[str, Any] = {
-            name: _taken(getattr(self, name), rows, arms) for name in ("values", *_OF_ARMS)
-        }
-        return replace(
-            self,
-            **parts,
-            distortion=Distortion.merged(
-                [self.distortion], lambda values: _taken(values[0], rows, arms)
-            ),
-            client_means=means,
-        )
+        return self._changed(lambda values: _taken(values, rows, arms), means)
 
     def last(self) -> Estimate:
-        """Return those after the last of several phases, which are the first axis."""
-        parts: dict[str, Any] = {
-            name: _of_last_phase(getattr(self, name)) for name in ("values", *_OF_ARMS)
-        }
+        """Return the estimates after the last of several phases, which are the first axis."""
         means = self.client_means
-        return replace(
-            self,
-            **parts,
-            distortion=Distortion.merged(
-                [self.distortion], lambda values: _of_last_phase(values[0])
-            ),
-            client_means=None if means is None else means[-1],
+        return self._changed(
+            lambda values: values[-1] if values.ndim > 2 else values,
+            None if means is None else means[-1],
         )
+
+    def _changed(
+        self, change: Callable[[FloatArray], FloatArray], means: FloatArray | None
+    ) -> Estimate:
+        """Return the estimate with a change of all that belongs to arms, and other means."""
+        parts: dict[str, Any] = {
+            name: change(getattr(self, name)) for name in ("values", *_OF_ARMS)
+        }
+        left = Distortion.merged([self.distortion], lambda values: change(values[0]))
+        return replace(self, **parts, distortion=left, client_means=means)
 
     @staticmethod
     def joined(parts: Sequence[Estimate]) -> Estimate:
@@ -136,10 +129,6 @@ def _taken(values: FloatArray, rows: IntArray | BoolArray, arms: IntArray | None
     if arms is not None and values.ndim and values.shape[-1] > 1:
         values = values[..., arms]
     return values
-
-
-def _of_last_phase(values: FloatArray) -> FloatArray:
-    return values[-1] if values.ndim > 2 else values
 
 
 def _joined(parts: Sequence[FloatArray]) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Guarantees: what is proven, about whom, and what the proof rests on. A value that is carried.
+"""Guarantees: what is proven, about whom, and what the proof assumes, as one value.
 
 A radius states what it proves (`Radius.guarantee`), and its rule adds whom that is about and what
 every statement rests on. A simulated problem, a privacy policy and the records of a live run then
@@ -9,10 +9,10 @@ arm is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from types import MemberDescriptorType
+from typing import TypeAlias
 
 from fedbandits.rules.levels import LevelLike, as_level
 
@@ -59,14 +59,18 @@ class Assumption(Enum):
     """Of every statement: dropping out may depend neither on observations nor on local means."""
     WITHDRAWN_ANYWAY = "options were withdrawn for other reasons than what was observed of them"
     """Of a run in which one was: else the best of the rest depends on what was observed."""
+    HALTED_ANYWAY = (
+        "clients have halted options, or themselves, for other reasons than what they observed and"
+        " how good the options are for them"
+    )
+    """Of a run in which a site did: else who reports an option depends on how good it is there."""
     HONEST = "clients report what they observed (a false report inside the range goes unnoticed)"
     """Of every statement."""
 
-    @property
-    def common(self) -> bool:
-        """Whether nearly every statement rests on it, so that it can be said once for all."""
-        return self in _COMMON
 
+ConditionKind: TypeAlias = Assumption | str
+"""What a condition is about: one of the above, or a word of whoever states a condition of its own.
+"""
 
 _COMMON = frozenset(
     {
@@ -82,7 +86,7 @@ _COMMON = frozenset(
 
 
 class Status(Enum):
-    """How a condition stands."""
+    """The state of a condition."""
 
     UNVERIFIABLE = "cannot be checked"
     KEPT = "kept"
@@ -91,12 +95,12 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One of the things that a proof rests on.
+    """One of the things that a proof assumes.
 
     Parameters
     ----------
-    kind : Assumption
-        What it is about.
+    kind : Assumption or str
+        What it is about. A part of your own may have a kind of its own, as any text.
     words : str
         How it is put; as the kind puts it by default.
     status : Status
@@ -105,21 +109,34 @@ class Condition:
         What broke it.
     limits : (float, float), optional
         The range that it is about, if it is about one.
+
+    Examples
+    --------
+    >>> Condition("few liars", "at most 3 of 40 clients lie").words
+    'at most 3 of 40 clients lie'
+    >>> Condition(Assumption.NO_DRIFT).words
+    'an option is as good at the end as at the beginning'
     """
 
-    kind: Assumption
+    kind: ConditionKind
     words: str = ""
     status: Status = Status.UNVERIFIABLE
     why: str = ""
     limits: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "words", self.words or self.kind.value)
+        usual = self.kind.value if isinstance(self.kind, Assumption) else self.kind
+        object.__setattr__(self, "words", self.words or usual)
+
+    @property
+    def common(self) -> bool:
+        """Whether nearly every statement assumes it, so that it can be said once for all."""
+        return self.kind in _COMMON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    r"""What a radius has to know of its rule to say what it proves.
+class ProofContext:
+    r"""What a radius has to know about its rule to say what it proves.
 
     Parameters
     ----------
@@ -150,7 +167,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantee:
-    """What is proven, and what the proof rests on.
+    """What is proven, and what the proof assumes.
 
     Parameters
     ----------
@@ -213,22 +230,22 @@ class Guarantee:
         """What broke conditions, in words."""
         return tuple(one.why for one in self.conditions if one.status is Status.BROKEN)
 
-    def condition(self, kind: Assumption) -> Condition | None:
-        """Return the condition of a kind, or None if nothing rests on it."""
-        return next((one for one in self.conditions if one.kind is kind), None)
+    def condition(self, kind: ConditionKind) -> Condition | None:
+        """Return the condition of a kind, or None if it is not assumed."""
+        return next((one for one in self.conditions if one.kind == kind), None)
 
     def requiring(self, *conditions: Condition) -> Guarantee:
-        """Return the guarantee that rests on these as well; one of a kind that is there stays."""
+        """Return the guarantee with these conditions added; existing ones of a kind stay."""
         there = {one.kind for one in self.conditions}
         more = {one.kind: one for one in reversed(conditions) if one.kind not in there}
         return replace(self, conditions=(*self.conditions, *reversed(more.values())))
 
-    def without(self, kind: Assumption) -> Guarantee:
+    def without(self, kind: ConditionKind) -> Guarantee:
         """Return the guarantee without its condition of a kind, for one that says more of it."""
-        others = tuple(one for one in self.conditions if one.kind is not kind)
+        others = tuple(one for one in self.conditions if one.kind != kind)
         return replace(self, conditions=others)
 
-    def kept(self, *kinds: Assumption) -> Guarantee:
+    def kept(self, *kinds: ConditionKind) -> Guarantee:
         """Return the guarantee with these conditions kept; what was broken stays broken."""
         return self._marked(
             {
@@ -238,22 +255,22 @@ class Guarantee:
             }
         )
 
-    def opened(self, kind: Assumption) -> Guarantee:
+    def opened(self, kind: ConditionKind) -> Guarantee:
         """Return the guarantee with a condition that can no longer be checked, unless broken."""
         one = self.condition(kind)
         if one is None or one.status is not Status.KEPT:
             return self
         return self._marked({kind: Condition(kind)})
 
-    def broken(self, kind: Assumption, why: str) -> Guarantee:
-        """Return the guarantee with a condition broken; the same if nothing rests on it."""
+    def broken(self, kind: ConditionKind, why: str) -> Guarantee:
+        """Return the guarantee with a condition broken; the same if it is not assumed."""
         return self._marked({kind: Condition(kind, status=Status.BROKEN, why=why)})
 
     def following(self, conditions: Iterable[Condition]) -> Guarantee:
-        """Return the guarantee with its conditions as these of the same kinds stand."""
+        """Return the guarantee with its conditions in the state of these of the same kinds."""
         return self._marked({one.kind: one for one in conditions})
 
-    def _marked(self, found: Mapping[Assumption, Condition]) -> Guarantee:
+    def _marked(self, found: Mapping[ConditionKind, Condition]) -> Guarantee:
         return replace(
             self,
             conditions=tuple(
@@ -265,90 +282,20 @@ class Guarantee:
         )
 
     def statement(self) -> str:
-        """Return what is proven and what it rests on beside the common conditions, in words."""
+        """Return what is proven and what it assumes beyond the common conditions, in words."""
         if not self.claim:
             return self.reason
         if self.breaches:
             return f"none: {'; '.join(self.breaches)}"
-        also = [one.words for one in self.conditions if not one.kind.common]
+        also = [one.words for one in self.conditions if not one.common]
         return f"{self.claim}, if {listed(also)}" if also else self.claim
 
     def words(self) -> str:
-        """Return all of it in a sentence, but for the conditions that nearly everything has."""
+        """Return all of it in a sentence, without the conditions that nearly everything has."""
         return self.statement() + (f"; the answer is for {self.whom}" if self.whom else "")
 
 
-def replaces_methods(kind: type, statement: str, *methods: str) -> bool:
-    """Return whether a class inherits a statement, and not all that the statement is about.
-
-    What a class inherits from another base, a mixin, replaces a method as well as its own does.
-
-    Parameters
-    ----------
-    kind : type
-        The class.
-    statement : str
-        The attribute that states something.
-    *methods : str
-        What the statement is about; all methods of the class that makes it by default.
-
-    Examples
-    --------
-    >>> class Halving:
-    ...     proven = True
-    ...
-    ...     def decide(self):
-    ...         return "half"
-    >>> class Quartering(Halving):
-    ...     def decide(self):
-    ...         return "quarter"
-    >>> class Mixed(Quartering, Halving):
-    ...     proven = True
-    >>> [replaces_methods(kind, "proven") for kind in (Halving, Quartering, Mixed)]
-    [False, True, False]
-    """
-    owner = next(one for one in kind.__mro__ if statement in vars(one))
-    names = methods or {
-        name
-        for base in owner.__mro__[:-1]
-        for name in vars(base)
-        if not name.startswith("__") and _is_method(_found(owner, name))
-    }
-    return any(_found(kind, name) is not _found(owner, name) for name in names)
-
-
-def _is_method(value: object) -> bool:
-    """Return whether an attribute of a class is more than a value, or a place for one."""
-    bound = hasattr(type(value), "__get__") and not isinstance(value, MemberDescriptorType)
-    return bound or callable(value)
-
-
-def _found(kind: type, name: str) -> object:
-    """Return an attribute of a class as it was written."""
-    return next(vars(one)[name] for one in kind.__mro__ if name in vars(one))
-
-
-def void_unless_stated(
-    kind: type, statement: str, empty: Callable[..., object], *methods: str
-) -> None:
-    """Let a class that replaces a method prove nothing, but for what it states itself.
-
-    Parameters
-    ----------
-    kind : type
-        The class, as `__init_subclass__` gets it.
-    statement : str
-        The method that states what is proven.
-    empty : callable
-        What takes its place if it is inherited.
-    *methods : str
-        As in `replaces_methods`.
-    """
-    if replaces_methods(kind, statement, *methods):
-        setattr(kind, statement, empty)
-
-
-def keeps_best(delta: LevelLike, setting: Setting, *conditions: Condition) -> Guarantee:
+def keeps_best(delta: LevelLike, context: ProofContext, *conditions: Condition) -> Guarantee:
     """Return the promise to drop the best option with a probability of at most δ.
 
     With a tolerance no option that is left is worse than the best by more, unless a comparison with
@@ -356,43 +303,43 @@ def keeps_best(delta: LevelLike, setting: Setting, *conditions: Condition) -> Gu
 
     Examples
     --------
-    >>> print(keeps_best("1/T", Setting(horizon=1000, epsilon=0.1)).claim)
+    >>> print(keeps_best("1/T", ProofContext(horizon=1000, epsilon=0.1)).claim)
     drops the best option, or settles on one worse by more than 0.1, with a probability of at most
     0.001 (1/T)
     """
     level = as_level(delta)
     named = f" ({level})" if level.expression.depends_on_horizon else ""
     worse = (
-        f", or settles on one worse by more than {setting.epsilon:g}," if setting.epsilon else ""
+        f", or settles on one worse by more than {context.epsilon:g}," if context.epsilon else ""
     )
-    value = level.value(setting.horizon)
+    value = level.value(context.horizon)
     return Guarantee(
         claim=f"drops the best option{worse} with a probability of at most {value:g}{named}",
         error=value,
     ).requiring(*conditions)
 
 
-def bounds_needed(setting: Setting, *, noise: bool = True) -> tuple[Condition, ...]:
-    """Return what widths with σ (unless told otherwise) and σ_c in them rest on."""
+def bounds_needed(context: ProofContext, *, noise: bool = True) -> tuple[Condition, ...]:
+    """Return what widths with σ (unless told otherwise) and σ_c in them assume."""
     found = [Condition(Assumption.NOISE_BOUND)] if noise else []
-    if not setting.everyone:
+    if not context.everyone:
         found.append(Condition(Assumption.SPREAD_BOUND))
-    if setting.draws:
+    if context.draws:
         found.append(Condition(Assumption.LIKE_DRAWS))
     return tuple(found)
 
 
 def pairs_needed(
-    setting: Setting, *, independent: bool, noise: bool = True
+    context: ProofContext, *, independent: bool, noise: bool = True
 ) -> tuple[Condition, ...]:
-    r"""Return what comparisons of two arms at a time rest on.
+    r"""Return what comparisons of two arms at a time assume.
 
     The best of N clients that are drawn is itself random. Where how the M first deviate from all N
     depends on that, any of K(K − 1) comparisons may be one with the best arm, and δ is K times as
     large. For normal draws it does not: the deviations are independent of the average over all.
     """
-    found = list(bounds_needed(setting, noise=noise))
-    if setting.draws:
+    found = list(bounds_needed(context, noise=noise))
+    if context.draws:
         found[-1] = Condition(Assumption.LIKE_DRAWS, LIKE_NORMAL_DRAWS)
     if independent:
         found.append(Condition(Assumption.INDEPENDENT_OPTIONS))

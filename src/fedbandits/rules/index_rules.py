@@ -1,4 +1,4 @@
-r"""Index rules: phases that play what may still be the best, and no more of it than is needed.
+r"""Index rules: phases play the arms that may still be the best, no more than needed.
 
 Elimination pulls all arms that are left equally often. An index rule keeps for every arm the
 estimate :math:`m_k` and an index :math:`m_k + b_k` above it (`fedbandits.rules.radii.IndexRadius`).
@@ -30,11 +30,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedbandits.rules.adaptive import AdaptiveRule, highest
+from fedbandits.rules.adaptive import AdaptiveRule
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.rules.guarantees import Guarantee
+from fedbandits.rules.eliminations import highest
 from fedbandits.rules.phased import PhasedRule
-from fedbandits.rules.plans import Plan, State
+from fedbandits.rules.plans import PhasePlan, State
 from fedbandits.rules.radii import IndexRadius, PhaseStatistics
 
 # A challenger that is almost beaten is still pulled by so much more: its estimate will move.
@@ -51,7 +51,7 @@ _LEADER_GROWTH = 8.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Who leads and who challenges; leading axes as they came in."""
+    """The leader and the challengers; leading axes as given."""
 
     leader: BoolArray
     challengers: BoolArray
@@ -79,16 +79,18 @@ class IndexRule(AdaptiveRule):
     radius: IndexRadius
     arms_per_phase: int | None = None
 
-    def guarantee(self) -> Guarantee:
-        """Return what is proven: that of a commitment, which its radius states."""
-        return PhasedRule.guarantee(self)
+    # What is proven of a commitment its radius states, and of intervals nothing is: pulls follow
+    # observations.
+    guarantee = PhasedRule.guarantee
+    interval_guarantee = PhasedRule.interval_guarantee
 
-    def interval_guarantee(self, level: float) -> Guarantee:
-        """Return what is proven about intervals: nothing, since pulls follow observations."""
-        return PhasedRule.interval_guarantee(self, level)
+    @property
+    def outlives_withdrawals(self) -> bool:
+        """Whether what is proven is left after a withdrawal: that of a commitment is."""
+        return self.radius.outlives_withdrawals
 
-    def plan(self, state: State) -> Plan:
-        """Return who joins and what is pulled: what may still be the best.
+    def plan(self, state: State) -> PhasePlan:
+        """Return who joins and what is pulled: the arms that may still be the best.
 
         A phase that does not fit into what is left of the horizon is played on the leader.
         """
@@ -98,10 +100,12 @@ class IndexRule(AdaptiveRule):
         asks = (choice.challengers & choice.short_of_clients).any(axis=-1)
         newcomers, capped = self.doubling(state, asks)
         joined = newcomers if state.joined is None else np.asarray(state.joined, dtype=np.int64)
-        return Plan(newcomers=newcomers, pulls=self._pulls(state, choice, joined), capped=capped)
+        return PhasePlan(
+            newcomers=newcomers, pulls=self._pulls(state, choice, joined), capped=capped
+        )
 
     def _pulls(self, state: State, choice: Choice, joined: IntArray) -> IntArray:
-        """Return how often each client pulls each arm if so many have joined."""
+        """Return how often each client pulls each arm if this many have joined."""
         joined = joined[..., np.newaxis]
         clients = np.asarray(state.clients, dtype=np.int64)[..., np.newaxis] + joined
         stuck = choice.short_of_clients & (joined == 0)
@@ -119,7 +123,7 @@ class IndexRule(AdaptiveRule):
         return self.fitting(state, pulls, choice.leader)
 
     def choose(self, state: State) -> Choice:
-        """Return who leads and who challenges, by what is known."""
+        """Return the leader and the challengers, by what is known."""
         estimate = state.estimate
         if estimate is None:
             raise ValueError("nothing is known before the first phase")
@@ -178,7 +182,7 @@ class IndexRule(AdaptiveRule):
         return np.asarray(np.maximum(factor, 1.0 + min(_LEAST_GROWTH, self.growth)))
 
     def _of_leader(self, choice: Choice, wanted: FloatArray) -> FloatArray:
-        """Return how many more pulls the leader gets: to be ahead of all, or to be sure."""
+        """Return how many more pulls the leader gets, to be ahead of all or to be sure."""
         known, pulls = choice.known, choice.pulls
         most = wanted.max(axis=-1, keepdims=True)
         catch_up = np.clip(_LEAD * most - pulls, 0.0, (_LEADER_GROWTH - 1.0) * pulls)

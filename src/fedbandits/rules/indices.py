@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from fedbandits.rules.arrays import FloatArray, IntArray
+from fedbandits.rules.beliefs import Beliefs, Goal
 from fedbandits.rules.guarantees import Guarantee
-from fedbandits.rules.phased import Goal, Player
+from fedbandits.rules.phased import Player
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotRule:
-    r"""UCB1, for one player or for many who never talk to each other.
+    r"""UCB1, for one player or for many that never communicate.
 
     Every arm is pulled once, then the arm with the highest
     :math:`\bar x_k + \sqrt{8 \sigma^2 \log t / n_k}` (the lowest index on ties), which for rewards
@@ -23,7 +24,7 @@ class SlotRule:
     Parameters
     ----------
     n_arms, horizon, noise, goal
-        As in `fedbandits.rules.phased.Beliefs`.
+        As in `fedbandits.rules.beliefs.Beliefs`.
     clients : int
         How many players there are.
     player : Player
@@ -43,11 +44,21 @@ class SlotRule:
     player: Player
     goal: Goal = "max"
 
+    @classmethod
+    def of(cls, beliefs: Beliefs, algorithm: str, *, clients: int, player: Player) -> Self:
+        """Return the rule of a game of which this is believed, for an algorithm of a name."""
+        return cls(
+            n_arms=beliefs.n_arms,
+            horizon=beliefs.horizon_for(algorithm),
+            goal=beliefs.goal,
+            noise=beliefs.noise_for(algorithm),
+            clients=clients,
+            player=player,
+        )
+
     def guarantee(self) -> Guarantee:
         """Return what is proven about the option it ends on: nothing."""
-        return Guarantee.nothing(
-            "none about the option it ends on; its regret grows as the logarithm of the horizon"
-        )
+        return Guarantee.nothing("none: it goes on choosing in every slot and settles on no option")
 
     def index(self, reward_sums: FloatArray, counts: FloatArray, slot: int) -> FloatArray:
         """Return the index of every arm, shape (..., arms), when slot ``slot`` (from 1) begins."""

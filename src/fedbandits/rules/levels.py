@@ -48,7 +48,8 @@ class Level:
         found = float(number) if 0 < number < 1 else 0.0
         if not 0.0 < found < 1.0:
             raise InputError(
-                "delta", f"{self._for(horizon)} is no error probability: it is between 0 and 1"
+                "delta",
+                f"{self._for(horizon)} is not an error probability; give one between 0 and 1",
             )
         if found < SMALLEST_LEVEL:
             raise InputError(
@@ -85,7 +86,7 @@ LevelLike: TypeAlias = Level | float | str
 
 
 def as_level(level: LevelLike, where: str = "delta") -> Level:
-    """Return an error probability from what was given for one.
+    """Return a given value as an error probability.
 
     Examples
     --------

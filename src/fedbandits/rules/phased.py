@@ -1,4 +1,4 @@
-"""Rules that decide once a phase: what is played, who is admitted, what is dropped.
+"""Rules that decide once per phase: what is played, who is admitted, what is dropped.
 
 One frozen value, `PhasedRule`, is all that a driver needs: the simulator asks it for hundreds of
 replications at once, the protocol's server for one. It reads no clock, file or random state.
@@ -7,16 +7,19 @@ replications at once, the protocol's server for one. It reads no clock, file or 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
 from enum import Enum
-from typing import ClassVar, Literal, TypeAlias
+from itertools import count, islice
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits.errors import InputError, check_not_negative, check_word, is_number
+from fedbandits.errors import LARGEST_COUNT, InputError
+from fedbandits.rules.abilities import Judge, Statement
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.beliefs import Beliefs
 from fedbandits.rules.eliminations import best_active
 from fedbandits.rules.estimates import Estimate
 from fedbandits.rules.estimators import Estimator, GivenShares, Plain
@@ -24,51 +27,26 @@ from fedbandits.rules.guarantees import (
     Assumption,
     Condition,
     Guarantee,
-    Setting,
+    ProofContext,
     Status,
     bounds_needed,
-    void_unless_stated,
 )
-from fedbandits.rules.plans import Plan, State
+from fedbandits.rules.phase_numbers import ScheduledPhase, never_changes
+from fedbandits.rules.plans import PhasePlan, State
 from fedbandits.rules.radii import PhaseStatistics, Radius
 from fedbandits.rules.reports import Reports
 from fedbandits.rules.sampling import Sampling, Target
-from fedbandits.rules.schedules import Schedule
-from fedbandits.rules.variance_components import FEWEST_TO_ESTIMATE
 
 Weights: TypeAlias = Literal["equal", "inverse-variance"]
 """How the means of clients are averaged: each the same, or by how much is known of each."""
 
-Goal: TypeAlias = Literal["max", "min"]
-"""Whether the best arm has the highest or the lowest mean."""
-
 _PLAIN = Plain()
-_NONE = np.int64(0)
 
-LONGEST_HORIZON = 10**15
+LONGEST_HORIZON = LARGEST_COUNT
 """Slots that no game may exceed, whether it has a horizon or not."""
 
-
-def _given(value: float | None, name: str, algorithm: str) -> float:
-    """Return σ or σ_c where an algorithm cannot do without."""
-    if value is None:
-        raise InputError(
-            f"assume.{name}",
-            f'"estimate" is not for {algorithm}, which must know it from the start; give a number',
-        )
-    return value
-
-
-def check_estimator(estimator: object, weights: Weights = "equal") -> None:
-    """Refuse what is no estimator, and one beside weights that are another."""
-    if estimator is None:
-        return
-    if isinstance(estimator, type) or not isinstance(estimator, Estimator):
-        raise InputError(
-            "estimator", f"{estimator!r} is not an estimator such as InverseVariance()"
-        )
-    if weights != "equal":
-        raise InputError("weights", f'"{weights}", and there is an estimator; give one of the two')
+MOST_CHECKED_PHASES = 10_000
+"""So many phases of a schedule are looked at before a game; a fraction of a second."""
 
 
 class Player(Enum):
@@ -92,124 +70,8 @@ class Charge(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beliefs:
-    """What an algorithm is told of the game before it starts; it may differ from the truth.
-
-    Parameters
-    ----------
-    n_arms : int
-        K.
-    horizon : int, optional
-        T; None where the game is only to be decided, with error probability δ.
-    noise, spread : float or None
-        σ and σ_c, as bounds: subgaussian variance proxies. None where they are not known, and are
-        to be estimated from the clients' statistics; both None for a radius that uses neither.
-    population : int, optional
-        How many clients exist at all, N; None is unlimited. Where some of them are asked before
-        the others, the widths rest on what ``bounded`` says of the N local means.
-    goal : {"max", "min"}
-        Whether the best arm has the highest or the lowest mean.
-    min_clients : int
-        With fewer clients nothing is estimated, and nothing decided.
-    weighted : bool
-        Whether the answer is for all clients that exist, each counted by a weight of its own. The
-        weights themselves are given to whoever drives the rule.
-    bounded : bool
-        Whether σ_c is half the range of the local means, of which nothing else is known: with a
-        finite population that needs no more. Without it the N local means must themselves be like
-        draws from a law with spread σ_c. Their standard deviation is not enough: of 3,000 clients
-        who all have 0 but for one who has 1, hardly any sample shows that one.
-    """
-
-    n_arms: int
-    horizon: int | None
-    noise: float | None
-    spread: float | None
-    population: int | None = None
-    goal: Goal = "max"
-    min_clients: int = FEWEST_TO_ESTIMATE
-    weighted: bool = False
-    bounded: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("noise", "spread"):
-            value = getattr(self, name)
-            if value is not None:
-                check_not_negative(value, name)
-        for name, least in (("n_arms", 2), ("horizon", 1), ("population", 1), ("min_clients", 2)):
-            value = getattr(self, name)
-            if value is None and name in ("horizon", "population"):
-                continue
-            if not (is_number(value, whole=True) and value >= least):
-                raise InputError(name, f"{value!r} is not a whole number of at least {least}")
-            object.__setattr__(self, name, int(value))  # a NumPy integer would overflow
-        check_word(self.goal, Goal, "goal")
-
-    def horizon_for(self, algorithm: str) -> int:
-        """Return T, which an algorithm needs."""
-        if self.horizon is None:
-            raise InputError(
-                "horizon",
-                f"is missing, and {algorithm} needs one; without it use fed2-ucb or "
-                'fed1-ucb with radius = { rule = "certified", delta = 0.05 }',
-            )
-        return self.horizon
-
-    def noise_for(self, algorithm: str) -> float:
-        """Return σ, which an algorithm needs."""
-        return _given(self.noise, "noise", algorithm)
-
-    def spread_for(self, algorithm: str) -> float:
-        """Return σ_c, which an algorithm needs."""
-        return _given(self.spread, "spread", algorithm)
-
-    def check_estimates(self, radius: Radius, estimator: Estimator, clients: int | None) -> None:
-        """Refuse an estimator that does not go with a radius, and what cannot be estimated.
-
-        That is σ or σ_c that nobody uses, or from clients that are too few.
-
-        A radius that uses neither σ nor σ_c may be told neither: nothing is estimated then.
-
-        Parameters
-        ----------
-        radius : Radius
-            What decides.
-        estimator : Estimator
-            How clients' means become one value.
-        clients : int, optional
-            How many there can be at most; None is unlimited.
-        """
-        if radius.equal_weights_only and not estimator.equal_weights:
-            raise InputError(
-                "weights",
-                f'"{estimator.name}" does not go with the radius "{radius.rule}", whose width is'
-                ' that of a plain average; use "equal"',
-            )
-        used = {
-            name: uses or estimator.uses_variances
-            for name, uses in (("noise", radius.uses_noise), ("spread", radius.uses_spread))
-        }
-        if self.noise is None and self.spread is None and not any(used.values()):
-            return
-        for name, told in (("noise", self.noise), ("spread", self.spread)):
-            if told is not None:
-                continue
-            if not used[name]:
-                raise InputError(
-                    f"assume.{name}",
-                    f'"estimate", and the radius "{radius.rule}" does not use it; leave it out',
-                )
-            if clients is not None and clients < self.min_clients:
-                raise InputError(
-                    f"assume.{name}",
-                    f'"estimate" takes at least {self.min_clients} clients, and there are'
-                    f" {clients}; give a number, or lower assume.min_clients",
-                )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a phase decides; leading axes as they came in.
+    """What a phase decides; leading axes as given.
 
     Parameters
     ----------
@@ -230,55 +92,30 @@ class Verdict:
     settled: BoolArray
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduledPulls:
-    """f(p) of a schedule for a fixed horizon, or without one."""
-
-    schedule: Schedule
-    horizon: int | None
-
-    def __call__(self, phase: int) -> int:
-        """Return f(p)."""
-        try:
-            return self.schedule.pulls(phase=phase, horizon=self.horizon)
-        except InputError as error:
-            raise error.within("pulls") from None
+def _unproven(rule: PhasedRule) -> Guarantee:
+    """Return the guarantee of a rule that replaces what is proven and proves nothing itself."""
+    why = f"{type(rule).__name__} replaces a part of PhasedRule and states no guarantee of its own"
+    return replace(Guarantee.nothing(f"none: {why}", *rule.grounds()), whom=rule.whom)
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduledAdmissions:
-    """g(p) of a schedule for a fixed horizon, or without one."""
-
-    schedule: Schedule
-    horizon: int | None
-
-    def __call__(self, phase: int) -> int:
-        """Return g(p)."""
-        try:
-            return self.schedule.admissions(phase=phase, horizon=self.horizon)
-        except InputError as error:
-            raise error.within("admissions") from None
+def _unproven_intervals(rule: PhasedRule, _: float) -> Guarantee:
+    """Return what is proven about the intervals of such a rule."""
+    why = f"{type(rule).__name__} replaces a part of PhasedRule and states nothing about them"
+    return Guarantee.nothing(f"come without a probability: {why}", *rule.grounds())
 
 
-@dataclass(frozen=True, slots=True)
-class AllAtOnce:
-    """g(1) = clients, then nobody: the admissions of the exact model.
-
-    Examples
-    --------
-    >>> [AllAtOnce(5)(phase) for phase in (1, 2, 3)]
-    [5, 0, 0]
-    """
-
-    clients: int
-
-    def __call__(self, phase: int) -> int:
-        """Return g(p)."""
-        return self.clients if phase == 1 else 0
+# A class that replaces a method states its own guarantee, or has none.
+_JUDGE = Judge(
+    {
+        "guarantee": Statement(instead=_unproven),
+        "interval_guarantee": Statement(instead=_unproven_intervals),
+        "outlives_withdrawals": Statement(instead=property(lambda _: False)),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PhasedRule:
+class PhasedRule(Beliefs):
     r"""Elimination in phases: Algorithm 2 of the paper, with exchangeable parts.
 
     Fed2-UCB, Fed1-UCB, its centralised version, the authors' baseline and improved UCB are all this
@@ -286,8 +123,8 @@ class PhasedRule:
 
     Parameters
     ----------
-    n_arms, horizon, noise, spread, population, goal, bounded, min_clients
-        As in `Beliefs`.
+    **beliefs
+        As in `Beliefs`: what it is told of the game.
     target : {"population", "clients"}
         Whom the answer is for. Of N clients that exist, M leave σ_c²(1/M − 1/N) open about
         "clients", and σ_c²/M about a "population" of which the N are a sample themselves.
@@ -320,20 +157,12 @@ class PhasedRule:
     randomised: ClassVar[bool] = False
     """Whether it draws at random when it plans: `State.drawn`."""
 
-    n_arms: int
-    horizon: int | None
-    noise: float | None
-    spread: float | None
-    population: int | None
     pulls: Callable[[int], int]
     admissions: Callable[[int], int]
     radius: Radius
     estimator: Estimator = _PLAIN
     epsilon: float = 0.0
-    goal: Goal = "max"
-    min_clients: int = FEWEST_TO_ESTIMATE
     target: Target = "clients"
-    bounded: bool = False
     player: Player = Player.CLIENTS
     charge: Charge = Charge.PHASE
     last_phase: int | None = None
@@ -342,9 +171,23 @@ class PhasedRule:
     affordable: Callable[[int], bool] | None = None
 
     def __init_subclass__(cls) -> None:
-        """Let a subclass that replaces a method state its own guarantee, or have none."""
-        for statement in ("guarantee", "interval_guarantee"):
-            void_unless_stated(cls, statement, _unproven)
+        """Note what a class states: it is judged when it is asked for."""
+        _JUDGE.hear(cls)
+
+    @classmethod
+    def of(cls, beliefs: Beliefs, **parts: Any) -> Self:
+        """Return the rule of a game, given what is believed about it.
+
+        Parameters
+        ----------
+        beliefs : Beliefs
+            Of the game. If its clients have weights they are counted by them.
+        **parts
+            The other fields, and those that the algorithm believes otherwise.
+        """
+        told = {field.name: getattr(beliefs, field.name) for field in fields(Beliefs)}
+        rule = cls(**told | parts)
+        return rule.with_given_weights() if rule.weighted else rule
 
     @property
     def scheduled(self) -> bool:
@@ -356,7 +199,7 @@ class PhasedRule:
         return type(self).plan is PhasedRule.plan
 
     def guarantee(self) -> Guarantee:
-        """Return what is proven about this rule, about whom, and what that rests on.
+        """Return what is proven about this rule, about whom, and what that assumes.
 
         A subclass that replaces a method has the empty guarantee unless it states its own.
 
@@ -378,12 +221,14 @@ class PhasedRule:
         elif not self.estimator.proven:
             found = Guarantee.nothing(f'none: the estimator "{self.estimator.name}" is not proven')
         else:
-            found = self.radius.guarantee(self.setting)
+            found = self.radius.guarantee(self.proof_context).requiring(
+                *self.estimator.conditions(self.proof_context)
+            )
             if found.regret and self.charge is Charge.SLOT:
                 found = Guarantee.nothing(
                     "none: the theorems charge communication once a phase", *found.conditions
                 )
-        return replace(found, whom=self.whom).requiring(*self._grounds())
+        return replace(found, whom=self.whom).requiring(*self.grounds())
 
     def interval_guarantee(self, level: float) -> Guarantee:
         """Return what is proven about the intervals of `interval_widths`, whatever the radius.
@@ -406,29 +251,29 @@ class PhasedRule:
             return Guarantee.nothing(
                 "are those of pulls that had been planned in advance (these were not, and no"
                 " probability is proven)",
-                *self._grounds(),
+                *self.grounds(),
             )
-        first = self.radius.interval_conditions(self.setting)
-        if first is None or not self.estimator.proven:
-            unproven = (
-                f'the radius "{self.radius.rule}" states no proof of its intervals'
-                if first is None
-                else f'the estimator "{self.estimator.name}" is not proven'
-            )
-            return Guarantee.nothing(f"come without a probability: {unproven}", *self._grounds())
-        if self.needs_components:
-            first = (Condition(Assumption.ESTIMATES_HOLD),)
-            first += (Condition(Assumption.LIKE_DRAWS),) if self.setting.draws else ()
+        first = self.radius.interval_conditions(self.proof_context)
+        unproven = None
+        if first is None:
+            unproven = f'the radius "{self.radius.rule}" states no proof of its intervals'
+        elif not self.estimator.proven:
+            unproven = f'the estimator "{self.estimator.name}" is not proven'
+        elif self.needs_components:
+            unproven = "noise or spread is estimated from the same data"
+        if first is None or unproven:
+            return Guarantee.nothing(f"come without a probability: {unproven}", *self.grounds())
+        first += self.estimator.conditions(self.proof_context)
         return Guarantee(
             claim=f"hold together with a probability of {100 * (1 - level):g} %",
             error=level,
             whom=self.whom,
-        ).requiring(*first, *self._grounds())
+        ).requiring(*first, *self.grounds())
 
     @property
-    def setting(self) -> Setting:
+    def proof_context(self) -> ProofContext:
         """What its radius has to know to say what it proves."""
-        return Setting(
+        return ProofContext(
             horizon=self.horizon,
             epsilon=self.epsilon,
             plain=self.estimator.equal_weights,
@@ -468,15 +313,27 @@ class PhasedRule:
         What they leave open is the client term of M of N clients, with its assumptions. None if
         what is proven is about all of them alone.
         """
-        part = replace(self.setting, everyone=False, draws=not self.bounded)
+        part = replace(self.proof_context, everyone=False, draws=not self.bounded)
         words = "the clients that were heard are a random sample of all that the answer is for"
         found = self.radius.guarantee(part)
         if self.guarantee().claim and not found.claim:
             return None
-        return (*found.conditions, Condition(Assumption.RANDOM_CLIENTS, words))
+        return (
+            *found.conditions,
+            *self.estimator.conditions(part),
+            Condition(Assumption.RANDOM_CLIENTS, words),
+        )
 
-    def _grounds(self) -> tuple[Condition, ...]:
-        """Return what every statement about the rule rests on."""
+    @property
+    def outlives_withdrawals(self) -> bool:
+        """Whether what is proven is left after a withdrawal; see `fedbandits.rules.radii.Radius`.
+
+        A subclass that replaces a method says so, or nothing is.
+        """
+        return self.radius.outlives_withdrawals
+
+    def grounds(self) -> tuple[Condition, ...]:
+        """Return what every statement about the rule assumes."""
         whom = Assumption.ALL_CLIENTS if self.asks_everyone else Assumption.RANDOM_CLIENTS
         return tuple(
             Condition(kind)
@@ -484,7 +341,7 @@ class PhasedRule:
         )
 
     def _estimated(self) -> tuple[Condition, ...]:
-        """Return what a rule rests on that is not told σ or σ_c."""
+        """Return what a rule assumes that is not told σ or σ_c."""
         known = {Assumption.NOISE_BOUND: self.noise, Assumption.SPREAD_BOUND: self.spread}
         unknown = [kind for kind, told in known.items() if told is None]
         named = " and ".join("σ" if kind is Assumption.NOISE_BOUND else "σ_c" for kind in unknown)
@@ -494,24 +351,20 @@ class PhasedRule:
         )
         return (
             Condition(Assumption.ESTIMATES_HOLD, status=Status.BROKEN, why=why),
-            *(one for one in bounds_needed(self.setting) if one.kind not in unknown),
+            *(one for one in bounds_needed(self.proof_context) if one.kind not in unknown),
         )
 
     @property
     def slots(self) -> int:
-        """How many slots there are at most."""
+        """The largest possible number of slots."""
         return LONGEST_HORIZON if self.horizon is None else self.horizon
 
     def best(self, estimates: FloatArray, active: BoolArray) -> IntArray:
         """Return the active arm with the best estimate, the lowest index on ties."""
-        return best_active(self._upwards(estimates), active)
-
-    def _upwards(self, estimates: FloatArray) -> FloatArray:
-        """Return estimates of which a higher one is better."""
-        return estimates if self.goal == "max" else -estimates
+        return best_active(estimates if self.goal == "max" else -estimates, active)
 
     def admit(self, phase: int, clients: int, capped: bool) -> tuple[int, bool]:
-        """Return how many clients join by the schedule, and whether the cap has ever cut them.
+        """Return how many clients join by the schedule, and whether the cap ever limited them.
 
         Parameters
         ----------
@@ -531,6 +384,40 @@ class PhasedRule:
             return wanted, False
         return self.max_clients - clients, True
 
+    def phases(self) -> Iterator[ScheduledPhase]:
+        """Yield the phases of its schedule, as many as fit into the slots if two arms play them."""
+        clients, capped, slots = 0, False, 0
+        for number in count(1):
+            newcomers, capped = self.admit(number, clients, capped)
+            clients += newcomers
+            pulls = min(self.pulls(number), self.slots)
+            yield ScheduledPhase(number, clients, pulls, newcomers)
+            slots += 2 * pulls
+            if slots >= self.slots or self.ends_after(number):
+                return
+
+    def checked_phases(self) -> Iterator[ScheduledPhase]:
+        """Yield the phases that tell whether a schedule has a value as far as a game can go.
+
+        Of one that is the same in all phases these are the first two, of a rule that plans for
+        itself the first; of others all there are, up to 10,000.
+
+        Examples
+        --------
+        >>> from fedbandits import Fed2Ucb
+        >>> told = Beliefs(n_arms=2, horizon=10**6, noise=0.5, spread=0.02)
+        >>> for pulls in ("100", "p"):
+        ...     print(len(list(Fed2Ucb(pulls=pulls, admissions=2).rule(told).checked_phases())))
+        2
+        1000
+        """
+        most = MOST_CHECKED_PHASES
+        if not self.scheduled:
+            most = 1
+        elif never_changes(self.pulls) and never_changes(self.admissions):
+            most = 2
+        return islice(self.phases(), most)
+
     def ends_after(self, phase: int) -> bool:
         """Return whether no phase follows this one, decided or not."""
         return phase in (self.last_phase, self.max_phases) or self.spent_after(phase)
@@ -539,7 +426,7 @@ class PhasedRule:
         """Return whether the clients' privacy budget allows no release after this phase."""
         return self.affordable is not None and not self.affordable(phase + 1)
 
-    def plan(self, state: State) -> Plan:
+    def plan(self, state: State) -> PhasePlan:
         """Return who joins in a phase, and how often each client pulls each arm.
 
         By the schedules: g(p) clients, and f(p) pulls of every active arm. More pulls than the
@@ -547,9 +434,9 @@ class PhasedRule:
         """
         newcomers, capped = self._admitted(state)
         pulls = min(self.pulls(state.phase), self.slots)
-        return Plan(
+        return PhasePlan(
             newcomers=newcomers,
-            pulls=np.where(state.active, np.int64(pulls), _NONE),
+            pulls=np.where(state.active, np.int64(pulls), np.int64(0)),
             capped=capped,
         )
 
@@ -563,13 +450,13 @@ class PhasedRule:
         joined = np.array(found, dtype=np.int64)[places].reshape(crowds.shape)
         return joined[..., 0], joined[..., 1] > 0
 
-    def first_plan(self) -> Plan:
+    def first_plan(self) -> PhasePlan:
         """Return the plan of the first phase, before anything is known."""
         everything = np.ones(self.n_arms, dtype=np.bool_)
         return self.plan(State(phase=1, active=everything, clients=0, slots_left=self.slots))
 
-    def with_given_weights(self) -> PhasedRule:
-        r"""Return the rule that counts every client by a weight of its own.
+    def with_given_weights(self) -> Self:
+        r"""Return the rule that counts every client by its own weight.
 
         With weights :math:`a_m` that sum to 1 the estimate is :math:`\sum_m a_m \bar X_m`, which
         aims at :math:`\sum_m a_m \mu_{k,m}` and has the variance proxy :math:`v = \sigma^2 \sum_m
@@ -579,13 +466,13 @@ class PhasedRule:
         if self.population is None or self.admissions(1) < self.population:
             raise InputError(
                 "weights",
-                "of clients need all of them from the first phase on; use fed1-ucb with all the"
-                " clients there are",
+                "of clients need all of them from the first phase on; use fed1-ucb with all"
+                " clients",
             )
         if self.target == "population":
             raise InputError(
                 "weights",
-                'of clients are for an answer about these clients, and target is "population"; use'
+                'of clients are for an answer about these clients, but target is "population"; use'
                 ' "clients"',
             )
         if not self.estimator.equal_weights:
@@ -605,30 +492,60 @@ class PhasedRule:
         """Return the rule that never asks for the mean of fewer pulls; schedules say their own."""
         return self
 
+    def check_estimates(self) -> None:
+        """Refuse an estimator that does not fit the radius, and what cannot be estimated.
+
+        That is σ or σ_c that nobody uses, or from clients that are too few. A rule that uses
+        neither may be told neither: nothing is estimated then.
+        """
+        if self.radius.equal_weights_only and not self.estimator.equal_weights:
+            raise InputError(
+                "weights",
+                f'"{self.estimator.name}" does not go with the radius "{self.radius.rule}", whose'
+                ' width is that of a plain average; use "equal"',
+            )
+        used = {"noise": self._uses_noise, "spread": self._uses_spread}
+        unknown = [name for name in used if getattr(self, name) is None]
+        if len(unknown) == 2 and not any(used.values()):
+            return
+        for name in unknown:
+            if not used[name]:
+                raise InputError(
+                    f"assume.{name}",
+                    f'"estimate", and the radius "{self.radius.rule}" does not use it; leave it'
+                    " out",
+                )
+            if self.population is not None and self.population < self.min_clients:
+                raise InputError(
+                    f"assume.{name}",
+                    f'"estimate" takes at least {self.min_clients} clients, and there are'
+                    f" {self.population}; give a number, or lower assume.min_clients",
+                )
+
     @property
     def fewest_clients(self) -> int:
-        """With fewer clients nothing is ever decided."""
+        """The fewest clients with which anything is ever decided."""
         return max(self.radius.fewest_clients, self.min_clients if self.needs_components else 1)
 
     def check_clients(self) -> None:
-        """Refuse a rule that never has as many clients as it takes to decide anything."""
+        """Refuse a rule that never has enough clients to decide anything."""
         fewest = self.fewest_clients
         if self.population is not None and self.population < fewest:
             raise InputError(
                 "radius.min_clients",
-                f'{fewest:,} clients are the fewest that "{self.radius.rule}" decides with, and'
-                f" there are {self.population:,}; use another radius, or lower it at your own risk",
+                f'"{self.radius.rule}" needs at least {fewest:,} clients to decide, but there are'
+                f" {self.population:,}; use another radius, or lower it at your own risk",
             )
         if self.max_clients is not None and self.max_clients < fewest:
             raise InputError(
                 "max_clients",
-                f"{self.max_clients:,} clients at most, and nothing is decided with fewer than"
+                f"at most {self.max_clients:,} clients, but nothing is decided with fewer than"
                 f" {fewest:,}; raise it, or lower min_clients",
             )
 
     @property
     def asks_everyone(self) -> bool:
-        """Whether the answer is for clients who all play from the start."""
+        """Whether the answer is for clients that all play from the start."""
         return (
             self.target == "clients"
             and self.population is not None
@@ -668,15 +585,10 @@ class PhasedRule:
     @property
     def sampling(self) -> Sampling:
         """What it is told of noise, spread and population, and whom the answer is for."""
-        noise, spread = self.noise, self.spread
         # What nobody uses is infinite, as it is where nothing can be said.
-        if noise is None and not self._uses_noise:
-            noise = math.inf
-        if spread is None and not self._uses_spread:
-            spread = math.inf
         return Sampling(
-            noise=noise,
-            spread=spread,
+            noise=math.inf if self.noise is None and not self._uses_noise else self.noise,
+            spread=math.inf if self.spread is None and not self._uses_spread else self.spread,
             population=self.population,
             target=self.target,
             bounded=self.bounded,
@@ -684,7 +596,7 @@ class PhasedRule:
         )
 
     def estimate(self, reports: Reports, sampling: Sampling | None = None) -> Estimate:
-        """Return what is known of every arm.
+        """Return what is known about every arm.
 
         Parameters
         ----------
@@ -694,9 +606,24 @@ class PhasedRule:
             What is told in place of the rule's own `sampling`, for games that are played in step.
         """
         found = self.estimator.estimate(reports, self.sampling if sampling is None else sampling)
+        if self.estimator.needs_each_client:
+            found = self._without_nan(found, reports)
         if not self.radius.needs_each_client:
             return found
         return replace(found, client_means=reports.complete_means())
+
+    def _without_nan(self, found: Estimate, reports: Reports) -> Estimate:
+        """Return estimates that are numbers; refuse those of active arms that are not."""
+        missing = np.isnan(found.values)
+        if (missing & reports.active & (found.pulls > 0)).any():
+            raise InputError(
+                "estimator",
+                f'"{self.estimator.name}" gives NaN for an arm that some clients have not pulled;'
+                " Reports.each_mean() is NaN for these: leave them out (as numpy.nanmedian does)",
+            )
+        return (
+            replace(found, values=np.where(missing, 0.0, found.values)) if missing.any() else found
+        )
 
     def width(self, *, phase: int | IntArray, reports: Reports) -> FloatArray:
         """Return the half-width of the interval around an estimate.
@@ -723,15 +650,13 @@ class PhasedRule:
         self, phase: int | IntArray, active: BoolArray, estimate: Estimate
     ) -> PhaseStatistics:
         return PhaseStatistics(
-            phase=phase,
-            active=active,
-            n_arms=self.n_arms,
-            horizon=self.horizon,
-            estimate=estimate,
+            phase=phase, active=active, n_arms=self.n_arms, horizon=self.horizon, estimate=estimate
         )
 
     def decide(self, *, phase: int | IntArray, active: BoolArray, estimate: Estimate) -> Verdict:
         """Return which arms stay active after a phase.
+
+        One that nobody has pulled yet does: nothing is known of it.
 
         Parameters
         ----------
@@ -745,17 +670,19 @@ class PhasedRule:
         upwards, radius = estimate, self.radius
         if self.goal == "min":
             upwards, radius = estimate.mirrored(), self.radius.mirrored()
-        known = self._known(phase, active, upwards)
-        stays = radius.stays(known)
-        return Verdict(
-            active=stays,
-            estimates=estimate.values,
-            widths=radius.half_widths(known),
-            settled=self._settled(replace(known, active=stays), radius),
-        )
+        pulled = estimate.pulls > 0
+        known = self._known(phase, active if pulled.all() else active & pulled, upwards)
+        stays, widths = radius.stays(known), radius.half_widths(known)
+        settled = self._settled(replace(known, active=stays), radius)
+        if known.active is not active:
+            open_still = active & ~pulled
+            stays = (stays & known.active) | open_still
+            settled &= ~open_still.any(axis=-1)
+            widths = np.where(pulled, widths, np.inf)
+        return Verdict(active=stays, estimates=estimate.values, widths=widths, settled=settled)
 
     def _settled(self, known: PhaseStatistics, radius: Radius) -> BoolArray:
-        """Return whether every arm that is left is as good as the best up to the tolerance.
+        """Return whether every remaining arm is as good as the best, up to the tolerance.
 
         With probability at least 1 − δ no arm that is left is worse than the best by more than
         what it is behind by and its margin: the comparisons of the arms that stay are among those
@@ -770,13 +697,7 @@ class PhasedRule:
         return one | np.where(known.active, worse <= self.epsilon, True).all(axis=-1)
 
 
-def _unproven(rule: PhasedRule, *_: object) -> Guarantee:
-    """Return the guarantee of a rule that replaces what is proven and proves nothing itself."""
-    return Guarantee.nothing(
-        f"none: {type(rule).__name__} replaces a part of PhasedRule and states no guarantee of its"
-        " own",
-        *rule._grounds(),
-    )
+_JUDGE.hear(PhasedRule, base=True)
 
 
 def cut_to_fit(pulls: IntArray, slots_left: npt.ArrayLike) -> IntArray:

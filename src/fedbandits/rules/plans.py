@@ -55,14 +55,14 @@ class State:
         if self.random is None:
             raise InputError(
                 "algorithm",
-                "draws at random, and its rule does not say so; set randomised = True in its class",
+                "draws at random, but its rule does not say so; set randomised = True in its class",
             )
         return self.random(draw)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Plan:
-    """Who joins in a phase, and what everybody plays; leading axes as they came in.
+class PhasePlan:
+    """Who joins in a phase, and what everybody plays; leading axes as given.
 
     Parameters
     ----------

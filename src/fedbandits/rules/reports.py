@@ -1,7 +1,8 @@
-"""What clients have reported so far: all that an estimate is made of."""
+"""What clients have reported so far: everything that an estimate is made of."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -71,7 +72,7 @@ class Reports:
         shares: FloatArray | None = None,
         distortion: Distortion = UNDISTORTED,
     ) -> Reports:
-        """Return reports of so many pulls before anything is observed: for widths alone."""
+        """Return reports of planned pulls before anything is observed: only for widths."""
         return cls(
             counts=np.asarray(counts),
             active=np.zeros(1, dtype=np.bool_),
@@ -94,20 +95,32 @@ class Reports:
             return np.zeros(np.shape(self.counts)[:-1])
         return aggregate(self.means, weights)
 
-    def each_mean(self) -> FloatArray:
-        """Return the mean of every client, or refuse where only averages are known."""
+    def each_mean(self, absent: float = math.nan) -> FloatArray:
+        """Return the mean of every client, or refuse if only averages are known.
+
+        Parameters
+        ----------
+        absent : float
+            What stands for the mean of a client without pulls of an arm that others have pulled:
+            one that has not been heard, or does not exist in this replication. NaN by default, so
+            that nobody takes it for a mean: leave it out, as `numpy.nanmedian` does. An arm that
+            nobody has pulled has zeros.
+        """
         if self.means is None:
             raise InputError(
-                "estimator", "needs the mean of every client, and only averages are known here"
+                "estimator", "needs the mean of every client, but only averages are known here"
             )
-        return self.means
+        pulled = np.asarray(self.counts) > 0
+        if absent == 0.0 or pulled.all():
+            return self.means
+        return np.where(~pulled & pulled.any(axis=-1, keepdims=True), absent, self.means)
 
     def complete_means(self) -> FloatArray:
         """Return the means of the clients that have pulled every active arm.
 
         Where leading axes differ in who has, of those who have everywhere.
         """
-        means = self.each_mean()
+        means = self.each_mean(absent=0.0)
         inside = (np.asarray(self.counts) > 0) | ~self.active[..., np.newaxis]
         complete = inside.reshape(-1, inside.shape[-1]).all(axis=0)
         return means if complete.all() else means[..., complete]

@@ -1,8 +1,8 @@
-"""What a rule is told of the game that its clients are sampled from."""
+"""What a rule is told about the game that its clients are sampled from."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -22,7 +22,7 @@ Variance: TypeAlias = float | FloatArray
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sampling:
-    """What is told of noise, spread and population, and whom the answer is for.
+    """What a rule is told about noise, spread and population, and whom the answer is for.
 
     Parameters
     ----------
@@ -56,19 +56,12 @@ class Sampling:
         return self.population is None or self.target == "population"
 
     def at(self, rows: IntArray | BoolArray) -> Sampling:
-        """Return what is told in some of the rows that differ in it."""
+        """Return what is told in some of the rows."""
         noise, spread = (
             told[rows] if isinstance(told, np.ndarray) else told
             for told in (self.noise, self.spread)
         )
-        return Sampling(
-            noise=noise,
-            spread=spread,
-            population=self.population,
-            target=self.target,
-            bounded=self.bounded,
-            min_clients=self.min_clients,
-        )
+        return replace(self, noise=noise, spread=spread)
 
     def variances(self, reports: Reports) -> tuple[Variance, Variance]:
         """Return σ² and σ_c²: as they were told, or estimated from the reports.
@@ -81,7 +74,7 @@ class Sampling:
             return noise, spread
         found = variance_components(
             reports.counts,
-            reports.each_mean(),
+            reports.each_mean(absent=0.0),
             reports.squares,
             reports.active,
             noise_variance=None if noise is None else float(noise),

@@ -38,7 +38,7 @@ class _EvaluationError(Exception):
 
 
 def _simplify(value: Number) -> Number:
-    """Return a value as a whole number if it is one; refuse what would take over the memory."""
+    """Return a value as a whole number if it is one; refuse what would fill the memory."""
     if isinstance(value, float):
         if math.isnan(value):
             raise _EvaluationError("has no value")
@@ -86,7 +86,7 @@ def _sqrt(a: Number) -> Number:
 
 
 def _as_float(value: Number) -> float:
-    """Return a value in floating point; a fraction that is too small for it is no zero."""
+    """Return a value in floating point; refuse a fraction that is too small for it."""
     found = float(value)
     if found == 0 and value != 0:
         raise _EvaluationError("is too close to zero for floating point")
@@ -121,43 +121,21 @@ _FUNCTIONS: dict[str, tuple[int, int | None, Callable[..., Number]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Constant:
-    value: Number
-
-    def evaluate(self, _: dict[str, int]) -> Number:
-        return self.value
-
-    def names(self) -> frozenset[str]:
-        return frozenset()
+_Node: TypeAlias = Callable[[dict[str, int]], Number]
+"""A part of an expression: from the values of p and T to its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Variable:
-    name: str
+def _variable(name: str) -> _Node:
+    def value(variables: dict[str, int]) -> Number:
+        if name not in variables:
+            raise _EvaluationError(f"uses {name}, but this game has no horizon")
+        return variables[name]
 
-    def evaluate(self, variables: dict[str, int]) -> Number:
-        if self.name not in variables:
-            raise _EvaluationError(f"uses {self.name}, but this game has no horizon")
-        return variables[self.name]
-
-    def names(self) -> frozenset[str]:
-        return frozenset({self.name})
+    return value
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    function: Callable[..., Number]
-    arguments: tuple[_Node, ...]
-
-    def evaluate(self, variables: dict[str, int]) -> Number:
-        return _simplify(self.function(*(a.evaluate(variables) for a in self.arguments)))
-
-    def names(self) -> frozenset[str]:
-        return frozenset().union(*(a.names() for a in self.arguments))
-
-
-_Node: TypeAlias = _Constant | _Variable | _Call
+def _call(function: Callable[..., Number], *arguments: _Node) -> _Node:
+    return lambda variables: _simplify(function(*(of(variables) for of in arguments)))
 
 
 class _Parser:
@@ -167,6 +145,7 @@ class _Parser:
         self.source = source
         self.tokens = list(self._split())
         self.at = 0
+        self.names: set[str] = set()
 
     def _split(self) -> Iterator[tuple[str, str, int]]:
         text = self.source.rstrip()
@@ -218,24 +197,24 @@ class _Parser:
     def sum(self) -> _Node:
         tree = self.product()
         while sign := self.take("+", "-"):
-            tree = _Call(_OPERATORS[sign], (tree, self.product()))
+            tree = _call(_OPERATORS[sign], tree, self.product())
         return tree
 
     def product(self) -> _Node:
         tree = self.unary()
         while sign := self.take("*", "/"):
-            tree = _Call(_OPERATORS[sign], (tree, self.unary()))
+            tree = _call(_OPERATORS[sign], tree, self.unary())
         return tree
 
     def unary(self) -> _Node:
         if self.take("-"):
-            return _Call(_OPERATORS["-"], (_Constant(0), self.unary()))
+            return _call(_OPERATORS["-"], lambda _: 0, self.unary())
         return self.power()
 
     def power(self) -> _Node:
         tree = self.atom()
         if self.take("^"):
-            return _Call(_OPERATORS["^"], (tree, self.unary()))
+            return _call(_OPERATORS["^"], tree, self.unary())
         return tree
 
     def atom(self) -> _Node:
@@ -248,14 +227,16 @@ class _Parser:
         kind, token, position = self.tokens[self.at]
         self.at += 1
         if kind == "number":
-            return _Constant(_simplify(Fraction(token)))
+            constant = _simplify(Fraction(token))
+            return lambda _: constant
         if kind == "name":
             return self.name(token, position)
         raise self.error(f'has an unexpected "{token}"', position)
 
     def name(self, token: str, position: int) -> _Node:
         if token in ("p", "T"):
-            return _Variable(token)
+            self.names.add(token)
+            return _variable(token)
         if token not in _FUNCTIONS:
             hint = nearest(token, [*_FUNCTIONS, "p", "T"])
             raise self.error(f'uses the unknown name "{token}" ({hint})', position)
@@ -270,7 +251,7 @@ class _Parser:
             raise self.error(
                 f"gives {token} {len(arguments)} arguments, it takes {takes}", position
             )
-        return _Call(function, tuple(arguments))
+        return _call(function, *arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,32 +277,38 @@ class Schedule:
     """
 
     source: str
-    _tree: _Node = field(init=False, repr=False, compare=False)
+    _value: _Node = field(init=False, repr=False, compare=False)
+    _names: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if len(self.source) > _LONGEST:
             raise InputError("", f"a schedule of {len(self.source)} characters; {_LONGEST} at most")
         try:
-            tree = _Parser(self.source).parse()
+            parser = _Parser(self.source)
+            object.__setattr__(self, "_value", parser.parse())
         except RecursionError:
             raise InputError("", f'"{self.source}" is nested too deeply') from None
-        object.__setattr__(self, "_tree", tree)
+        object.__setattr__(self, "_names", frozenset(parser.names))
+
+    def __reduce__(self) -> tuple[type[Schedule], tuple[str]]:
+        """Return what another process makes it from: functions do not travel."""
+        return Schedule, (self.source,)
 
     @property
     def depends_on_horizon(self) -> bool:
         """Whether the expression mentions ``T``."""
-        return "T" in self._tree.names()
+        return "T" in self._names
 
     @property
     def depends_on_phase(self) -> bool:
         """Whether the expression mentions ``p``."""
-        return "p" in self._tree.names()
+        return "p" in self._names
 
     def value(self, *, phase: int, horizon: int | None) -> Number:
-        """Return the value in a phase, exact where the expression allows it."""
+        """Return the value in a phase, exact if the expression allows it."""
         variables = {"p": phase} if horizon is None else {"p": phase, "T": horizon}
         try:
-            return self._tree.evaluate(variables)
+            return self._value(variables)
         except _EvaluationError as error:
             raise InputError("", f'"{self.source}" {error} in phase {phase}') from None
         except (OverflowError, ValueError, RecursionError):
@@ -339,7 +326,7 @@ class Schedule:
 # Drivers ask for a phase more than once, and so do many games with one schedule.
 @lru_cache(maxsize=2**16)
 def _whole(schedule: Schedule, phase: int, horizon: int | None, at_least: int, unit: str) -> int:
-    """Return the value in a phase as a whole number, or say why it is none."""
+    """Return the value in a phase as a whole number, or say why it is not one."""
     value = schedule.value(phase=phase, horizon=horizon)
     gives = f'"{schedule.source}" gives {_show(value)} {unit} in phase {phase}'
     if isinstance(value, float) and not math.isfinite(value):
@@ -357,7 +344,7 @@ ScheduleLike: TypeAlias = Schedule | str | int
 
 
 def as_schedule(value: ScheduleLike, where: str = "") -> Schedule:
-    """Return ``value`` as a schedule; an error names the key ``where`` it stood.
+    """Return ``value`` as a schedule; an error names the key ``where`` it was.
 
     Examples
     --------

@@ -187,7 +187,7 @@ def inverse_variance_weights(
 def weighted_factors(
     weights: FloatArray, counts: npt.ArrayLike, sizes: npt.ArrayLike = 1
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Return what `pull_factor` and `client_factor` are for weights of groups.
+    r"""Return `pull_factor` and `client_factor` for weighted groups.
 
     With weights :math:`w_m` of clients that sum to 1 these are :math:`\sum w_m^2 / n_m` and
     :math:`\sum w_m^2`.

@@ -1,4 +1,4 @@
-r"""σ and σ_c from the clients' own statistics, where nobody knows them.
+r"""σ and σ_c from the clients' own statistics, if nobody knows them.
 
 A one-way random-effects analysis of variance: client m's mean of :math:`n_m` pulls of an arm is
 :math:`y_m = \mu + u_m + e_m`, where :math:`u_m` has the variance :math:`\sigma_c^2` between clients
@@ -31,7 +31,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits.errors import InputError, check_number
+from fedbandits.errors import InputError, check_count
 from fedbandits.rules.arrays import BoolArray, FloatArray
 
 FEWEST_TO_ESTIMATE = 10
@@ -43,7 +43,7 @@ _Moments: TypeAlias = tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VarianceComponents:
-    """What is known of the variances within and between clients; leading axes as they came in.
+    """What is known about the variances within and between clients; leading axes as given.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def variance_components(
     >>> int(found.noise_freedom), int(found.spread_freedom)
     (15200, 798)
     """
-    check_min_clients(min_clients)
+    check_count(min_clients, "min_clients", 2)
     counts = np.broadcast_to(np.asarray(counts, dtype=np.float64), means.shape)
     known = noise_variance is not None
     repeated = counts >= 2
@@ -125,7 +125,7 @@ def variance_components(
         freedom = np.full(enough.shape, np.inf)
     else:
         if squares is None:
-            raise InputError("squares", "are missing; σ is to be estimated, and they show it")
+            raise InputError("squares", "are missing; they are needed to estimate σ")
         spare = _over_clients(np.where(repeated, counts - 1.0, 0.0))
         freedom = _over_arms(np.where(active, spare, 0.0))
         within = _over_arms(np.where(active, _over_clients(np.where(repeated, squares, 0.0)), 0.0))
@@ -218,15 +218,6 @@ def merged_squares(one: _Moments, other: _Moments) -> FloatArray:
     apart = sums / np.maximum(n, 1.0) - other_sums / np.maximum(m, 1.0)
     share = n * m / np.maximum(n + m, 1.0)
     return np.asarray(squares + other_squares + share * apart**2)
-
-
-def check_min_clients(min_clients: int) -> None:
-    """Refuse to estimate a spread from a single client."""
-    check_number(min_clients, "min_clients", whole=True)
-    if min_clients < 2:
-        raise InputError(
-            "min_clients", f"{min_clients} clients show no spread; estimating takes at least 2"
-        )
 
 
 def _over_clients(values: npt.ArrayLike) -> FloatArray:

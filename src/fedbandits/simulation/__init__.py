@@ -1,20 +1,14 @@
 """The simulator: the rules driven over many replications at once."""
 
 from fedbandits.simulation.fidelities import Fidelity
-from fedbandits.simulation.game import Outcome
-from fedbandits.simulation.simulator import (
-    Assume,
-    Simulation,
-    Variant,
-    build_rules,
-    simulate,
-    simulate_all,
-)
+from fedbandits.simulation.game import PlayedGames
+from fedbandits.simulation.simulator import Simulation, simulate, simulate_all
+from fedbandits.simulation.variants import Assume, Variant, build_rules
 
 __all__ = [
     "Assume",
     "Fidelity",
-    "Outcome",
+    "PlayedGames",
     "Simulation",
     "Variant",
     "build_rules",

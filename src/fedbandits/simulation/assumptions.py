@@ -1,4 +1,4 @@
-"""What a simulated game keeps of what its rule's guarantee rests on, and what it breaks."""
+"""Which conditions of its rule's guarantee a simulated game keeps, and which it breaks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def guarantee_in(rule: PhasedRule, problem: Problem, privacy: Privacy | None = N
     Examples
     --------
     >>> from fedbandits import Approximate, CertifiedRadius, Fed2Ucb, Gaussian
-    >>> from fedbandits.rules.phased import Beliefs
+    >>> from fedbandits.rules.beliefs import Beliefs
     >>> game = Approximate(means=[0.5, 0.9], noise=Gaussian(0.5), spread=Gaussian(0.1))
     >>> careless = Beliefs(n_arms=2, horizon=1000, noise=0.3, spread=0.1)
     >>> rule = Fed2Ucb(pulls=10, admissions="2^p", radius=CertifiedRadius()).rule(careless)
@@ -62,13 +62,15 @@ def guarantee_in(rule: PhasedRule, problem: Problem, privacy: Privacy | None = N
     if broken[whom] is None:
         broken[Assumption.SPREAD_BOUND] = _too_little("spread", rule.spread, problem.spread_proxy)
     found = found.kept(Assumption.NO_DRIFT, Assumption.NO_SELECTION, Assumption.HONEST)
+    if not (problem.clients_are_given or problem.clients_are_like_draws):
+        del broken[Assumption.LIKE_DRAWS]  # nobody knows
     for kind, why in broken.items():
         found = found.kept(kind) if why is None else found.broken(kind, why)
     return found
 
 
 def doubts(rule: PhasedRule, problem: Problem, privacy: Privacy | None = None) -> list[str]:
-    """Return what breaks a rule's guarantee, and what else speaks against the game, in words.
+    """Return what breaks a rule's guarantee and other doubts about the game, in words.
 
     Parameters
     ----------
@@ -78,7 +80,7 @@ def doubts(rule: PhasedRule, problem: Problem, privacy: Privacy | None = None) -
     Examples
     --------
     >>> from fedbandits import Approximate, Fed2Ucb, Gaussian, Quantize
-    >>> from fedbandits.rules.phased import Beliefs
+    >>> from fedbandits.rules.beliefs import Beliefs
     >>> game = Approximate(means=[0.77, 0.79], noise=Gaussian(0.5), spread=Gaussian(0.02))
     >>> told = Beliefs(n_arms=2, horizon=1000, noise=0.5, spread=0.02)
     >>> rule = Fed2Ucb(pulls=10, admissions="2^p").rule(told)
@@ -125,7 +127,7 @@ def _dependent(rule: PhasedRule, problem: Problem) -> str | None:
 
 
 def _outside(found: Guarantee, problem: Problem, privacy: Privacy | None) -> str | None:
-    """Return which outcomes leave the range that a guarantee rests on, if any do."""
+    """Return which outcomes leave the range that a guarantee assumes, if any do."""
     needed = found.condition(Assumption.IN_RANGE)
     if needed is None or needed.limits is None:
         return None
@@ -168,7 +170,7 @@ def _best_of_clipped(problem: Problem, means: np.ndarray) -> tuple[int, float]:
 
 
 def _tied(rule: PhasedRule, problem: Problem) -> str | None:
-    """Return that nothing will end the game, if nothing will."""
+    """Return a sentence if nothing will ever end the game."""
     worse = gaps(problem)
     tied = int((worse <= _ROUNDING * max(1.0, float(np.abs(problem.means).max()))).sum())
     if tied == 1 or rule.horizon is not None or rule.epsilon > 0:
@@ -180,7 +182,7 @@ def _tied(rule: PhasedRule, problem: Problem) -> str | None:
 
 
 def _rounded_away(problem: Problem, privacy: Privacy | None) -> str | None:
-    """Return that rounding hides the gap, if it does."""
+    """Return a sentence if rounding hides the gap."""
     step = None if privacy is None else privacy.coarsest_step
     if privacy is None or step is None:
         return None

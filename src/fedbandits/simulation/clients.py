@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedbandits.privacy.mechanisms import Mechanism
 from fedbandits.problems.problem import ClientSampler
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import Distortion
@@ -23,7 +24,7 @@ from fedbandits.rules.variance_components import merged_squares
 from fedbandits.simulation.game import Game
 from fedbandits.simulation.memory_limit import check_memory
 from fedbandits.simulation.phases import Played
-from fedbandits.simulation.releases import PhaseReleases, Releases, protect
+from fedbandits.simulation.releases import Releases
 from fedbandits.simulation.streams import Purpose
 
 # Of every client and arm: local means and sums, and what is computed from them; where rows and arms
@@ -53,7 +54,7 @@ class ClientsOfReplication:
         self.cells: list[IntArray | None] = [None] * n_arms
 
     def admit(self, clients: int, arms: list[int]) -> None:
-        """Let new clients in, with their local means of some arms."""
+        """Admit new clients, with their local means of some arms."""
         drawn = self.sampler.draw(clients, arms)
         if drawn.rows is not None:
             self.rows = np.concatenate((self.rows, drawn.rows))
@@ -73,8 +74,8 @@ class ClientEvidence:
 
     Parameters
     ----------
-    game : Game
-        With a noise law whose sums have a closed form.
+    games : sequence of Game
+        One, with a noise law whose sums have a closed form.
     replications : array of int
         Their numbers.
     """
@@ -82,8 +83,11 @@ class ClientEvidence:
     # Several phases at once would need as many sums of every client.
     most_phases: ClassVar[int] = 1
 
-    def __init__(self, game: Game, replications: IntArray) -> None:
+    def __init__(self, games: Sequence[Game], replications: IntArray) -> None:
+        (game,) = games
         self.problem = game.played
+        # Asked for once: it is judged whenever it is asked for.
+        self._phase_sums = self.problem.noise.phase_sums
         self.rule = game.phased_rule()
         self.streams = game.streams()
         self.memory_limit = game.memory_limit
@@ -97,7 +101,7 @@ class ClientEvidence:
         self._releases = Releases(game, replications.size)
 
     def admit(self, phase: int, newcomers: IntArray, active: BoolArray) -> None:
-        """Let new clients in, with their local means of the arms that are left."""
+        """Admit new clients, with their local means of the remaining arms."""
         self._clients = self._clients + newcomers
         more = int(self._clients.max()) - self.counts.shape[-1]
         if more > 0:
@@ -119,7 +123,7 @@ class ClientEvidence:
                 state.admit(clients, np.flatnonzero(arms).tolist())
 
     def play(self, phase: int, pulls: IntArray, active: BoolArray, n_phases: int) -> Played:
-        """Let every client pull each arm so often in one phase."""
+        """Let every client pull each arm this often in one phase."""
         before, most = self.counts, self.counts.shape[-1]
         if self.rule.scheduled:
             fresh = np.full((1, 1, 1), float(pulls.max()))
@@ -176,7 +180,7 @@ class ClientEvidence:
         return replace(reports, means=means, squares=squares, averages=None)
 
     def _shares_of(self, kept: Sequence[ClientsOfReplication]) -> FloatArray | None:
-        """Return the weights that clients have of their own, where they have some."""
+        """Return the weights of clients, if they have any."""
         if self._shares is None or not self.rule.estimator.needs_shares:
             return None
         shares = np.zeros((1, len(kept), 1, self.counts.shape[-1]))
@@ -185,12 +189,9 @@ class ClientEvidence:
         return shares
 
     def _averages(
-        self,
-        kept: Sequence[ClientsOfReplication],
-        active: BoolArray,
-        weights: FloatArray | None,
+        self, kept: Sequence[ClientsOfReplication], active: BoolArray, weights: FloatArray | None
     ) -> FloatArray:
-        """Return averages over clients who all pull alike, one array of means at a time."""
+        """Return averages over clients that all pull alike, one array of means at a time."""
         share = 1.0 / self.counts[0, 0]
         room = np.empty(share.shape)
         averages = np.zeros((1, *active.shape))
@@ -212,24 +213,24 @@ class ClientEvidence:
         *,
         pulls: int,
         before: FloatArray,
-        how: PhaseReleases | None,
+        how: Mechanism | None,
         room: FloatArray,
     ) -> None:
-        """Add what clients report of a phase's pulls of an arm to that before."""
+        """Add what clients report of an arm in this phase to their earlier reports."""
         rng = self.streams.at(Purpose.PHASE_SUMS, replication=state.number, phase=phase, arm=arm)
-        noise, means, cells = self.problem.noise, state.means[arm], state.cells[arm]
+        means, cells = state.means[arm], state.cells[arm]
         sums, room = state.sums[arm], room[: means.size]
         if state.with_squares:
-            fresh, scatter = noise.phase_moments(rng, pulls, means, cells, room)
+            fresh, scatter = self.problem.noise.phase_moments(rng, pulls, means, cells, room)
             pulled = before[arm if len(before) > 1 else 0, : means.size]
             known = pulled, sums, state.squares[arm]
             state.squares[arm] = merged_squares(known, (pulls, fresh, scatter))
             sums += fresh
             return
-        fresh = noise.phase_sums(rng, pulls, means, cells, room)
+        fresh = self._phase_sums(rng, pulls, means, cells, room)
         if how is not None:
             rng = self.streams.at(Purpose.RELEASES, replication=state.number, phase=phase, arm=arm)
-            fresh = pulls * protect(fresh / pulls, how, self._releases.privacy, rng)
+            fresh = pulls * how.simulated(fresh / pulls, rng)
         sums += fresh
 
     def keep(self, going: BoolArray) -> None:
@@ -243,7 +244,7 @@ class ClientEvidence:
         self._releases.keep(going)
 
     def _check_memory(self, active: BoolArray) -> None:
-        """Refuse to hold more than the limit: in parts if that helps, else say so."""
+        """Refuse to use more memory than the limit: play in parts if that helps, else say so."""
         n, n_arms = active.shape
         clients = self.counts.shape[-1]
         held = clients * (_BYTES_BY_SCHEDULE if self.rule.scheduled else _BYTES_WITHOUT)
@@ -254,9 +255,9 @@ class ClientEvidence:
         if self.problem.population is not None:
             held += self.problem.population * 8  # drawn all at once
         check_memory(
-            held,
-            clients=clients,
-            n_arms=n_arms,
+            held * n_arms,
             replications=n,
             limit=self.memory_limit,
+            what=f"one replication with {clients:,} clients and {n_arms} arms",
+            lower="max_clients",
         )

@@ -25,7 +25,7 @@ from fedbandits.simulation.game import Game
 from fedbandits.simulation.in_step import rows_in_step
 from fedbandits.simulation.memory_limit import OutOfMemoryLimitError
 from fedbandits.simulation.phases import Played
-from fedbandits.simulation.releases import Releases, deviation
+from fedbandits.simulation.releases import Releases
 from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK, Purpose, blocks_of
 
 # Sums of so many (phase, replication, arm, cohort) at once; more or fewer take longer.
@@ -40,34 +40,31 @@ _BYTES_WITHOUT = 8 * 8
 
 
 class CohortEvidence:
-    """Averages over cohorts, for many replications at once, a row each.
+    """Averages over cohorts, for many replications at once, one row each.
 
     Parameters
     ----------
-    games : Game or sequence of Game
+    games : sequence of Game
         With Gaussian noise, and clients whose cohort averages are normal or known. Several are
         played in step; `fedbandits.simulation.in_step` says which can be, and how rows stand.
     replications : array of int
         Their numbers, ascending.
     """
 
-    def __init__(self, games: Game | Sequence[Game], replications: IntArray) -> None:
-        games = (games,) if isinstance(games, Game) else tuple(games)
+    def __init__(self, games: Sequence[Game], replications: IntArray) -> None:
         first = games[0]
         of_row, self.replications = rows_in_step(len(games), replications)
         n_rows = of_row.size
         # What differs between games has an axis of rows; what does not, one of length 1.
         of_row = of_row if len(games) > 1 else np.zeros(1, dtype=np.int64)
         self.rule = first.phased_rule()
-        self.noise: FloatArray = np.array([[[game.played.cohort_law.noise]] for game in games])[
-            of_row
-        ]
-        self.spread: FloatArray = np.array([[[game.played.cohort_law.spread]] for game in games])[
-            of_row
-        ]
-        self.means: FloatArray = np.array([game.played.means for game in games])[of_row]
+        played = [game.played for game in games]
+        laws = [problem.cohort_law for problem in played]
+        self.noise: FloatArray = np.array([[[law.noise]] for law in laws])[of_row]
+        self.spread: FloatArray = np.array([[[law.spread]] for law in laws])[of_row]
+        self.means: FloatArray = np.array([problem.means for problem in played])[of_row]
         self._told = _told(games, of_row)
-        self.population = first.played.population
+        self.population = played[0].population
         self.streams = first.streams()
         self.memory_limit = first.memory_limit
         # By a schedule all arms are pulled alike, and all rows of a game.
@@ -93,7 +90,7 @@ class CohortEvidence:
         return max(1, min(64, most))
 
     def admit(self, phase: int, newcomers: IntArray, active: BoolArray) -> None:
-        """Let a cohort of new clients in, where there are some."""
+        """Admit a cohort of new clients, if there are any."""
         self._forget_arms(active)
         joined = newcomers > 0
         size = newcomers[: len(self.sizes)].astype(np.float64)
@@ -121,7 +118,7 @@ class CohortEvidence:
         self._groups = self._groups + (size > 0)
 
     def play(self, phase: int, pulls: IntArray, active: BoolArray, n_phases: int) -> Played:
-        """Let every client pull each arm so often, in one or several phases."""
+        """Let every client pull each arm this often, in one or several phases."""
         self._forget_arms(active)
         if self.rule.scheduled:
             fresh = pulls.max(axis=-1)[: len(self.sizes)].astype(np.float64).reshape(-1, 1, 1)
@@ -142,7 +139,7 @@ class CohortEvidence:
 
     def _scale(self, fresh: FloatArray) -> FloatArray:
         """Return the standard deviation of the average over a cohort of its sums in a phase."""
-        error = np.array([deviation(one, self._releases.privacy) for one in self._releases.how])
+        error = np.array([one.deviation for one in self._releases.how])
         if self.rule.scheduled:
             of_sums = self.noise * np.sqrt(fresh)
             # Only games that are played alone protect anything, and there all rows are alike.
@@ -195,12 +192,12 @@ class CohortEvidence:
             self._told = self._told.at(going)
 
     def _of_arms(self, values: FloatArray) -> FloatArray:
-        """Return the values of the arms that are left somewhere, or the one of all arms."""
+        """Return the values of arms that are left in some row, or the one value of all arms."""
         few = values.shape[-2] == 1 or self._arms.size == values.shape[-2]
         return values if few else values[..., self._arms, :]
 
     def _forget_arms(self, active: BoolArray) -> None:
-        """Forget the arms that are active in no replication any more."""
+        """Forget the arms that are no longer active in any replication."""
         some = active[:, self._arms].any(axis=0)
         if not some.all():
             self._arms = self._arms[some]
@@ -232,7 +229,7 @@ class CohortEvidence:
                 yield some, by_place[:, places[start - rows.start : some.stop - rows.start]]
 
     def _rows_at_once(self, drawn: FloatArray) -> int:
-        """Return of how many rows as much is drawn as stays in the cache; of a block at least."""
+        """Return for how many rows the draws fit into the cache; at least one block."""
         return max(REPLICATIONS_PER_BLOCK, _IN_CACHE // (drawn.size // int(drawn.shape[-1])))
 
     def _cohort_law(self, size: FloatArray) -> tuple[FloatArray | float, FloatArray]:
@@ -254,7 +251,7 @@ class CohortEvidence:
 
 
 def _told(games: Sequence[Game], of_row: IntArray) -> Sampling | None:
-    """Return what the rules are told, row by row; None where all are told the same."""
+    """Return what the rules are told, row by row; None if all are told the same."""
     told = [game.phased_rule().sampling for game in games]
     if len({(one.noise, one.spread) for one in told}) == 1:
         return None

@@ -85,7 +85,7 @@ def _obstacle_to_cohorts(problem: Problem, rule: PhasedRule | SlotRule) -> str |
 
 
 def _needs_clients(rule: PhasedRule) -> str | None:
-    """Return why a rule needs to see clients one by one, or None."""
+    """Return why a rule needs the statistics of every client, or None."""
     if rule.needs_components:
         return "noise and spread are estimated from what every client reports"
     if rule.estimator.needs_shares:
@@ -98,10 +98,7 @@ def _needs_clients(rule: PhasedRule) -> str | None:
 
 
 def choose_fidelity(
-    asked: str | None,
-    problem: Problem,
-    rule: PhasedRule | SlotRule,
-    privacy: Privacy | None = None,
+    asked: str | None, problem: Problem, rule: PhasedRule | SlotRule, privacy: Privacy | None = None
 ) -> Fidelity:
     """Return the fidelity asked for, or the fastest valid one.
 
@@ -109,7 +106,7 @@ def choose_fidelity(
     --------
     >>> from fedbandits.problems import Approximate, Bernoulli, Beta
     >>> from fedbandits.rules.algorithms import Fed2Ucb
-    >>> from fedbandits.rules.phased import Beliefs
+    >>> from fedbandits.rules.beliefs import Beliefs
     >>> game = Approximate(means=[0.4, 0.6], noise=Bernoulli(), spread=Beta(0.02))
     >>> rule = Fed2Ucb(pulls="9", admissions="2").rule(
     ...     Beliefs(n_arms=2, horizon=1000, noise=0.5, spread=0.02)

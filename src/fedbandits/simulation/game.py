@@ -1,9 +1,10 @@
-"""A game to be simulated, and what came out of it."""
+"""A game to simulate, and its results."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +17,14 @@ from fedbandits.simulation.regret import Breakpoints, RegretLedger
 from fedbandits.simulation.streams import Streams
 
 
+def as_played(problem: Problem, rule: PhasedRule | SlotRule) -> Problem:
+    """Return a problem as those see it who play by a rule."""
+    return problem.at_server() if rule.player is Player.SERVER else problem
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Game:
-    """All that a driver needs to play replications of one variant.
+    """Everything that a driver needs to play replications of one variant.
 
     Parameters
     ----------
@@ -55,8 +61,7 @@ class Game:
     @property
     def played(self) -> Problem:
         """The problem as its players see it."""
-        at_server = self.rule.player is Player.SERVER
-        return self.problem.at_server() if at_server else self.problem
+        return as_played(self.problem, self.rule)
 
     def phased_rule(self) -> PhasedRule:
         """Return the rule of a game that is played in phases."""
@@ -99,8 +104,8 @@ def ledger_of(games: Sequence[Game], of_row: IntArray) -> RegretLedger:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Outcome:
-    """What came out, an entry a replication.
+class PlayedGames:
+    """The results of games, one entry per replication.
 
     Parameters
     ----------
@@ -143,32 +148,44 @@ class Outcome:
     trace: FloatArray | None = None
     breakpoints: tuple[Breakpoints, ...] = ()
 
+    @classmethod
+    def of(cls, ledger: RegretLedger, **others: Any) -> PlayedGames:
+        """Return the games whose regret is in a ledger."""
+        return cls(
+            exploration=ledger.exploration,
+            communication=ledger.communication,
+            exploration_curves=ledger.exploration_curves,
+            communication_curves=ledger.communication_curves,
+            breakpoints=tuple(ledger.breakpoints()),
+            **others,
+        )
+
     @property
     def total(self) -> FloatArray:
         """Total regret at the horizon."""
         return self.exploration + self.communication
 
-    def part(self, rows: IntArray) -> Outcome:
+    def part(self, rows: IntArray) -> PlayedGames:
         """Return that of some replications."""
         arrays = {
             field.name: getattr(self, field.name)[rows]
-            for field in fields(Outcome)
+            for field in fields(PlayedGames)
             if field.name not in ("trace", "breakpoints")
         }
         trace = self.trace
         if trace is not None:
             trace = trace[: arrays["phases"].max(initial=0), rows]
         points = tuple(self.breakpoints[row] for row in rows.tolist()) if self.breakpoints else ()
-        return Outcome(**arrays, trace=trace, breakpoints=points)
+        return PlayedGames(**arrays, trace=trace, breakpoints=points)
 
     @staticmethod
-    def joined(parts: Sequence[Outcome]) -> Outcome:
-        """Return one outcome of several, in order."""
+    def joined(parts: Sequence[PlayedGames]) -> PlayedGames:
+        """Return several groups of games as one, in order."""
         if len(parts) == 1:
             return parts[0]
         arrays = {
             field.name: np.concatenate([getattr(part, field.name) for part in parts])
-            for field in fields(Outcome)
+            for field in fields(PlayedGames)
             if field.name not in ("trace", "breakpoints")
         }
         traces = [part.trace for part in parts if part.trace is not None]
@@ -181,4 +198,4 @@ class Outcome:
             ]
             trace = np.concatenate(padded, axis=1)
         points = tuple(point for part in parts for point in part.breakpoints)
-        return Outcome(**arrays, trace=trace, breakpoints=points)
+        return PlayedGames(**arrays, trace=trace, breakpoints=points)

@@ -1,4 +1,4 @@
-"""Games that are played in step: which can be, how their rows are ordered, and whose a mistake is.
+"""Games that are played in step: which can be, the order of their rows, and whose mistake it is.
 
 Many small games take longer to begin than to play. Those that differ only in what is an array
 anyway (means, noise, spread, schedules, the cost of communication) are one array program: a row a
@@ -26,7 +26,7 @@ _OWN = ("pulls", "admissions", "max_clients", "noise", "spread")
 
 
 def key_in_step(game: Game, fidelity: Fidelity) -> tuple[Any, ...] | None:
-    """Return what games that are played in step have in common; None for one to be played alone.
+    """Return what games played in step have in common; None for a game to play alone.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def rows_in_step(n_games: int, replications: IntArray) -> tuple[IntArray, IntArr
 
 
 def in_batches(keys: Sequence[tuple[Any, ...] | None], most: int) -> list[list[int]]:
-    """Return the places of equal keys together, at most so many at once; None stays alone.
+    """Return the positions of equal keys in batches of limited size; None stays alone.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def in_batches(keys: Sequence[tuple[Any, ...] | None], most: int) -> list[list[i
 
 
 class FailedGameError(Exception):
-    """One of several games in step cannot go on; ``problem`` says why.
+    """One of several games in step cannot continue; ``problem`` says why.
 
     Parameters
     ----------

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -25,10 +24,9 @@ from fedbandits.errors import InputError
 from fedbandits.privacy.mechanisms import UNPROTECTED_BITS
 from fedbandits.rules.arrays import BoolArray, IntArray
 from fedbandits.rules.estimates import Estimate
-from fedbandits.rules.plans import Plan, State
-from fedbandits.simulation.game import Game, Outcome
-from fedbandits.simulation.in_step import FailedGameError, mistakes_of
-from fedbandits.simulation.memory_limit import OutOfMemoryLimitError, in_parts
+from fedbandits.rules.plans import PhasePlan, State
+from fedbandits.simulation.game import Game, PlayedGames
+from fedbandits.simulation.in_step import mistakes_of
 from fedbandits.simulation.scoreboard import Scoreboard
 
 _ONE_ARM = np.ones(1, dtype=np.bool_)
@@ -36,7 +34,7 @@ _ONE_ARM = np.ones(1, dtype=np.bool_)
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What some phases gave, one after the other.
+    """The results of some phases, one after the other.
 
     Parameters
     ----------
@@ -59,11 +57,11 @@ class Evidence(Protocol):
         ...
 
     def admit(self, phase: int, newcomers: IntArray, active: BoolArray) -> None:
-        """Let new clients in, shape (rows,); only local means of active arms are ever needed."""
+        """Admit new clients, shape (rows,); only local means of active arms are ever needed."""
         ...
 
     def play(self, phase: int, pulls: IntArray, active: BoolArray, n_phases: int) -> Played:
-        """Let every client pull each arm so often, shape (rows, arms), in phases that are alike."""
+        """Let every client pull each arm this often, shape (rows, arms), in equal phases."""
         ...
 
     def keep(self, going: BoolArray) -> None:
@@ -74,53 +72,19 @@ class Evidence(Protocol):
         ...
 
 
-EvidenceFactory: TypeAlias = Callable[[Game, IntArray], Evidence]
-"""Makes the evidence of a game for some replications."""
-
-SharedEvidenceFactory: TypeAlias = Callable[[Sequence[Game], IntArray], Evidence]
-"""Makes the evidence of several games for some replications of each."""
+EvidenceFactory: TypeAlias = Callable[[Sequence[Game], IntArray], Evidence]
+"""Makes the evidence of games for some replications of each."""
 
 
-def play_phases(game: Game, replications: IntArray, evidence_of: EvidenceFactory) -> Outcome:
-    """Play replications of a game with a phased rule, in as many batches as memory asks for.
-
-    Parameters
-    ----------
-    game : Game
-        With a `PhasedRule`.
-    replications : array of int
-        Their numbers, ascending.
-    evidence_of : callable
-        The fidelity.
-    """
-    return in_parts(partial(play_at_once, game, evidence_of=evidence_of), replications)
-
-
-def play_at_once(game: Game, replications: IntArray, evidence_of: EvidenceFactory) -> Outcome:
-    """Play replications of a game in one batch; parameters as in `play_phases`.
-
-    Raises
-    ------
-    OutOfMemoryLimitError
-        If they are too many for that.
-    """
-    board = Scoreboard([game], replications)
-    try:
-        _play_in_step(board, evidence_of(game, replications))
-    except FailedGameError as error:
-        raise error.problem from None
-    return board.outcome()
-
-
-def play_in_step(
-    games: Sequence[Game], replications: IntArray, evidence_of: SharedEvidenceFactory
-) -> list[Outcome]:
-    """Play replications of several games in step.
+def play_phases(
+    games: Sequence[Game], replications: IntArray, evidence_of: EvidenceFactory
+) -> list[PlayedGames]:
+    """Play replications of a game with a phased rule, or of several in step.
 
     Parameters
     ----------
     games : sequence of Game
-        With one key of `fedbandits.simulation.in_step.key_in_step`.
+        One, or several with one key of `fedbandits.simulation.in_step.key_in_step`.
     replications : array of int
         Of each game, ascending.
     evidence_of : callable
@@ -128,30 +92,18 @@ def play_in_step(
 
     Raises
     ------
+    OutOfMemoryLimitError
+        If they are too many for one batch.
     FailedGameError
         If a schedule of one of them has no value in a phase.
     """
-    if len(games) == 1:
-        with mistakes_of(games[0]):
-            alone = play_phases(
-                games[0], replications, lambda game, some: evidence_of([game], some)
-            )
-        return [alone]
-    try:
-        board = Scoreboard(games, replications)
-        _play_in_step(board, evidence_of(games, replications))
-    except OutOfMemoryLimitError:
-        half = len(games) // 2
-        return [
-            outcome
-            for part in (games[:half], games[half:])
-            for outcome in play_in_step(part, replications, evidence_of)
-        ]
-    return board.outcomes()
+    board = Scoreboard(games, replications)
+    _play_in_step(board, evidence_of(games, replications))
+    return board.played_games()
 
 
 def _settle(board: Scoreboard, phase: int, pulls: IntArray, played: Played) -> None:
-    """Decide phases that are alike: every row up to its first drop, then on from there."""
+    """Decide phases that are alike: every row up to its first drop, and then from there."""
     values = played.estimate.values
     n_phases = values.shape[0]
     steps = np.arange(n_phases)
@@ -184,7 +136,7 @@ def _settle(board: Scoreboard, phase: int, pulls: IntArray, played: Played) -> N
 
 
 def _play_in_step(board: Scoreboard, evidence: Evidence, phase: int = 0, stretch: int = 1) -> None:
-    """Play the rows that go on, from after a phase until all are over."""
+    """Play the rows that continue, from after a phase until all are over."""
     known: Estimate | None = None
     while board.rows.size:
         phase += 1
@@ -226,7 +178,7 @@ def _play_in_step(board: Scoreboard, evidence: Evidence, phase: int = 0, stretch
 def _planned(
     board: Scoreboard, phase: int, known: Estimate | None
 ) -> tuple[IntArray, IntArray, BoolArray]:
-    """Return newcomers, pulls and whether a cap has cut them, for the rows that go on."""
+    """Return newcomers, pulls and whether a cap has cut them, for the rows that continue."""
     rows = board.rows
     active, of_row = board.active[rows], board.of_row[rows]
     if not board.rule.scheduled:
@@ -269,24 +221,21 @@ def _crowds(board: Scoreboard) -> dict[int, tuple[int, bool]]:
     return {game: (clients[game], capped[game]) for game in board.games()}
 
 
-def _scheduled(board: Scoreboard, game: int, clients: int, capped: bool, phase: int) -> Plan:
+def _scheduled(board: Scoreboard, game: int, clients: int, capped: bool, phase: int) -> PhasePlan:
     """Return the plan of a phase, which is the same in all rows of a game."""
     state = State(
-        phase=phase,
-        active=_ONE_ARM,
-        clients=clients,
-        slots_left=board.rule.slots,
-        capped=capped,
+        phase=phase, active=_ONE_ARM, clients=clients, slots_left=board.rule.slots, capped=capped
     )
     with mistakes_of(board.played[game]):
         return board.rules[game].plan(state)
 
 
-def _check_plan(plan: Plan, board: Scoreboard, phase: int) -> None:
+def _check_plan(plan: PhasePlan, board: Scoreboard, phase: int) -> None:
     """Refuse a plan that cannot be played."""
     if not (plan.pulls.sum(axis=-1) > 0).all() or (plan.pulls < 0).any():
         raise InputError(
-            "algorithm", f"plans no pulls, or fewer than none, in phase {phase}; plan at least one"
+            "algorithm",
+            f"plans no pulls, or a negative number, in phase {phase}; plan at least one",
         )
     after = board.clients[board.rows] + plan.newcomers
     for most in (board.rule.population, board.rule.max_clients):
@@ -299,7 +248,7 @@ def _check_plan(plan: Plan, board: Scoreboard, phase: int) -> None:
 
 
 def _alike(board: Scoreboard, phase: int, pulls: IntArray, most: int) -> int:
-    """Return how many phases from this one on pull as often and admit nobody, up to a most."""
+    """Return how many phases from this one on pull equally often and admit nobody, limited."""
     if most == 1 or not board.rule.scheduled:
         return 1
     most = min(most, int((board.slots_left() // pulls.sum(axis=-1)).min()))

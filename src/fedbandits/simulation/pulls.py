@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedbandits.errors import InputError
 from fedbandits.loopback import play
 from fedbandits.privacy.mechanisms import UNPROTECTED_BITS
 from fedbandits.privacy.policy import Privacy
@@ -16,30 +15,24 @@ from fedbandits.problems.problem import LocalModels, Problem
 from fedbandits.protocol import Client, PhaseClosed, PhaseOpened, Pull, Reason, Server
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.phased import Charge, PhasedRule
-from fedbandits.simulation.game import Game, Outcome
-from fedbandits.simulation.regret import RegretLedger
+from fedbandits.simulation.game import Game, PlayedGames
+from fedbandits.simulation.memory_limit import check_memory
 from fedbandits.simulation.streams import Purpose, Streams
 
 
-def play_pulls(game: Game, replications: IntArray) -> Outcome:
+def play_pulls(game: Game, replications: IntArray) -> PlayedGames:
     """Play replications of a game, one after the other, pull by pull."""
-    rule = game.phased_rule()
-    _check_memory(game)
-    return Outcome.joined(
+    rule, population = game.phased_rule(), game.played.population or 0
+    check_memory(
+        8 * population * game.problem.means.size,  # drawn at once
+        replications=1,
+        limit=game.memory_limit,
+        what=f"a population of {population:,}",
+        lower="population",
+    )
+    return PlayedGames.joined(
         [_play_one(game, rule, replication) for replication in replications.tolist()]
     )
-
-
-def _check_memory(game: Game) -> None:
-    """Refuse a finite population that is drawn at once and does not fit."""
-    population = game.played.population or 0
-    held = 8 * population * game.problem.means.size
-    if held > game.memory_limit:
-        raise InputError(
-            "memory_limit",
-            f"a population of {population:,} takes {held / 2**20:,.0f} MiB, and a process may take "
-            f"{game.memory_limit / 2**20:,.0f} MiB; raise it, or lower population",
-        )
 
 
 def play_logged(game: Game, rule: PhasedRule, replication: int) -> Server:
@@ -62,7 +55,7 @@ def _play(game: Game, rule: PhasedRule, replication: int) -> tuple[Server, _Clie
 
 
 class _ClientSource:
-    """Makes the clients of a replication: each draws from a stream of its own."""
+    """Makes the clients of a replication; each draws from its own stream."""
 
     def __init__(
         self, problem: Problem, streams: Streams, replication: int, privacy: Privacy | None
@@ -121,75 +114,42 @@ def _pull_of(problem: Problem, model: LocalModels, rng: np.random.Generator) -> 
     return pull
 
 
-def _play_one(game: Game, rule: PhasedRule, replication: int) -> Outcome:
+def _play_one(game: Game, rule: PhasedRule, replication: int) -> PlayedGames:
     server, source = _play(game, rule, replication)
-    ledger = game.ledger(1)
-    decision_slot = _account(server, ledger)
-    decision = server.decision
-    decided = decision is not None and decision.winner is not None
-    return Outcome(
-        exploration=ledger.exploration,
-        communication=ledger.communication,
-        clients=np.array([len(server.clients)]),
-        phases=np.array([0 if decision is None else decision.phase]),
-        decision_slot=np.array([decision_slot if decided else -1]),
-        winner=np.array([decision.winner if decision and decision.winner is not None else -1]),
-        capped=np.array(
-            [
-                server.capped
-                or (not decided and decision is not None and decision.phase == rule.max_phases)
-            ]
-        ),
-        spent=np.array([decision is not None and decision.reason is Reason.BUDGET]),
-        uplink_bits=np.array([_uplink_bits(server)]),
-        clipped=np.array([float(sum(client.clipped for client in source.clients))]),
-        exploration_curves=ledger.exploration_curves,
-        communication_curves=ledger.communication_curves,
-        trace=_trace(server) if game.trace else None,
-        breakpoints=tuple(ledger.breakpoints()),
-    )
-
-
-def _account(server: Server, ledger: RegretLedger) -> int:
-    """Enter a server's log into the ledger; return the slot of the last decision."""
-    row = np.array([0])
-    clients, last = 0, 0
+    ledger, row = game.ledger(1), np.array([0])
+    clients, observations, decision_slot = 0, 0, 0
+    trace: list[list[FloatArray]] = []
+    playing = (True,) * rule.n_arms
     for record in server.log:
         if isinstance(record, PhaseOpened):
             clients += len(record.admitted)
-            ledger.play(
-                row,
-                np.array([record.assignment.pulls], dtype=np.int64),
-                clients=clients,
-                complete=np.array([record.complete]),
-            )
+            pulls = np.array([record.assignment.pulls], dtype=np.int64)
+            ledger.play(row, pulls, clients=clients, complete=np.array([record.complete]))
+            observations += clients * sum(record.assignment.pulls) * record.complete
         elif isinstance(record, PhaseClosed):
-            last = int(ledger.slot[0])
-            if record.decision.final:
-                ledger.stay(row, np.array([record.decision.best]), clients=clients)
-    return last
-
-
-def _uplink_bits(server: Server) -> float:
-    """Return the bits of all means that clients have sent, or of observations if they send them."""
-    if server.rule.charge is Charge.PHASE:
-        return float(sum(server.uplink_bits.values()))
-    if server.rule.charge is Charge.NOTHING:
-        return 0.0
-    clients, bits = 0, 0
-    for record in server.log:
-        if isinstance(record, PhaseOpened):
-            clients += len(record.admitted)
-            bits += clients * UNPROTECTED_BITS * sum(record.assignment.pulls) * record.complete
-    return float(bits)
-
-
-def _trace(server: Server) -> FloatArray:
-    """Return the estimates of every phase, shape (phases, 1, arms)."""
-    trace = []
-    playing = (True,) * server.rule.n_arms
-    for record in server.log:
-        if isinstance(record, PhaseClosed):
+            decision_slot = int(ledger.slot[0])
             trace.append([np.where(playing, record.decision.estimates, np.nan)])
             playing = record.decision.active
-    return np.array(trace).reshape(-1, 1, server.rule.n_arms)
+            if record.decision.final:
+                ledger.stay(row, np.array([record.decision.best]), clients=clients)
+    # Means at the end of a phase, every observation by itself, or nothing at all.
+    bits = {
+        Charge.PHASE: sum(server.uplink_bits.values()),
+        Charge.SLOT: observations * UNPROTECTED_BITS,
+        Charge.NOTHING: 0,
+    }[rule.charge]
+    decision = server.decision
+    winner = None if decision is None else decision.winner
+    at_last = decision is not None and winner is None and decision.phase == rule.max_phases
+    return PlayedGames.of(
+        ledger,
+        clients=np.array([len(server.clients)]),
+        phases=np.array([0 if decision is None else decision.phase]),
+        decision_slot=np.array([-1 if winner is None else decision_slot]),
+        winner=np.array([-1 if winner is None else winner]),
+        capped=np.array([server.capped or at_last]),
+        spent=np.array([decision is not None and decision.reason is Reason.BUDGET]),
+        uplink_bits=np.array([float(bits)]),
+        clipped=np.array([float(sum(client.clipped for client in source.clients))]),
+        trace=np.array(trace).reshape(-1, 1, rule.n_arms) if game.trace else None,
+    )

@@ -13,13 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
-from fedbandits.rules.phased import LONGEST_HORIZON, Charge, cut_to_fit
+from fedbandits.rules.phased import LONGEST_HORIZON, Charge
+
+_MANY_POINTS = 200
 
 
 def make_grid(horizon: int | None, points: int) -> IntArray:
     """Return slots at which the curves are evaluated: evenly spaced, the horizon last.
 
-    Without a horizon nobody knows how long a game takes, and they are spaced by a common factor.
+    Of many points a sixteenth lies up to the fourth of these, spaced by a common factor: a game may
+    be decided that early, and logarithmic axes show it. Without a horizon nobody knows how long a
+    game takes, and all are spaced so.
 
     Examples
     --------
@@ -31,11 +35,14 @@ def make_grid(horizon: int | None, points: int) -> IntArray:
     if horizon is None:
         spaced = np.geomspace(1, LONGEST_HORIZON, points + 1)[1:]
         return np.unique(spaced.round().astype(np.int64))
-    points = min(points, horizon)
+    early = points // 16 if _MANY_POINTS <= points < horizon else 0
+    points = min(points - early, horizon)
     steps = np.arange(1, points + 1, dtype=np.int64)
     # ceil(step * horizon / points), in integers and without overflow.
     whole, rest = divmod(horizon, points)
-    return steps * whole + -(-(steps * rest) // points)
+    even = steps * whole + -(-(steps * rest) // points)
+    before = np.geomspace(max(1.0, even[0] / 8), min(4 * even[0], horizon), early + 1)[:-1]
+    return np.union1d(before.round().astype(np.int64), even) if early else even
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,14 +205,14 @@ class RegretLedger:
         ]
 
     def _of(self, values: FloatArray, rows: IntArray) -> FloatArray:
-        """Return values of these rows, or the one of all rows."""
+        """Return the values of these rows, or the one value of all rows."""
         return values if len(values) == 1 else values[rows]
 
     def _regret(self, plays: FloatArray, rows: IntArray) -> FloatArray:
         return np.asarray((plays * self._of(self.gaps, rows)).sum(axis=-1))
 
     def _sent(self, clients: IntArray, ends: FloatArray | IntArray, slots: IntArray) -> FloatArray:
-        """Return how many messages are charged for so many ends of phases and slots."""
+        """Return how many messages are charged for these ends of phases and slots."""
         charged = {Charge.PHASE: ends, Charge.SLOT: slots, Charge.NOTHING: np.zeros_like(slots)}
         return charged[self.charge].astype(np.float64) * clients
 
@@ -228,8 +235,19 @@ class RegretLedger:
         # So many phases lie behind; the point is in the next one, at its last slot at the latest.
         behind = (since - 1) // length
         into = since - behind * length
-        played = behind[:, np.newaxis] * pulls[at] + cut_to_fit(pulls[at], into)
-        plays = self._plays[row] + clients[at, np.newaxis].astype(np.float64) * played
+        # Client-slots on each arm lie between those before the open phase and those after it. All
+        # numbers are whole, and exact as floats; a point costs no more than this, as there may be
+        # very many of them.
+        client = clients.astype(np.float64)
+        whole = client[:, np.newaxis] * pulls
+        low = self._plays[rows]
+        from_here = (low + whole - whole.cumsum(axis=-1))[at]
+        low, high = low[at], (low + whole)[at]
+        if behind.any():
+            passed = behind[:, np.newaxis] * whole[at]
+            from_here, low, high = from_here + passed, low + passed, high + passed
+        plays = np.add(from_here, (client[at] * into)[:, np.newaxis], out=from_here)
+        np.minimum(np.maximum(plays, low, out=plays), high, out=plays)
         self.exploration_curves[row, points] = self._regret(plays, row)
         ended = behind + (complete[at] & (into == length))
         messages = self._messages[row] + self._sent(clients[at], ended, since)

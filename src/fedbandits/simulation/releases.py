@@ -1,13 +1,12 @@
-"""What protects the means of simulated clients: from its exact law, in the drivers of phases."""
+"""How means of simulated clients are protected: from the exact law, in drivers of phases."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 
 import numpy as np
 
-from fedbandits.privacy.mechanisms import UNPROTECTED_BITS, Mechanism, Rounded
+from fedbandits.privacy.mechanisms import UNPROTECTED_BITS, Mechanism
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import bits_in_phase
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
@@ -17,7 +16,7 @@ from fedbandits.simulation.game import Game
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NormalPrivacy(Privacy):
-    """A policy whose effect is simulated roughly, in a normal game that stands in for another.
+    """A policy whose effect is simulated approximately, in a normal game.
 
     Released means are off by normal errors of the variance that the policy's own have, and nothing
     is clipped. Widths are those of the policy itself. This lets the fastest fidelity play what it
@@ -31,7 +30,7 @@ class NormalPrivacy(Privacy):
 
     @classmethod
     def of(cls, privacy: Privacy) -> NormalPrivacy:
-        """Return a policy, to be simulated roughly.
+        """Return a policy that is simulated approximately.
 
         Examples
         --------
@@ -39,30 +38,6 @@ class NormalPrivacy(Privacy):
         1.0
         """
         return cls(**{field.name: getattr(privacy, field.name) for field in fields(Privacy)})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseReleases:
-    """How means are protected in some phases that are alike.
-
-    Parameters
-    ----------
-    rounded : Rounded, optional
-        How they are rounded.
-    scale : float
-        The scale of the noise; 0 where there is none.
-    error : ReleaseError
-        What one released mean may be off by.
-    """
-
-    rounded: Rounded | None
-    scale: float
-    error: ReleaseError
-
-    @property
-    def bits(self) -> int:
-        """Of a mean that is sent."""
-        return UNPROTECTED_BITS if self.rounded is None else self.rounded.bits
 
 
 class Releases:
@@ -81,15 +56,15 @@ class Releases:
     def __init__(self, game: Game, replications: int) -> None:
         self.privacy = game.privacy
         self.rule = game.phased_rule()
-        self.how: list[PhaseReleases] = []
+        self.how: list[Mechanism] = []
         """How every row protects the means of the last phase; none where nothing is protected."""
         apart = (1, 1) if self.rule.scheduled else (replications, self.rule.n_arms)
         self._sums = DistortionSums.nothing((*apart, 0))
-        self._known: dict[tuple[int, int | None], PhaseReleases] = {}
+        self._known: dict[tuple[int, int | None], Mechanism] = {}
 
     @property
     def bits(self) -> int:
-        """Of every mean that was sent in the last phase."""
+        """Bits of every mean that was sent in the last phase."""
         return self.how[0].bits if self.how else UNPROTECTED_BITS
 
     @property
@@ -99,7 +74,7 @@ class Releases:
         return self.privacy is not None and self.privacy.bits_by_phase
 
     def admit(self, groups: int) -> None:
-        """Let new groups of clients in."""
+        """Admit new groups of clients."""
         self._sums = self._sums.admitted(groups)
 
     def keep(self, going: BoolArray) -> None:
@@ -108,14 +83,9 @@ class Releases:
             self._sums = self._sums.kept(going)
 
     def play(
-        self,
-        phase: int,
-        pulls: IntArray,
-        fresh: FloatArray,
-        counts: FloatArray,
-        sizes: FloatArray,
+        self, phase: int, pulls: IntArray, fresh: FloatArray, counts: FloatArray, sizes: FloatArray
     ) -> Distortion:
-        """Count the means of phases that are alike as released; return what is left in them.
+        """Count the means of phases that are alike as released; return the errors left in them.
 
         Parameters
         ----------
@@ -146,11 +116,7 @@ class Releases:
             )
             for row, arm in enumerate(fewest.argmin(axis=-1).tolist())
         ]
-        variance, scale, bias = (
-            np.array([getattr(one.error, name) for one in self.how]).reshape(-1, 1, 1)
-            for name in ("variance", "scale", "bias")
-        )
-        error = ReleaseError(variance=variance, scale=scale, bias=bias)
+        error = ReleaseError.several((one.error for one in self.how), (-1, 1, 1))
         left = []
         for after in counts:
             self._sums = self._sums.released(fresh, error)
@@ -166,8 +132,8 @@ class Releases:
         place: tuple[int, int],
         counts: FloatArray,
         sizes: FloatArray,
-    ) -> PhaseReleases:
-        """Return how a row protects its means of a phase, by the arm that it pulls the least."""
+    ) -> Mechanism:
+        """Return how a row protects its means of a phase, given by its least pulled arm."""
         privacy.check_pulls(pulls, phase)
         bits = bits_in_phase(
             self.rule,
@@ -179,39 +145,5 @@ class Releases:
             sums=self._sums.kept(place),
         )
         if (pulls, bits) not in self._known:
-            mechanism = privacy.mechanism(pulls, self.rule.n_arms, bits)
-            self._known[pulls, bits] = _release_of(mechanism)
+            self._known[pulls, bits] = privacy.mechanism(pulls, self.rule.n_arms, bits)
         return self._known[pulls, bits]
-
-
-def _release_of(mechanism: Mechanism) -> PhaseReleases:
-    """Return how means are protected by a mechanism."""
-    if isinstance(mechanism, Rounded):
-        return PhaseReleases(rounded=mechanism, scale=0.0, error=mechanism.error)
-    return PhaseReleases(rounded=None, scale=mechanism.scale, error=mechanism.error)
-
-
-def deviation(how: PhaseReleases, privacy: Privacy | None) -> float:
-    """Return the standard deviation of what releases are off by, for a normal law of them.
-
-    Exact for Gaussian noise. Of rounding it is that of a mean which may lie anywhere between two
-    places of the grid: h²/6 for stochastic and h²/12 for nearest rounding.
-    """
-    if how.rounded is not None:
-        parts = 6.0 if how.rounded.rounding == "stochastic" else 12.0
-        return how.rounded.step / math.sqrt(parts)
-    laplace = privacy is not None and privacy.noise == "laplace"
-    return how.scale * math.sqrt(2.0) if laplace else how.scale
-
-
-def protect(
-    means: FloatArray, how: PhaseReleases, privacy: Privacy | None, rng: np.random.Generator
-) -> FloatArray:
-    """Return what clients release of their means, drawn from the exact law.
-
-    Noise is continuous here: on its grid of 2²⁰ places to a scale it would be the same.
-    """
-    if how.rounded is not None:
-        return how.rounded.values(how.rounded.places(means, rng))
-    draw = rng.normal if privacy and privacy.noise == "gaussian" else rng.laplace
-    return np.asarray(means + draw(0.0, how.scale, means.shape))

@@ -1,4 +1,4 @@
-"""How replications stand that are played together, and what came out of them.
+"""The state of replications that are played together, and their results.
 
 A row is a replication of a game. The driver plays the rows of one game, or of several in step, and
 keeps the score here.
@@ -13,12 +13,12 @@ import numpy as np
 from fedbandits.privacy.packing import payload_bits
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.phased import Charge, PhasedRule, cut_to_fit
-from fedbandits.simulation.game import Game, Outcome, ledger_of
+from fedbandits.simulation.game import Game, PlayedGames, ledger_of
 from fedbandits.simulation.in_step import rows_in_step
 
 
 class Scoreboard:
-    """How all rows stand; ``rows`` are those that go on.
+    """The state of all rows; ``rows`` are those that continue.
 
     Parameters
     ----------
@@ -49,18 +49,18 @@ class Scoreboard:
         self.trace: list[FloatArray] | None = [] if games[0].trace else None
 
     def games(self, rows: IntArray | None = None) -> list[int]:
-        """Return the numbers of the games of some rows, by default of those that go on."""
+        """Return the numbers of the games of some rows, by default of those that continue."""
         if len(self.played) == 1:
             return [0]
         of_row = self.of_row[self.rows if rows is None else rows]
         return np.flatnonzero(np.bincount(of_row)).tolist()
 
     def slots_left(self) -> IntArray:
-        """Return what is left of the horizon, for the rows that go on."""
+        """Return what is left of the horizon, for the rows that continue."""
         return self.rule.slots - self.ledger.slot[self.rows]
 
     def play_out(self, over: BoolArray, planned: IntArray) -> None:
-        """Let these rows play a phase that does not fit up to the horizon, and end."""
+        """Let these rows play a phase that does not fit until the horizon, and end."""
         cut = cut_to_fit(planned[over], self.slots_left()[over])
         rows = self.rows[over]
         self.ledger.play(rows, cut, clients=self.clients[rows], complete=~over[over])
@@ -145,7 +145,7 @@ class Scoreboard:
         self.winner[rows[settled]] = best[settled]
 
     def end(self, phase: int, estimates: FloatArray) -> BoolArray:
-        """Let rows that are decided or may not go on stay on their arm; return which they are."""
+        """Let rows that are decided or must stop stay on their arm; return which they are."""
         rows = self.rows
         over: BoolArray = self.winner[rows] >= 0
         if self.rule.ends_after(phase):
@@ -163,11 +163,10 @@ class Scoreboard:
             self.rows = rows[~over]
         return over
 
-    def outcome(self) -> Outcome:
-        """Return what came out, row by row."""
-        return Outcome(
-            exploration=self.ledger.exploration,
-            communication=self.ledger.communication,
+    def played_games(self) -> list[PlayedGames]:
+        """Return the results, game by game."""
+        together = PlayedGames.of(
+            self.ledger,
             clients=self.clients,
             phases=self.phases,
             decision_slot=self.decision_slot,
@@ -176,17 +175,12 @@ class Scoreboard:
             spent=self.spent,
             uplink_bits=self.uplink_bits,
             clipped=np.zeros(self.capped.shape),
-            exploration_curves=self.ledger.exploration_curves,
-            communication_curves=self.ledger.communication_curves,
             trace=None
             if self.trace is None
             else np.array(self.trace[: self.phases.max()]).reshape(-1, *self.active.shape),
-            breakpoints=tuple(self.ledger.breakpoints()),
         )
-
-    def outcomes(self) -> list[Outcome]:
-        """Return what came out, game by game."""
-        together = self.outcome()
+        if len(self.played) == 1:
+            return [together]
         return [
             together.part(np.flatnonzero(self.of_row == number))
             for number in range(len(self.played))

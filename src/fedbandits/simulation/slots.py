@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedbandits.errors import InputError
 from fedbandits.problems.laws import NoiseLaw
 from fedbandits.problems.problem import gaps
 from fedbandits.rules.arrays import FloatArray, IntArray
-from fedbandits.simulation.game import Game, Outcome
+from fedbandits.simulation.game import Game, PlayedGames
+from fedbandits.simulation.memory_limit import check_memory
 from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK, Purpose, Streams, blocks_of
 
 _SLOTS_PER_BLOCK = 256
@@ -19,24 +19,20 @@ _SLOTS_PER_BLOCK = 256
 _ARRAYS = 6
 
 
-def play_slots(game: Game, replications: IntArray) -> Outcome:
+def play_slots(game: Game, replications: IntArray) -> PlayedGames:
     """Play replications of a game with a slot rule."""
     rule = game.rule
     if not rule.decides_every_slot:
         raise TypeError("a phased rule does not decide in every slot")
     a_replication = 8 * rule.clients * (_SLOTS_PER_BLOCK + _ARRAYS * rule.n_arms)
     a_replication += 8 * (game.played.population or 0) * rule.n_arms
-    if a_replication * replications.size > game.memory_limit:
-        if replications.size == 1:
-            raise InputError(
-                "memory_limit",
-                f"one replication with {rule.clients:,} clients takes "
-                f"{a_replication / 2**20:,.0f} MiB, and a process may take "
-                f"{game.memory_limit / 2**20:,.0f} MiB; raise it, or lower clients",
-            )
-        half = replications.size // 2
-        parts = (replications[:half], replications[half:])
-        return Outcome.joined([play_slots(game, part) for part in parts])
+    check_memory(
+        a_replication,
+        replications=replications.size,
+        limit=game.memory_limit,
+        what=f"one replication with {rule.clients:,} clients",
+        lower="clients",
+    )
     problem, streams = game.played, game.streams()
     n, n_clients, n_arms = replications.size, rule.clients, rule.n_arms
     models = [problem.sampler(streams.sources(r)).draw(n_clients) for r in replications.tolist()]
@@ -70,7 +66,7 @@ def play_slots(game: Game, replications: IntArray) -> Outcome:
             curves[:, next_point] = regret
             next_point += 1
     undecided = np.full(n, -1, dtype=np.int64)
-    return Outcome(
+    return PlayedGames(
         exploration=regret,
         communication=np.zeros(n),
         clients=np.full(n, n_clients, dtype=np.int64),

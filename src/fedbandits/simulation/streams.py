@@ -33,7 +33,7 @@ _FIRST = struct.pack("=Q", 1)
 
 
 class _NotSeeded(ISeedSequence):
-    """Stands in for a seed where the state is set at once: making a real one takes 10 µs."""
+    """Replaces a seed if the state is set at once: making a real one takes 10 µs."""
 
     def generate_state(self, n_words: int, dtype: npt.DTypeLike = np.uint32) -> Any:
         return np.zeros(n_words, dtype=dtype)
@@ -111,7 +111,7 @@ class Streams:
     def open(
         self, purpose: Purpose, *, replication: int = 0, phase: int = 0, arm: int = 0
     ) -> np.random.Generator:
-        """Return a generator of its own for a stream, to be drawn from over time."""
+        """Return a separate generator for a stream, to draw from over time."""
         self.at(purpose, replication=replication, phase=phase, arm=arm)
         bits = np.random.SFC64(_NOT_SEEDED)
         bits.state = self._state
@@ -129,7 +129,7 @@ class Streams:
         return source
 
     def draws(self, replications: IntArray, phase: int) -> Draws:
-        """Return what draws for the rules of some replications in a phase, along the first axis.
+        """Return the draws for the rules of some replications in a phase, along the first axis.
 
         What one of them gets does not depend on which others there are.
         """

@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 
 from fedbandits.errors import UnstatedError
 from fedbandits.rules.abilities import unstated
+from fedbandits.rules.beliefs import Beliefs
 from fedbandits.rules.indices import SlotRule
-from fedbandits.rules.phased import Beliefs, PhasedRule
+from fedbandits.rules.phased import PhasedRule
 
 
 class Algorithm:
@@ -26,6 +27,9 @@ class Algorithm:
         "whether all its clients play from the start, and the answer is for them by default"
     )
 
+    shown_in_parts: ClassVar[bool] = False
+    """Whether figures show its regret without communication beside the total, as the paper's do."""
+
     @property
     def uses_variances(self) -> bool:
         """Whether it must be told σ and σ_c, or estimate them."""
@@ -35,9 +39,9 @@ class Algorithm:
 
     @property
     def tolerance(self) -> float:
-        """By how much the arm that it settles on may be worse than the best."""
+        """How much worse than the best the arm that it settles on may be."""
         return 0.0
 
     def rule(self, beliefs: Beliefs) -> PhasedRule | SlotRule:
-        """Return the rule for a game of which this is believed."""
+        """Return the rule for a game, given what is believed about it."""
         raise UnstatedError(type(self).__name__, "rule", "which rule it makes")

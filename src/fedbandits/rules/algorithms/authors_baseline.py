@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from fedbandits.rules.algorithms.algorithm import Algorithm
-from fedbandits.rules.algorithms.checks import check_paper_radius
-from fedbandits.rules.algorithms.everyone_at_once import everyone_at_once
-from fedbandits.rules.phased import Beliefs, Charge, PhasedRule, Player
-from fedbandits.rules.radii import PaperRadius
+from fedbandits.rules.algorithms.everyone_at_once import check_paper_radius, everyone_at_once
+from fedbandits.rules.beliefs import Beliefs
+from fedbandits.rules.phased import Charge, PhasedRule, Player
+from fedbandits.rules.radii import PaperRadius, Radius
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
 
 
@@ -30,23 +30,22 @@ class AuthorsBaseline(Algorithm):
     name: ClassVar[str] = "authors-baseline"
 
     pulls: ScheduleLike
-    radius: PaperRadius = field(default_factory=PaperRadius)
+    radius: Radius = field(default_factory=PaperRadius)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pulls", as_schedule(self.pulls, "pulls"))
         check_paper_radius(self.radius)
 
     def rule(self, beliefs: Beliefs) -> PhasedRule:
-        """Return the rule for a game of which this is believed."""
+        """Return the rule for a game, given what is believed about it."""
         # One player sees no spread, and of weights only what they make of the global model.
         spread = 0.0 if beliefs.spread is None else beliefs.spread
         noise = beliefs.noise_for(self.name)
-        told = replace(beliefs, noise=noise, spread=spread, weighted=False)
-        alone = everyone_at_once(
+        return everyone_at_once(
+            replace(beliefs, noise=noise, spread=spread, weighted=False),
             pulls=self.pulls,
             clients=1,
             radius=self.radius,
-            beliefs=told,
+            player=Player.SERVER,
             charge=Charge.NOTHING,
         )
-        return replace(alone, player=Player.SERVER)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
-from fedbandits.errors import check_word
+from fedbandits.errors import check_count, check_word
 from fedbandits.rules.algorithms.algorithm import Algorithm
-from fedbandits.rules.algorithms.checks import check_paper_radius
-from fedbandits.rules.algorithms.everyone_at_once import check_clients, everyone_at_once
-from fedbandits.rules.phased import Beliefs, Charge, PhasedRule
-from fedbandits.rules.radii import PaperRadius
+from fedbandits.rules.algorithms.everyone_at_once import check_paper_radius, everyone_at_once
+from fedbandits.rules.beliefs import Beliefs
+from fedbandits.rules.phased import Charge, PhasedRule
+from fedbandits.rules.radii import PaperRadius, Radius
 
 Communicate: TypeAlias = Literal["phase", "slot"]
 """When clients talk to the server."""
@@ -18,7 +18,7 @@ Communicate: TypeAlias = Literal["phase", "slot"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Centralized(Algorithm):
-    """Fed1-UCB whose clients send every observation: one pull an arm a phase.
+    """Fed1-UCB whose clients send every observation: one pull per arm and phase.
 
     Parameters
     ----------
@@ -35,19 +35,19 @@ class Centralized(Algorithm):
 
     clients: int | None = None
     communicate: Communicate = "phase"
-    radius: PaperRadius = field(default_factory=PaperRadius)
+    radius: Radius = field(default_factory=PaperRadius)
 
     def __post_init__(self) -> None:
-        check_clients(self.clients)
+        check_count(self.clients, "clients", optional=True)
         check_word(self.communicate, Communicate, "communicate")
         check_paper_radius(self.radius)
 
     def rule(self, beliefs: Beliefs) -> PhasedRule:
-        """Return the rule for a game of which this is believed."""
+        """Return the rule for a game, given what is believed about it."""
         return everyone_at_once(
+            beliefs,
             pulls=1,
             clients=self.clients,
             radius=self.radius,
-            beliefs=beliefs,
             charge=Charge(self.communicate),
         )

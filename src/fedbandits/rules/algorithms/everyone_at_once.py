@@ -2,75 +2,51 @@
 
 from __future__ import annotations
 
-from fedbandits.errors import InputError, check_number
-from fedbandits.rules.algorithms.checks import check_level, check_whom
-from fedbandits.rules.estimators import Estimator, Plain
-from fedbandits.rules.levels import LevelLike
-from fedbandits.rules.phased import AllAtOnce, Beliefs, Charge, PhasedRule, ScheduledPulls
+from dataclasses import replace
+from typing import Any
+
+from fedbandits.errors import InputError
+from fedbandits.rules.algorithms.elimination import elimination_rule
+from fedbandits.rules.beliefs import Beliefs
+from fedbandits.rules.phase_numbers import FirstThen
+from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.radii import Radius
-from fedbandits.rules.sampling import Target
-from fedbandits.rules.schedules import ScheduleLike, as_schedule
-
-_MOST_CLIENTS = 10**15
 
 
-def everyone_at_once(
-    *,
-    pulls: ScheduleLike,
-    clients: int | None,
-    radius: Radius,
-    beliefs: Beliefs,
-    charge: Charge = Charge.PHASE,
-    epsilon: float = 0.0,
-    delta: LevelLike | None = None,
-    target: Target = "clients",
-    estimator: Estimator | None = None,
-) -> PhasedRule:
-    """Return Fed2-UCB degenerated: M clients from the start, believed to be all there are.
+def everyone_at_once(beliefs: Beliefs, *, clients: int | None, **parts: Any) -> PhasedRule:
+    """Return the special case of Fed2-UCB with M clients from the start, believed to be all.
 
     With N = M the client-sampling term of the radius is zero, and :math:`B_{p,2}` is
     :math:`B_{p,1}`; it stays where the answer is for a population that they are a sample of.
-    ``delta`` is the algorithm's own, if it has one, as in `check_level`.
+
+    Parameters
+    ----------
+    beliefs : Beliefs
+        Of the game.
+    clients : int, optional
+        M; the whole population by default.
+    **parts
+        As in `elimination_rule`.
     """
     admitted = clients_of(clients, beliefs)
     if beliefs.weighted and admitted != beliefs.population:
         raise InputError(
             "clients",
-            f"{admitted} of {beliefs.population} clients, and they have weights: all of them must"
-            " play; leave it out",
+            f"{admitted} of {beliefs.population} clients, but clients with weights must all play;"
+            " leave it out",
         )
-    check_level(radius, delta, beliefs.horizon)
-    estimator = Plain() if estimator is None else estimator
-    check_whom(estimator, admitted, target)
-    beliefs.check_estimates(radius, estimator, admitted)
-    rule = PhasedRule(
-        n_arms=beliefs.n_arms,
-        horizon=beliefs.horizon,
-        noise=beliefs.noise,
-        spread=beliefs.spread,
-        population=admitted,
-        goal=beliefs.goal,
-        bounded=beliefs.bounded,
-        min_clients=beliefs.min_clients,
-        pulls=ScheduledPulls(as_schedule(pulls), beliefs.horizon),
-        admissions=AllAtOnce(admitted),
-        radius=radius,
-        estimator=estimator,
-        epsilon=epsilon,
-        charge=charge,
-        target=target,
-    )
-    return rule.with_given_weights() if beliefs.weighted else rule
+    told = replace(beliefs, population=admitted)
+    return elimination_rule(told, admissions=FirstThen(admitted), **parts)
 
 
-def check_clients(clients: int | None) -> None:
-    """Refuse a number of clients below one."""
-    if clients is None:
-        return
-    check_number(clients, "clients", whole=True)
-    if not 1 <= clients <= _MOST_CLIENTS:
+def check_paper_radius(radius: object) -> None:
+    """Refuse any other radius than the paper's, for the algorithms that need it."""
+    if not isinstance(radius, Radius):
+        raise InputError("radius", f"{radius!r} is not a radius such as PaperRadius(arm=6.0)")
+    if radius.constants is None:
         raise InputError(
-            "clients", f"{clients} clients; a game needs at least 1, and 10^15 at most"
+            "radius.rule",
+            f'"{radius.rule}" goes with fed2-ucb and fed1-ucb; this one takes "paper"',
         )
 
 

@@ -1,28 +1,19 @@
-"""Fed1-UCB: Fed2-UCB where the clients admitted first are the whole population."""
+"""Fed1-UCB: Fed2-UCB whose first clients are the whole population."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
-from fedbandits.errors import InputError, check_not_negative, check_word
-from fedbandits.rules.algorithms.algorithm import Algorithm
-from fedbandits.rules.algorithms.everyone_at_once import check_clients, everyone_at_once
-from fedbandits.rules.estimators import Estimator
-from fedbandits.rules.levels import LevelLike
-from fedbandits.rules.phased import (
-    Beliefs,
-    PhasedRule,
-    Weights,
-    check_estimator,
-)
-from fedbandits.rules.radii import Dependence, PaperRadius, Radius, with_options
-from fedbandits.rules.sampling import Target
-from fedbandits.rules.schedules import ScheduleLike, as_schedule
+from fedbandits.errors import InputError, check_count
+from fedbandits.rules.algorithms.elimination import Elimination
+from fedbandits.rules.algorithms.everyone_at_once import everyone_at_once
+from fedbandits.rules.beliefs import Beliefs
+from fedbandits.rules.phased import PhasedRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fed1Ucb(Algorithm):
+class Fed1Ucb(Elimination):
     """Fed1-UCB, for the exact model: all clients from the start, no client-sampling term.
 
     On clients that are only a sample (figure 6 of the paper) it takes them for the whole
@@ -65,52 +56,18 @@ class Fed1Ucb(Algorithm):
     name: ClassVar[str] = "fed1-ucb"
     all_clients_from_start: ClassVar[bool] = True
 
-    pulls: ScheduleLike
     clients: int | None = None
-    radius: Radius = field(default_factory=PaperRadius)
-    target: Target | None = None
-    weights: Weights = "equal"
-    estimator: Estimator | None = None
-    epsilon: float = 0.0
-    delta: LevelLike | None = None
-    dependence: Dependence | None = None
 
     def __post_init__(self) -> None:
-        radius = with_options(self.radius, delta=self.delta, dependence=self.dependence)
-        object.__setattr__(self, "radius", radius)
-        check_not_negative(self.epsilon, "epsilon")
-        check_word(self.weights, Weights, "weights")
+        Elimination.__post_init__(self)
         if self.weights != "equal":
             raise InputError(
                 "weights",
-                f'"{self.weights}", and with {self.name} all clients are in from the start and pull'
-                ' alike, so that equal weights are the best; use "equal"',
+                f'"{self.weights}", but with {self.name} all clients play from the start and pull'
+                ' equally often, so equal weights are the best; use "equal"',
             )
-        check_estimator(self.estimator)
-        if self.target is not None:
-            check_word(self.target, Target, "target")
-        object.__setattr__(self, "pulls", as_schedule(self.pulls, "pulls"))
-        check_clients(self.clients)
-
-    @property
-    def uses_variances(self) -> bool:
-        """Whether it must be told σ and σ_c, or estimate them."""
-        return self.radius.uses_noise or self.radius.uses_spread
-
-    @property
-    def tolerance(self) -> float:
-        """By how much the arm that it settles on may be worse than the best."""
-        return self.epsilon
+        check_count(self.clients, "clients", optional=True)
 
     def rule(self, beliefs: Beliefs) -> PhasedRule:
-        """Return the rule for a game of which this is believed."""
-        return everyone_at_once(
-            pulls=self.pulls,
-            clients=self.clients,
-            radius=self.radius,
-            estimator=self.estimator,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            target=self.target or "clients",
-            beliefs=beliefs,
-        )
+        """Return the rule for a game, given what is believed about it."""
+        return everyone_at_once(beliefs, clients=self.clients, **self.parts)

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
-from fedbandits.errors import InputError, check_not_negative, check_word
-from fedbandits.rules.algorithms.algorithm import Algorithm
-from fedbandits.rules.algorithms.checks import check_level, check_whom
-from fedbandits.rules.estimators import Estimator, InverseVariance, Plain
-from fedbandits.rules.levels import LevelLike
-from fedbandits.rules.phased import (
-    Beliefs,
-    PhasedRule,
-    ScheduledAdmissions,
-    ScheduledPulls,
-    Weights,
-    check_estimator,
-)
-from fedbandits.rules.radii import Dependence, PaperRadius, Radius, with_options
-from fedbandits.rules.sampling import Target
+from fedbandits.errors import InputError
+from fedbandits.rules.algorithms.elimination import Elimination, elimination_rule
+from fedbandits.rules.beliefs import Beliefs
+from fedbandits.rules.phase_numbers import Scheduled
+from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fed2Ucb(Algorithm):
+class Fed2Ucb(Elimination):
     """Federated Double UCB, for the approximate model.
 
     Every phase admits g(p) new clients, every admitted client pulls every active arm f(p) times,
@@ -64,70 +54,25 @@ class Fed2Ucb(Algorithm):
     name: ClassVar[str] = "fed2-ucb"
     all_clients_from_start: ClassVar[bool] = False
 
-    pulls: ScheduleLike
     admissions: ScheduleLike
-    radius: Radius = field(default_factory=PaperRadius)
-    target: Target | None = None
-    weights: Weights = "equal"
-    estimator: Estimator | None = None
-    epsilon: float = 0.0
-    delta: LevelLike | None = None
-    dependence: Dependence | None = None
 
     def __post_init__(self) -> None:
-        radius = with_options(self.radius, delta=self.delta, dependence=self.dependence)
-        object.__setattr__(self, "radius", radius)
-        check_not_negative(self.epsilon, "epsilon")
-        check_word(self.weights, Weights, "weights")
-        check_estimator(self.estimator, self.weights)
-        if self.target is not None:
-            check_word(self.target, Target, "target")
-        object.__setattr__(self, "pulls", as_schedule(self.pulls, "pulls"))
+        Elimination.__post_init__(self)
         object.__setattr__(self, "admissions", as_schedule(self.admissions, "admissions"))
 
-    @property
-    def uses_variances(self) -> bool:
-        """Whether it must be told σ and σ_c, or estimate them."""
-        return self.radius.uses_noise or self.radius.uses_spread
-
-    @property
-    def tolerance(self) -> float:
-        """By how much the arm that it settles on may be worse than the best."""
-        return self.epsilon
-
     def rule(self, beliefs: Beliefs) -> PhasedRule:
-        """Return the rule for a game of which this is believed."""
+        """Return the rule for a game, given what is believed about it."""
         if beliefs.weighted:
             raise InputError(
                 "algorithm",
-                f'"{self.name}" takes clients in by and by, and client weights are of all clients'
-                ' of an exact model from the start; use "fed1-ucb", or leave the weights out',
+                f'"{self.name}" admits clients gradually, but client weights need all clients of'
+                ' an exact model from the start; use "fed1-ucb", or leave the weights out',
             )
         if self.target == "clients" and beliefs.population is None:
             raise InputError(
                 "target",
-                '"clients" are all that exist, and the population is unlimited; give it a size, or '
+                '"clients" are all that exist, but the population is unlimited; give it a size, or '
                 'use "population"',
             )
-        target = self.target or "clients"
-        by_weights = Plain() if self.weights == "equal" else InverseVariance()
-        estimator = by_weights if self.estimator is None else self.estimator
-        check_whom(estimator, beliefs.population, target)
-        check_level(self.radius, self.delta, beliefs.horizon)
-        beliefs.check_estimates(self.radius, estimator, beliefs.population)
-        return PhasedRule(
-            n_arms=beliefs.n_arms,
-            horizon=beliefs.horizon,
-            noise=beliefs.noise,
-            spread=beliefs.spread,
-            population=beliefs.population,
-            goal=beliefs.goal,
-            bounded=beliefs.bounded,
-            min_clients=beliefs.min_clients,
-            pulls=ScheduledPulls(as_schedule(self.pulls), beliefs.horizon),
-            admissions=ScheduledAdmissions(as_schedule(self.admissions), beliefs.horizon),
-            radius=self.radius,
-            target=target,
-            estimator=estimator,
-            epsilon=self.epsilon,
-        )
+        admissions = Scheduled("admissions", as_schedule(self.admissions), beliefs.horizon)
+        return elimination_rule(beliefs, admissions=admissions, **self.parts)

@@ -6,21 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedbandits.errors import InputError, check_number, check_word
-from fedbandits.rules.adaptive import FewestPulls
-from fedbandits.rules.algorithms.algorithm import Algorithm
-from fedbandits.rules.estimators import InverseVariance, Plain
+from fedbandits.errors import InputError, check_count, check_word
+from fedbandits.rules.algorithms.adaptive_algorithm import AdaptiveAlgorithm
+from fedbandits.rules.beliefs import Beliefs
 from fedbandits.rules.index_rules import IndexRule
 from fedbandits.rules.levels import LevelLike, as_level
-from fedbandits.rules.phased import AllAtOnce, Beliefs, PhasedRule
+from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.radii import Commit, Index, IndexRadius
-
-# Clients join up to so many times what tells as much of an arm as one client does in T pulls.
-_MOST_WORTH = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FedIndex(Algorithm):
+class FedIndex(AdaptiveAlgorithm):
     """Federated index rule: clients pull what may still be the best, more join when they must.
 
     For the exact model, the approximate model and everything between. In every phase the arm with
@@ -61,114 +57,38 @@ class FedIndex(Algorithm):
     """
 
     name: ClassVar[str] = "fed-index"
-    all_clients_from_start: ClassVar[bool] = False
 
     index: Index = "moss"
-    growth: float = 1.0
     arms_per_phase: int | None = None
-    first_pulls: int = 32
-    initial_clients: int = 16
-    admit_when: float = 1.0
     commit: Commit = "index"
     delta: LevelLike | None = None
 
     def __post_init__(self) -> None:
+        AdaptiveAlgorithm.__post_init__(self)
         check_word(self.index, Index, "index")
         check_word(self.commit, Commit, "commit")
-        for name in ("growth", "admit_when"):
-            value = getattr(self, name)
-            check_number(value, name)
-            if not 0.0 < value < math.inf:
-                raise InputError(name, f"{value!r} is not a positive number such as 1.0")
-        for name, least in (("first_pulls", 1), ("initial_clients", 1), ("arms_per_phase", 2)):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            check_number(value, name, whole=True)
-            if value < least:
-                raise InputError(name, f"{value} is below {least}; give one such as {2 * least}")
+        check_count(self.arms_per_phase, "arms_per_phase", 2, optional=True)
         if self.delta is not None:
             if self.commit != "certified":
                 raise InputError("delta", 'goes with commit = "certified"; leave it out')
             as_level(self.delta)
 
-    @property
-    def uses_variances(self) -> bool:
-        """Whether it must be told σ and σ_c: it must."""
-        return True
-
     def rule(self, beliefs: Beliefs) -> PhasedRule:
-        """Return the rule for a game of which this is believed."""
-        horizon = beliefs.horizon_for(self.name)
-        noise, spread = beliefs.noise_for(self.name), beliefs.spread_for(self.name)
-        population = beliefs.population
-        worth = clients_of_worth(horizon, noise, spread)
-        clients = first_clients(beliefs, self.initial_clients, worth)
-        if self.commit == "certified" and clients != population:
+        """Return the rule for a game, given what is believed about it."""
+        beliefs.horizon_for(self.name)
+        noise = beliefs.noise_for(self.name)
+        clients, pulls = self._first_phase(beliefs)
+        if self.commit == "certified" and clients != beliefs.population:
             raise InputError(
                 "commit",
-                f'"certified" is for clients who all play from the start, and {clients} do; use'
-                ' "index", or raise initial_clients to a population that is finite',
+                f'"certified" needs all clients from the start, but only {clients} play then; use'
+                ' "index", or raise initial_clients to the size of a finite population',
             )
-        first = math.ceil(self.first_pulls / clients)
         radius = IndexRadius(
             index=self.index,
             noise=noise,
             commit=self.commit,
             delta="1/T" if self.delta is None else self.delta,
-            first_variance=max(noise**2 / (clients * first), math.ulp(0.0)),
+            first_variance=max(noise**2 / (clients * pulls), math.ulp(0.0)),
         )
-        radius.check_horizon(horizon)
-        rule = IndexRule(
-            n_arms=beliefs.n_arms,
-            horizon=horizon,
-            noise=noise,
-            spread=spread,
-            population=population,
-            goal=beliefs.goal,
-            bounded=beliefs.bounded,
-            min_clients=beliefs.min_clients,
-            pulls=FewestPulls(first, 1),
-            admissions=AllAtOnce(clients),
-            radius=radius,
-            estimator=InverseVariance() if population is None else Plain(),
-            growth=self.growth,
-            admit_when=self.admit_when,
-            arms_per_phase=self.arms_per_phase,
-            most_clients=most_clients(worth),
-        )
-        return rule.with_given_weights() if beliefs.weighted else rule
-
-
-def first_clients(beliefs: Beliefs, most: int, worth: float) -> int:
-    """Return how many clients play the first phase of an adaptive rule.
-
-    Parameters
-    ----------
-    beliefs : Beliefs
-        Of the game; given clients that have weights all play.
-    most : int
-        How many at most.
-    worth : float
-        From `clients_of_worth`: fewer are enough where so many tell as much as an arm's share of
-        what one client can pull.
-    """
-    population = beliefs.population
-    if population is not None and (beliefs.weighted or population <= most):
-        return population
-    return max(1, math.ceil(min(worth / beliefs.n_arms, float(most))))
-
-
-def most_clients(worth: float) -> int | None:
-    """Return with how many clients nobody else is asked to join; None without a limit."""
-    return None if math.isinf(worth) else round(_MOST_WORTH * worth)
-
-
-def clients_of_worth(pulls: int, noise: float, spread: float) -> float:
-    """Return how many clients tell as much of an arm as one client does with so many pulls.
-
-    (σ_c/σ)² for every pull: σ_c²/M is then σ² over the pulls.
-    """
-    if spread == 0.0:
-        return 0.0
-    return pulls * (spread / noise) ** 2 if noise > 0 else math.inf
+        return self._rule(beliefs, IndexRule, radius, arms_per_phase=self.arms_per_phase)

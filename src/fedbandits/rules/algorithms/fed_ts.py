@@ -1,4 +1,4 @@
-r"""Thompson sampling in batches: every phase pulls arms as often as they may be the best.
+r"""Thompson sampling in batches: each phase pulls arms in proportion to their chances.
 
 After a phase, arm k is believed to be normal around its estimate :math:`m_k` with the variance
 :math:`v_k` of that. Many sets of means are drawn from that belief. An arm gets as large a share of
@@ -16,27 +16,29 @@ show for one player that of the order of log T batches are enough for a regret o
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.errors import InputError, check_number
-from fedbandits.rules.adaptive import AdaptiveRule, FewestPulls, highest
-from fedbandits.rules.algorithms.algorithm import Algorithm
-from fedbandits.rules.algorithms.fed_index import clients_of_worth, first_clients, most_clients
+from fedbandits.errors import check_count
+from fedbandits.rules.adaptive import AdaptiveRule
+from fedbandits.rules.algorithms.adaptive_algorithm import AdaptiveAlgorithm
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.beliefs import Beliefs
+from fedbandits.rules.eliminations import highest
 from fedbandits.rules.estimates import Estimate
-from fedbandits.rules.estimators import InverseVariance, Plain
+from fedbandits.rules.guarantees import Guarantee
 from fedbandits.rules.levels import LevelLike, as_level
-from fedbandits.rules.phased import AllAtOnce, Beliefs, PhasedRule
-from fedbandits.rules.plans import Plan, State
-from fedbandits.rules.radii.known import PhaseStatistics, Radius, need_horizon
+from fedbandits.rules.phased import PhasedRule
+from fedbandits.rules.plans import PhasePlan, State
+from fedbandits.rules.radii.intervals import Intervals
+from fedbandits.rules.radii.known import PhaseStatistics, need_horizon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PosteriorRadius(Radius):
-    """When a belief is sure: another arm is better with a probability of at most so much.
+class PosteriorRadius(Intervals):
+    """When a belief is sure: another arm is better with at most this probability.
 
     Parameters
     ----------
@@ -45,52 +47,36 @@ class PosteriorRadius(Radius):
     """
 
     rule: ClassVar[str] = "posterior"
-    uses_noise: ClassVar[bool] = True
-    uses_spread: ClassVar[bool] = True
-    needs_each_client: ClassVar[bool] = False
-    equal_weights_only: ClassVar[bool] = False
 
     level: LevelLike
 
-    def mirrored(self) -> PosteriorRadius:
-        """Return the same: it knows no direction."""
-        return self
-
     def check_horizon(self, horizon: int | None) -> None:
-        """Refuse a game without a horizon, or one for which the level is none."""
+        """Refuse a game without a horizon, or one for which the level is invalid."""
         need_horizon(self.rule, horizon)
         as_level(self.level).value(horizon)
 
-    def check_protected(self) -> None:
-        """Take protected means: what protects them is in the belief."""
-
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
-        """Return what an arm exceeds its estimate by with the probability of the level."""
+        """Return by how much an arm exceeds its estimate with the probability of the level."""
         from scipy import special  # noqa: PLC0415 - slow to import, and rarely needed
 
         level = as_level(self.level).value(known.horizon)
         return np.asarray(-special.ndtri(level) * deviations(known.estimate))
 
     def stays(self, known: PhaseStatistics) -> BoolArray:
-        """Return the leader alone where the belief is sure of it, else all arms."""
+        """Return the leader alone if the belief is sure of it, otherwise all arms."""
         leader = highest(known.estimate.values, known.active)
         doubts = np.where(known.active & ~leader, better_than(known.estimate, leader), 0.0)
         sure = doubts.sum(axis=-1, keepdims=True) <= as_level(self.level).value(known.horizon)
         return np.where(sure, leader, known.active)
 
-    def margins(self, known: PhaseStatistics) -> FloatArray:
-        """Return how far each arm may be below another; see `fedbandits.rules.radii.Radius`."""
-        widths = np.broadcast_to(self.half_widths(known), known.estimate.values.shape)
-        return np.asarray(widths + known.of_active(widths))
-
 
 def deviations(estimate: Estimate) -> FloatArray:
-    """Return the standard deviations of what is believed of the arms."""
+    """Return the standard deviations of the beliefs about the arms."""
     return np.asarray(np.sqrt(estimate.variance + estimate.distortion.variance))
 
 
 def better_than(estimate: Estimate, leader: BoolArray) -> FloatArray:
-    """Return with which probability each arm is believed to be better than the leader."""
+    """Return the believed probability that each arm is better than the leader."""
     from scipy import special  # noqa: PLC0415 - slow to import, and rarely needed
 
     values = estimate.values
@@ -104,7 +90,7 @@ def better_than(estimate: Estimate, leader: BoolArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThompsonRule(AdaptiveRule):
-    """Pulls in proportion to how often an arm is the best in draws from what is believed.
+    """Pulls in proportion to how often an arm is the best in draws from the belief.
 
     Parameters
     ----------
@@ -118,7 +104,18 @@ class ThompsonRule(AdaptiveRule):
 
     samples: int = 100
 
-    def plan(self, state: State) -> Plan:
+    def guarantee(self) -> Guarantee:
+        """Return what is proven about the option it settles on: nothing."""
+        none = Guarantee.nothing(
+            "none: nothing is proven about Thompson sampling in batches with several clients",
+            *self.grounds(),
+        )
+        return replace(none, whom=self.whom)
+
+    # Nothing is proven about intervals: pulls follow observations.
+    interval_guarantee = PhasedRule.interval_guarantee
+
+    def plan(self, state: State) -> PhasePlan:
         """Return who joins and what is pulled: see the module."""
         estimate = state.estimate
         if estimate is None:
@@ -144,7 +141,9 @@ class ThompsonRule(AdaptiveRule):
         )
         pulls = np.ceil(shares * batch).astype(np.int64)
         pulls = np.where(state.active & ~seen, self.pulls(1), pulls)
-        return Plan(newcomers=newcomers, pulls=self.fitting(state, pulls, leader), capped=capped)
+        return PhasePlan(
+            newcomers=newcomers, pulls=self.fitting(state, pulls, leader), capped=capped
+        )
 
     def _shares(self, state: State, estimate: Estimate, seen: BoolArray) -> FloatArray:
         """Return the share of draws in which each arm is the best one."""
@@ -159,7 +158,7 @@ class ThompsonRule(AdaptiveRule):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FedTs(Algorithm):
+class FedTs(AdaptiveAlgorithm):
     """Federated Thompson sampling in batches, for the exact and the approximate model.
 
     Parameters
@@ -188,57 +187,17 @@ class FedTs(Algorithm):
     """
 
     name: ClassVar[str] = "fed-ts"
-    all_clients_from_start: ClassVar[bool] = False
 
-    growth: float = 1.0
     samples: int = 100
-    first_pulls: int = 32
-    initial_clients: int = 16
-    admit_when: float = 1.0
     commit: LevelLike = "1/T"
 
     def __post_init__(self) -> None:
-        for name in ("growth", "admit_when"):
-            value = getattr(self, name)
-            check_number(value, name)
-            if not 0.0 < value < math.inf:
-                raise InputError(name, f"{value!r} is not a positive number such as 1.0")
-        for name in ("samples", "first_pulls", "initial_clients"):
-            value = getattr(self, name)
-            check_number(value, name, whole=True)
-            if value < 1:
-                raise InputError(name, f"{value} is below 1; give one such as 16")
+        AdaptiveAlgorithm.__post_init__(self)
+        check_count(self.samples, "samples")
         object.__setattr__(self, "commit", as_level(self.commit, "commit"))
 
-    @property
-    def uses_variances(self) -> bool:
-        """Whether it must be told σ and σ_c: it must."""
-        return True
-
     def rule(self, beliefs: Beliefs) -> PhasedRule:
-        """Return the rule for a game of which this is believed."""
-        horizon = beliefs.horizon_for(self.name)
-        noise, spread = beliefs.noise_for(self.name), beliefs.spread_for(self.name)
-        worth = clients_of_worth(horizon, noise, spread)
-        clients = first_clients(beliefs, self.initial_clients, worth)
+        """Return the rule for a game, given what is believed about it."""
+        beliefs.horizon_for(self.name)
         radius = PosteriorRadius(level=self.commit)
-        radius.check_horizon(horizon)
-        rule = ThompsonRule(
-            n_arms=beliefs.n_arms,
-            horizon=horizon,
-            noise=noise,
-            spread=spread,
-            population=beliefs.population,
-            goal=beliefs.goal,
-            bounded=beliefs.bounded,
-            min_clients=beliefs.min_clients,
-            pulls=FewestPulls(math.ceil(self.first_pulls / clients), 1),
-            admissions=AllAtOnce(clients),
-            radius=radius,
-            estimator=InverseVariance() if beliefs.population is None else Plain(),
-            growth=self.growth,
-            admit_when=self.admit_when,
-            most_clients=most_clients(worth),
-            samples=self.samples,
-        )
-        return rule.with_given_weights() if beliefs.weighted else rule
+        return self._rule(beliefs, ThompsonRule, radius, samples=self.samples)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fedbandits.errors import InputError
 from fedbandits.rules.algorithms.algorithm import Algorithm
-from fedbandits.rules.phased import AllAtOnce, Beliefs, Charge, PhasedRule, Player
+from fedbandits.rules.beliefs import Beliefs
+from fedbandits.rules.phase_numbers import FirstThen
+from fedbandits.rules.phased import Charge, PhasedRule, Player
 from fedbandits.rules.radii import ImprovedUcbRadius
 
 
@@ -67,20 +69,15 @@ class ImprovedUcb(Algorithm):
     name: ClassVar[str] = "improved-ucb"
 
     def rule(self, beliefs: Beliefs) -> PhasedRule:
-        """Return the rule for a game of which this is believed."""
+        """Return the rule for a game, given what is believed about it."""
         horizon = beliefs.horizon_for(self.name)
         noise = beliefs.noise_for(self.name)
         if horizon < 3:
             raise InputError("horizon", f"{horizon} slots; improved-ucb needs at least 3")
-        return PhasedRule(
-            n_arms=beliefs.n_arms,
-            horizon=horizon,
-            goal=beliefs.goal,
-            noise=noise,
-            spread=0.0,
-            population=1,
+        return PhasedRule.of(
+            replace(beliefs, spread=0.0, population=1, bounded=False, weighted=False),
             pulls=ImprovedUcbPulls(horizon, noise),
-            admissions=AllAtOnce(1),
+            admissions=FirstThen(1),
             radius=ImprovedUcbRadius(),
             player=Player.SERVER,
             charge=Charge.NOTHING,

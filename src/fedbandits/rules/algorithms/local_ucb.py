@@ -1,14 +1,16 @@
-"""UCB1 by every client for itself."""
+"""UCB1 by each client for itself."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fedbandits.errors import check_count
 from fedbandits.rules.algorithms.algorithm import Algorithm
-from fedbandits.rules.algorithms.everyone_at_once import check_clients, clients_of
+from fedbandits.rules.algorithms.everyone_at_once import clients_of
+from fedbandits.rules.beliefs import Beliefs
 from fedbandits.rules.indices import SlotRule
-from fedbandits.rules.phased import Beliefs, Player
+from fedbandits.rules.phased import Player
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,15 +31,9 @@ class LocalUcb(Algorithm):
     clients: int | None = None
 
     def __post_init__(self) -> None:
-        check_clients(self.clients)
+        check_count(self.clients, "clients", optional=True)
 
     def rule(self, beliefs: Beliefs) -> SlotRule:
-        """Return the rule for a game of which this is believed."""
-        return SlotRule(
-            n_arms=beliefs.n_arms,
-            horizon=beliefs.horizon_for(self.name),
-            goal=beliefs.goal,
-            noise=beliefs.noise_for(self.name),
-            clients=clients_of(self.clients, beliefs),
-            player=Player.CLIENTS,
-        )
+        """Return the rule for a game, given what is believed about it."""
+        clients = clients_of(self.clients, beliefs)
+        return SlotRule.of(beliefs, self.name, clients=clients, player=Player.CLIENTS)

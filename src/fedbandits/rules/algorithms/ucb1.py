@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedbandits.rules.algorithms.algorithm import Algorithm
+from fedbandits.rules.beliefs import Beliefs
 from fedbandits.rules.indices import SlotRule
-from fedbandits.rules.phased import Beliefs, Player
+from fedbandits.rules.phased import Player
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,12 +18,5 @@ class Ucb1(Algorithm):
     name: ClassVar[str] = "ucb1"
 
     def rule(self, beliefs: Beliefs) -> SlotRule:
-        """Return the rule for a game of which this is believed."""
-        return SlotRule(
-            n_arms=beliefs.n_arms,
-            horizon=beliefs.horizon_for(self.name),
-            goal=beliefs.goal,
-            noise=beliefs.noise_for(self.name),
-            clients=1,
-            player=Player.SERVER,
-        )
+        """Return the rule for a game, given what is believed about it."""
+        return SlotRule.of(beliefs, self.name, clients=1, player=Player.SERVER)

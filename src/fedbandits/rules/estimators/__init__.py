@@ -19,11 +19,4 @@ ESTIMATORS: Registry[Estimator] = Registry(
 )
 """The estimators by their names in experiment files; weights of clients belong to a problem."""
 
-__all__ = [
-    "ESTIMATORS",
-    "Average",
-    "Estimator",
-    "GivenShares",
-    "InverseVariance",
-    "Plain",
-]
+__all__ = ["ESTIMATORS", "Average", "Estimator", "GivenShares", "InverseVariance", "Plain"]

@@ -1,4 +1,4 @@
-"""What an estimator is, and what all weighted averages have in common."""
+"""What an estimator is, and the common part of all weighted averages."""
 
 from __future__ import annotations
 
@@ -9,22 +9,32 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits.errors import UnstatedError
-from fedbandits.rules.abilities import unstated
+from fedbandits.errors import InputError, UnstatedError
+from fedbandits.rules.abilities import Judge, Statement, unstated
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.distortion import UNDISTORTED
 from fedbandits.rules.estimates import Estimate
-from fedbandits.rules.guarantees import replaces_methods
+from fedbandits.rules.guarantees import Condition, ProofContext
 from fedbandits.rules.reports import Reports
 from fedbandits.rules.sampling import Sampling, Variance
 from fedbandits.rules.statistics import clients_in, heaviest_pull, pulls_in_all
+
+# A class that replaces a method states what is proven, or is taken for unproven.
+_JUDGE = Judge(
+    {
+        "proven": Statement(),
+        "equal_weights": Statement(),
+        "takes_protected": Statement(about=("estimate",)),
+    }
+)
 
 
 class Estimator:
     """How the means of clients become one value per arm: a frozen dataclass.
 
     A class of your own states `name` and `needs_each_client` and defines `estimate`. Whatever
-    else it is asked and does not say is an error that names what to write.
+    else it is asked and does not say is an error that names what to write. A class whose values are
+    proven says so (`proven`), and what else the proof rests on (`conditions`).
     """
 
     __slots__ = ()
@@ -32,6 +42,9 @@ class Estimator:
     name: ClassVar[str] = unstated("what it is called in files")
     needs_each_client: ClassVar[bool] = unstated(
         "whether it needs the mean of every client, and not just averages over clients"
+    )
+    takes_protected: ClassVar[bool] = unstated(
+        "whether what it says of its values allows for protected means (Reports.distortion)"
     )
     needs_squares: ClassVar[bool] = False
     """Whether clients must send sums of squares for it, beside those that estimate σ."""
@@ -45,12 +58,28 @@ class Estimator:
     """Whether its values are proven to scatter no more than it says, which every proof rests on."""
 
     def __init_subclass__(cls) -> None:
-        """Let a class that replaces a method say that it is proven, or take it for unproven."""
-        if replaces_methods(cls, "proven"):
-            cls.proven = False
+        """Note what a class states: it is judged when it is asked for."""
+        _JUDGE.hear(cls)
+
+    def conditions(self, context: ProofContext) -> tuple[Condition, ...]:
+        """Return what the proof of its values assumes, in addition to what the radius needs.
+
+        A condition may be of a kind of its own: ``Condition("few liars", "at most 3 of 40 clients
+        lie")``.
+        """
+        return ()
+
+    def check_protected(self) -> None:
+        """Refuse means that are protected, unless it allows for that."""
+        if not self.takes_protected:
+            raise InputError(
+                "estimator",
+                f'"{self.name}" does not allow for protected means (its takes_protected is False);'
+                " use the plain average",
+            )
 
     def estimate(self, reports: Reports, sampling: Sampling) -> Estimate:
-        """Return one value per arm, and what it may be off by."""
+        """Return one value per arm, and how far it may be off."""
         raise UnstatedError(type(self).__name__, "estimate", "how it estimates")
 
     def weights(self, reports: Reports, sampling: Sampling) -> FloatArray:
@@ -64,9 +93,10 @@ class Average(Estimator):
     __slots__ = ()
 
     needs_each_client: ClassVar[bool] = False
+    takes_protected: ClassVar[bool] = True
 
     def estimate(self, reports: Reports, sampling: Sampling) -> Estimate:
-        """Return the averages, and what they may be off by."""
+        """Return the averages, and how far they may be off."""
         counts, sizes = np.asarray(reports.counts, dtype=np.float64), reports.sizes
         pulls = pulls_in_all(counts, sizes)
         noise, spread = variances = sampling.variances(reports)

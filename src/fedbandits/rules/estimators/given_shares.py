@@ -1,4 +1,4 @@
-"""The average over clients that each have a weight of their own."""
+"""The average over clients that each have their own weight."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from fedbandits.errors import InputError
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.estimators.estimator import Average
+from fedbandits.rules.guarantees import Condition, ProofContext, Status
 from fedbandits.rules.reports import Reports
 from fedbandits.rules.sampling import Sampling, Variance
 from fedbandits.rules.statistics import clients_in, weighted_factors
@@ -39,12 +40,20 @@ class GivenShares(Average):
     needs_shares: ClassVar[bool] = True
     proven: ClassVar[bool] = True
 
+    def conditions(self, context: ProofContext) -> tuple[Condition, ...]:
+        """Return that all clients must play: the error of a part of them depends on weights."""
+        if context.everyone:
+            return ()
+        words = "all clients who have weights play from the start"
+        why = "clients have weights of their own, and not all of them play from the start"
+        return (Condition(words, status=Status.BROKEN, why=why),)
+
     def weighed(
         self, reports: Reports, sampling: Sampling, variances: tuple[Variance, Variance]
     ) -> FloatArray:
         """Return the clients' own weights."""
         if reports.shares is None:
-            raise InputError("shares", "are missing; the rule counts every client by its own")
+            raise InputError("shares", "are missing; the rule counts every client by its weight")
         return np.where(np.asarray(reports.counts) > 0, reports.shares, 0.0)
 
     def factors(

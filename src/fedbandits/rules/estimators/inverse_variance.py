@@ -1,4 +1,4 @@
-"""The average over clients by how much is known of each."""
+"""The average over clients, weighted by how much is known about each."""
 
 from __future__ import annotations
 

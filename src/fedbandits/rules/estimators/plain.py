@@ -47,6 +47,6 @@ class Plain(Average):
     def factors(
         self, reports: Reports, sampling: Sampling, weights: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return η and what M of N clients leave open."""
+        """Return η and the error that M of N clients leave."""
         counts, sizes = reports.counts, reports.sizes
         return pull_factor(counts, sizes), sampling.client_factor(clients_in(counts, sizes))

@@ -52,7 +52,7 @@ RADII: Registry[Radius] = Registry(
 def with_options(
     radius: Radius, *, delta: LevelLike | None, dependence: Dependence | None
 ) -> Radius:
-    """Return a radius with another level or dependence, where one is given.
+    """Return a radius with another level or dependence, if one is given.
 
     One that the radius has already is not replaced: two that differ are a mistake. Only its
     default is, since nobody chose that.

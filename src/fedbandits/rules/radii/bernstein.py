@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from fedbandits.errors import check_word
-from fedbandits.rules.arrays import BoolArray, FloatArray
-from fedbandits.rules.eliminations import drop_beaten, widest_margins
-from fedbandits.rules.guarantees import (
-    Guarantee,
-    Setting,
-    keeps_best,
-    pairs_needed,
-    within,
-)
+from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.guarantees import Guarantee, ProofContext, keeps_best, pairs_needed, within
 from fedbandits.rules.levels import LevelLike, as_level
-from fedbandits.rules.radii.bounded import check_range
-from fedbandits.rules.radii.known import PhaseStatistics, Radius
-from fedbandits.rules.radii.pairs import Dependence, WidthsTo, widths_between
+from fedbandits.rules.radii.bounded import BoundedRadius
+from fedbandits.rules.radii.known import PhaseStatistics
+from fedbandits.rules.radii.pairs import Dependence, Pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BernsteinRadius(Radius):
+class BernsteinRadius(BoundedRadius, Pairs):
     r"""The variance-aware pairwise rule for outcomes in a known range and clients drawn at random.
 
     On [0, 1] an outcome of rate q has a variance of at most min(q, 1 − q, 1/4): at 2 % a twelfth of
@@ -72,59 +65,22 @@ class BernsteinRadius(Radius):
     """
 
     rule: ClassVar[str] = "bernstein"
-    uses_noise: ClassVar[bool] = False
-    uses_spread: ClassVar[bool] = True
-    needs_each_client: ClassVar[bool] = False
-    equal_weights_only: ClassVar[bool] = False
     options: ClassVar[tuple[str, ...]] = ("delta", "dependence")
+    outlives_withdrawals: ClassVar[bool] = True
 
     range: tuple[float, float] = (0.0, 1.0)
     delta: LevelLike = "1/T"
     dependence: Dependence = "independent"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "delta", as_level(self.delta))
-        object.__setattr__(self, "range", check_range(self.range))
+        BoundedRadius.__post_init__(self)
         check_word(self.dependence, Dependence, "dependence")
 
-    @property
-    def limits(self) -> tuple[float, float]:
-        """The range that contains every outcome."""
-        return self.range
-
-    def mirrored(self) -> BernsteinRadius:
-        """Return the radius for outcomes times −1, whose range is mirrored."""
-        low, high = self.range
-        return replace(self, range=(-high, -low))
-
-    def check_protected(self) -> None:
-        """Take protected means: the widths allow for what protects them."""
-
-    def check_horizon(self, horizon: int | None) -> None:
-        """Refuse a level that is none for this horizon."""
-        as_level(self.delta).value(horizon)
-
-    def guarantee(self, setting: Setting) -> Guarantee:
+    def guarantee(self, context: ProofContext) -> Guarantee:
         """Return what is proven; see `Radius`."""
         independent = self.dependence == "independent"
-        needed = pairs_needed(setting, independent=independent, noise=False)
-        return keeps_best(self.delta, setting, within(self.range), *needed)
-
-    def half_widths(self, known: PhaseStatistics) -> FloatArray:
-        """Return half the width between two arms with this arm's variance."""
-        variance = self._variances(known)
-        return self._width(known, variance, variance) / 2
-
-    def stays(self, known: PhaseStatistics) -> BoolArray:
-        """Return the arms that no other active arm is ahead of by their common width."""
-        return drop_beaten(known.estimate.values, self._widths_to(known), known.active)
-
-    def margins(self, known: PhaseStatistics) -> FloatArray:
-        """Return the widest of the widths between an arm and the other active ones."""
-        return widest_margins(self._widths_to(known), known.active)
-
-    def _widths_to(self, known: PhaseStatistics) -> WidthsTo:
-        return widths_between(known, self._variances(known), self._width)
+        needed = pairs_needed(context, independent=independent, noise=False)
+        return keeps_best(self.delta, context, within(self.range), *needed)
 
     def _log(self, known: PhaseStatistics, events: int) -> FloatArray:
         """Return the logarithm, for half of δ shared out over so many events and all phases."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import ClassVar, Self
 
 from fedbandits.errors import InputError, is_number
+from fedbandits.rules.levels import as_level
+from fedbandits.rules.radii.known import RadiusOfAverages
 
 
 def check_range(limits: tuple[float, float]) -> tuple[float, float]:
-    """Return a range of outcomes as two floats; refuse one that is none.
+    """Return a range of outcomes as two floats; refuse an invalid one.
 
     Examples
     --------
@@ -23,3 +27,27 @@ def check_range(limits: tuple[float, float]) -> tuple[float, float]:
     if not low < high:
         raise InputError("range", f"[{low:g}, {high:g}] is empty; give the lower end first")
     return low, high
+
+
+class BoundedRadius(RadiusOfAverages):
+    """Rules that hold with probability 1 − δ for outcomes in a known range."""
+
+    __slots__ = ()
+
+    uses_noise: ClassVar[bool] = False
+
+    range: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "delta", as_level(self.delta))
+        object.__setattr__(self, "range", check_range(self.range))
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The range that contains every outcome."""
+        return self.range
+
+    def mirrored(self) -> Self:
+        """Return the radius for outcomes times −1, whose range is mirrored."""
+        low, high = self.range
+        return replace(self, range=(-high, -low))

@@ -1,9 +1,9 @@
-"""The Chernoff (KL) bound: outcomes in a known range, sharp where rates are near its ends."""
+"""The Chernoff (KL) bound: outcomes in a known range, sharp if rates are near its ends."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,22 +11,16 @@ import numpy as np
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.distortion import UNDISTORTED
 from fedbandits.rules.eliminations import drop_below, widest_margins
-from fedbandits.rules.guarantees import (
-    Guarantee,
-    Setting,
-    bounds_needed,
-    keeps_best,
-    within,
-)
+from fedbandits.rules.guarantees import Guarantee, ProofContext, bounds_needed, keeps_best, within
 from fedbandits.rules.levels import LevelLike, as_level
-from fedbandits.rules.radii.bounded import check_range
-from fedbandits.rules.radii.known import PhaseStatistics, Radius, unbiased_width
+from fedbandits.rules.radii.bounded import BoundedRadius
+from fedbandits.rules.radii.known import PhaseStatistics, unbiased_width
 
 _HALVINGS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChernoffRadius(Radius):
+class ChernoffRadius(BoundedRadius):
     r"""Intervals by the Kullback-Leibler divergence, for outcomes in a known range.
 
     On [0, 1] the interval around an estimate x that is worth n pulls holds the q with
@@ -62,40 +56,16 @@ class ChernoffRadius(Radius):
     """
 
     rule: ClassVar[str] = "chernoff"
-    uses_noise: ClassVar[bool] = False
-    uses_spread: ClassVar[bool] = True
-    needs_each_client: ClassVar[bool] = False
-    equal_weights_only: ClassVar[bool] = False
     options: ClassVar[tuple[str, ...]] = ("delta",)
+    outlives_withdrawals: ClassVar[bool] = True
 
     range: tuple[float, float] = (0.0, 1.0)
     delta: LevelLike = "1/T"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "delta", as_level(self.delta))
-        object.__setattr__(self, "range", check_range(self.range))
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """The range that contains every outcome."""
-        return self.range
-
-    def mirrored(self) -> ChernoffRadius:
-        """Return the radius for outcomes times −1, whose range is mirrored."""
-        low, high = self.range
-        return replace(self, range=(-high, -low))
-
-    def check_protected(self) -> None:
-        """Take protected means: the widths allow for what protects them."""
-
-    def check_horizon(self, horizon: int | None) -> None:
-        """Refuse a level that is none for this horizon."""
-        as_level(self.delta).value(horizon)
-
-    def guarantee(self, setting: Setting) -> Guarantee:
+    def guarantee(self, context: ProofContext) -> Guarantee:
         """Return what is proven; see `Radius`."""
-        needed = bounds_needed(setting, noise=False)
-        return keeps_best(self.delta, setting, within(self.range), *needed)
+        needed = bounds_needed(context, noise=False)
+        return keeps_best(self.delta, context, within(self.range), *needed)
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return half the length of each interval."""

@@ -15,10 +15,11 @@ import numpy as np
 from fedbandits.errors import InputError, check_word
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.distortion import sub_gamma_width
-from fedbandits.rules.eliminations import best_active
-from fedbandits.rules.guarantees import Guarantee, Setting, bounds_needed
+from fedbandits.rules.eliminations import highest
+from fedbandits.rules.guarantees import Guarantee, ProofContext, bounds_needed
 from fedbandits.rules.levels import LevelLike, as_level
-from fedbandits.rules.radii.known import PhaseStatistics, Radius, need_horizon
+from fedbandits.rules.radii.intervals import Intervals
+from fedbandits.rules.radii.known import PhaseStatistics, need_horizon
 
 Index: TypeAlias = Literal["moss", "ucb2", "ucb"]
 """How much an arm is given beyond its estimate, from the least to the most."""
@@ -28,7 +29,7 @@ Commit: TypeAlias = Literal["index", "certified"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexRadius(Radius):
+class IndexRadius(Intervals):
     r"""Width of an index, :math:`b_k = \sqrt{2 v_k L_k}`.
 
     With :math:`N_k = \sigma^2 / v_k`, the pulls that an estimate is worth, and :math:`n = M T`, all
@@ -84,10 +85,7 @@ class IndexRadius(Radius):
     """
 
     rule: ClassVar[str] = "index"
-    uses_noise: ClassVar[bool] = True
-    uses_spread: ClassVar[bool] = True
-    needs_each_client: ClassVar[bool] = False
-    equal_weights_only: ClassVar[bool] = False
+    outlives_withdrawals: ClassVar[bool] = True
 
     index: Index = "moss"
     noise: float
@@ -101,36 +99,32 @@ class IndexRadius(Radius):
         as_level(self.delta)
 
     def check_horizon(self, horizon: int | None) -> None:
-        """Refuse a game without a horizon, or one for which δ is no level."""
+        """Refuse a game without a horizon, or one for which δ is not a level."""
         need_horizon(self.rule, horizon)
         as_level(self.delta).value(horizon)
 
-    def guarantee(self, setting: Setting) -> Guarantee:
+    def guarantee(self, context: ProofContext) -> Guarantee:
         """Return what is proven; see `Radius`."""
-        needed = bounds_needed(setting)
+        needed = bounds_needed(context)
         if self.commit == "index":
             return Guarantee.nothing(
                 "none for the option that it settles on: it stops asking when its index would not"
                 " change its mind",
                 *needed,
             )
-        if setting.epsilon > 0 or not setting.everyone:
+        if context.epsilon > 0 or not context.everyone:
             return Guarantee.nothing(
                 "none: a certified commitment is to a single option, without a tolerance, by"
                 " clients who all play from the start",
                 *needed,
             )
-        error = as_level(self.delta).value(setting.horizon)
+        error = as_level(self.delta).value(context.horizon)
         return Guarantee(
             claim="settles on another option than the best with a probability of at most"
             f" {error:g}",
             error=error,
             conditions=needed,
         )
-
-    def mirrored(self) -> IndexRadius:
-        """Return the same: it knows no direction."""
-        return self
 
     def check_protected(self) -> None:
         """Refuse protected means in the test of a certified commitment."""
@@ -169,9 +163,8 @@ class IndexRadius(Radius):
         return np.asarray(widths + (np.maximum(widths, bias) if distortion.doubled else bias))
 
     def stays(self, known: PhaseStatistics) -> BoolArray:
-        """Return the leader alone where it is committed to, else all arms."""
-        leader = best_active(known.estimate.values, known.active)
-        first = np.arange(known.active.shape[-1]) == np.asarray(leader)[..., np.newaxis]
+        """Return the leader alone if the rule has committed to it, otherwise all arms."""
+        first = highest(known.estimate.values, known.active)
         if self.commit == "certified":
             up = down = np.where(known.estimate.even, self._sequence(known), np.inf)
         else:
@@ -181,11 +174,6 @@ class IndexRadius(Radius):
         rivals = known.active & ~first
         sure = np.where(rivals, known.estimate.values + up < low, True).all(axis=-1, keepdims=True)
         return np.asarray(np.where(sure, first, known.active))
-
-    def margins(self, known: PhaseStatistics) -> FloatArray:
-        """Return how far each arm may be below another; see `fedbandits.rules.radii.Radius`."""
-        widths = np.broadcast_to(self.half_widths(known), known.estimate.values.shape)
-        return np.asarray(widths + known.of_active(widths))
 
     def _sequence(self, known: PhaseStatistics) -> FloatArray:
         r"""Return half-widths that hold together for all arms and at all times.

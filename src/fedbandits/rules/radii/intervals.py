@@ -1,4 +1,4 @@
-"""Radii of intervals: an arm goes when its interval lies below another's."""
+"""Radii of intervals: an arm is dropped when its interval lies below another's."""
 
 from __future__ import annotations
 
@@ -15,32 +15,16 @@ from fedbandits.rules.guarantees import (
     Assumption,
     Condition,
     Guarantee,
-    Setting,
+    ProofContext,
     bounds_needed,
 )
-from fedbandits.rules.radii.known import PhaseStatistics, Radius, need_horizon, unbiased_width
+from fedbandits.rules.radii.known import PhaseStatistics, RadiusOfAverages, unbiased_width
 
 
-class _Intervals(Radius):
+class Intervals(RadiusOfAverages):
     """Rules that drop an arm when its interval lies below another's: Algorithm 2, line 6."""
 
     __slots__ = ()
-
-    uses_noise: ClassVar[bool] = True
-    uses_spread: ClassVar[bool] = True
-    needs_each_client: ClassVar[bool] = False
-    equal_weights_only: ClassVar[bool] = False
-
-    def mirrored(self) -> Radius:
-        """Return the same: it knows no direction."""
-        return self
-
-    def check_protected(self) -> None:
-        """Take protected means: the widths allow for what protects them."""
-
-    def check_horizon(self, horizon: int | None) -> None:
-        """Refuse a game without a horizon."""
-        need_horizon(self.rule, horizon)
 
     def stays(self, known: PhaseStatistics) -> BoolArray:
         """Return the arms whose upper end is above every lower end."""
@@ -53,7 +37,7 @@ class _Intervals(Radius):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaperRadius(_Intervals):
+class PaperRadius(Intervals):
     r"""Width of the paper's double confidence bound, :math:`B_{p,2}`.
 
     :math:`B_p = \sqrt{a\,\sigma^2 \eta_p \log T} + \sqrt{b\,\sigma_c^2 \log T / M(p)}`: the first
@@ -108,24 +92,24 @@ class PaperRadius(_Intervals):
         arms = unbiased_width(known.estimate.pull_variance, self.arm / 2.0 * log, known)
         return known.widened(arms + np.sqrt(self.client * log * known.estimate.client_variance))
 
-    def guarantee(self, setting: Setting) -> Guarantee:
+    def guarantee(self, context: ProofContext) -> Guarantee:
         """Return what is proven; see `Radius`."""
-        needed = bounds_needed(setting)
-        if not setting.plain:
+        needed = bounds_needed(context)
+        if not context.plain:
             return Guarantee.nothing("none: the paper's proofs are about plain averages", *needed)
         small = [] if self.arm >= 6 else [f"{self.arm:g} for arms"]
-        small += [] if self.client >= 6 or setting.everyone else [f"{self.client:g} for clients"]
+        small += [] if self.client >= 6 or context.everyone else [f"{self.client:g} for clients"]
         if small:
             return Guarantee.nothing(
                 "none: its constants are below the 6 that carries the paper's proofs"
                 f" ({', '.join(small)})",
                 *needed,
             )
-        return _regret_bounds("the regret bounds of Theorems 2 and 3", setting)
+        return _regret_bounds("the regret bounds of Theorems 2 and 3", context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JointRadius(_Intervals):
+class JointRadius(Intervals):
     r"""One root instead of two: :math:`B_p = \sqrt{6\,v \log T}`, v the proxy of both parts.
 
     Guarantee: that of the paper's radius, with intervals up to √2 narrower.
@@ -150,18 +134,18 @@ class JointRadius(_Intervals):
             unbiased_width(known.estimate.variance, 3.0 * known.log_horizon(), known)
         )
 
-    def guarantee(self, setting: Setting) -> Guarantee:
+    def guarantee(self, context: ProofContext) -> Guarantee:
         """Return what is proven; see `Radius`."""
-        if setting.shares:
+        if context.shares:
             return Guarantee.nothing(
                 "none: the paper's proofs are not about clients with weights of their own",
-                *bounds_needed(setting),
+                *bounds_needed(context),
             )
-        return _regret_bounds("the paper's regret bounds, with narrower intervals", setting)
+        return _regret_bounds("the paper's regret bounds, with narrower intervals", context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImprovedUcbRadius(_Intervals):
+class ImprovedUcbRadius(Intervals):
     r"""Width of improved UCB, :math:`\sqrt{2\,\sigma^2 \log(T \tilde\Delta_m^2) / n_m}`.
 
     With :math:`\tilde\Delta_m = 2^{-m}` in the m-th phase, m from 0. Auer and Ortner state it for
@@ -180,21 +164,21 @@ class ImprovedUcbRadius(_Intervals):
         log = known.log_horizon() - 2.0 * (np.asarray(known.phase) - 1) * math.log(2.0)
         return np.asarray(np.sqrt(2.0 * np.maximum(log, 0.0) * known.estimate.pull_variance))
 
-    def guarantee(self, setting: Setting) -> Guarantee:
+    def guarantee(self, context: ProofContext) -> Guarantee:
         """Return what is proven; see `Radius`."""
-        if not setting.one_player:
+        if not context.one_player:
             return Guarantee.nothing(
                 "none: the proof of Auer and Ortner (2010) is about one player, who sends nothing",
-                *bounds_needed(setting),
+                *bounds_needed(context),
             )
         claim = "the regret bound of Auer and Ortner (2010), for one player"
-        return Guarantee(claim=claim, conditions=bounds_needed(setting))
+        return Guarantee(claim=claim, conditions=bounds_needed(context))
 
 
-def _regret_bounds(claim: str, setting: Setting) -> Guarantee:
+def _regret_bounds(claim: str, context: ProofContext) -> Guarantee:
     """Return the promise of Theorems 2 and 3: what a tolerance loses would grow with T."""
-    needed = bounds_needed(setting)
-    if setting.epsilon > 0:
+    needed = bounds_needed(context)
+    if context.epsilon > 0:
         return Guarantee.nothing(
             "none: the paper's regret bounds are about one option that is left, without a"
             " tolerance",

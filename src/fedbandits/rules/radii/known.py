@@ -1,4 +1,4 @@
-"""What is known after a phase, and what a radius makes of it."""
+"""What is known after a phase, and what a radius concludes from it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedbandits.errors import InputError, UnstatedError
-from fedbandits.rules.abilities import unstated
+from fedbandits.rules.abilities import Judge, Statement, unstated
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import sub_gamma_width
 from fedbandits.rules.estimates import Estimate
-from fedbandits.rules.guarantees import (
-    Condition,
-    Guarantee,
-    Setting,
-    bounds_needed,
-    void_unless_stated,
-)
+from fedbandits.rules.guarantees import Condition, Guarantee, ProofContext, bounds_needed
+from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.reports import Reports
 
 
@@ -48,14 +43,14 @@ class PhaseStatistics:
     estimate: Estimate
 
     def of_active(self, values: FloatArray) -> FloatArray:
-        """Return values of arms, or the largest of any active arm where that is larger."""
+        """Return values of arms, or the largest of any active arm if that is larger."""
         if np.ndim(values) == 0 or values.shape[-1] == 1:
             return values
         among = np.where(self.active, values, 0.0).max(axis=-1, keepdims=True)
         return np.asarray(np.maximum(values, among))
 
     def widened(self, widths: FloatArray, estimates: int = 1) -> FloatArray:
-        """Return widths with what biases of so many estimates can add to them.
+        """Return widths with what the biases of this many estimates can add.
 
         The paper's way is to double them, which is enough where the bias is no larger.
         """
@@ -69,6 +64,20 @@ class PhaseStatistics:
         if self.horizon is None:
             raise ValueError("there is no horizon")
         return math.log(self.horizon)
+
+
+def _unproven(radius: Radius, context: ProofContext) -> None:
+    """Return that nothing is proven about intervals whose widths a class has replaced."""
+
+
+# A class that replaces a method states what it proves, or proves nothing.
+_JUDGE = Judge(
+    {
+        "guarantee": Statement(),
+        "outlives_withdrawals": Statement(),
+        "interval_conditions": Statement(about=("interval_widths",), instead=_unproven),
+    }
+)
 
 
 class Radius:
@@ -93,16 +102,19 @@ class Radius:
     )
     known_before: ClassVar[bool] = False
     """Whether its widths are known before anything is observed."""
+    outlives_withdrawals: ClassVar[bool] = False
+    """Whether what it proves is left after a withdrawal, by which arms that have missed phases may
+    come back: phase p has 6/(π² p²) of the error probability at most, or all phases share it in a
+    sequence. See `fedbandits.protocol.decisions.looks`."""
     options: ClassVar[tuple[str, ...]] = ()
     """Which of its fields an algorithm may set for short: "delta", "dependence"."""
 
     def __init_subclass__(cls) -> None:
-        """Let a class that replaces a method state what it proves, or prove nothing."""
-        void_unless_stated(cls, "guarantee", Radius.guarantee)
-        void_unless_stated(cls, "interval_conditions", _unproven, "interval_widths")
+        """Note what a class states: it is judged when it is asked for."""
+        _JUDGE.hear(cls)
 
-    def guarantee(self, setting: Setting) -> Guarantee:
-        """Return what is proven in a setting, and what the widths need for it.
+    def guarantee(self, context: ProofContext) -> Guarantee:
+        """Return what is proven in a context, and what the widths need for it.
 
         Nothing is, unless a class says so. Its rule adds what every statement rests on.
         """
@@ -110,7 +122,7 @@ class Radius:
 
     @property
     def limits(self) -> tuple[float, float] | None:
-        """The range that it takes all outcomes to lie in; None if it knows of none."""
+        """The range that it assumes for all outcomes; None if it knows of none."""
         return None
 
     @property
@@ -120,7 +132,7 @@ class Radius:
 
     @property
     def fewest_clients(self) -> int:
-        """With fewer clients it decides nothing."""
+        """The fewest clients with which it decides anything."""
         return 1
 
     def mirrored(self) -> Radius:
@@ -158,19 +170,45 @@ class Radius:
         widths = sub_gamma_width(estimate.variance + left.variance, left.scale, log)
         return np.asarray(widths + left.bias)
 
-    def interval_conditions(self, setting: Setting) -> tuple[Condition, ...] | None:
-        """Return what `interval_widths` rest on in a setting; None if nothing is proven of them.
+    def interval_conditions(self, context: ProofContext) -> tuple[Condition, ...] | None:
+        """Return what `interval_widths` assume in a context; None if nothing is proven about them.
 
         A class that replaces them says so, or nothing is.
         """
-        return bounds_needed(setting)
+        return bounds_needed(context)
 
     def _unstated(self, name: str, meaning: str) -> UnstatedError:
         return UnstatedError(type(self).__name__, name, meaning)
 
 
-def _unproven(radius: Radius, setting: Setting) -> None:
-    """Return that nothing is proven of intervals whose widths a class has replaced."""
+_JUDGE.hear(Radius, base=True)
+
+
+class RadiusOfAverages(Radius):
+    """Radii for averages over clients, protected or not, that treat both directions alike."""
+
+    __slots__ = ()
+
+    uses_noise: ClassVar[bool] = True
+    uses_spread: ClassVar[bool] = True
+    needs_each_client: ClassVar[bool] = False
+    equal_weights_only: ClassVar[bool] = False
+
+    delta: LevelLike
+
+    def mirrored(self) -> Radius:
+        """Return the same: both directions are alike."""
+        return self
+
+    def check_protected(self) -> None:
+        """Take protected means: the widths allow for what protects them."""
+
+    def check_horizon(self, horizon: int | None) -> None:
+        """Refuse an invalid level, or a missing horizon if the widths need log T."""
+        if "delta" in self.options:
+            as_level(self.delta).value(horizon)
+        else:
+            need_horizon(self.rule, horizon)
 
 
 def need_horizon(rule: str, horizon: int | None) -> None:
@@ -186,7 +224,7 @@ def need_horizon(rule: str, horizon: int | None) -> None:
 def unbiased_width(
     variance: FloatArray, log: float | FloatArray, known: PhaseStatistics, estimates: int = 1
 ) -> FloatArray:
-    r"""Return the width that a sum of so many estimates exceeds with probability :math:`e^{-L}`.
+    r"""Return the width that a sum of estimates exceeds with probability :math:`e^{-L}`.
 
     :math:`\sqrt{2 (v + d) L} + c L`, biases apart: v of the observations, (d, c) of what protects
     them. Its errors are independent of everything else, so that d adds to v however arms depend on
@@ -216,7 +254,7 @@ def shared_log(known: PhaseStatistics, delta: float) -> FloatArray:
 
 
 def example_statistics() -> PhaseStatistics:
-    """Return something like figure 4's game after its first phases, for examples."""
+    """Return statistics like those of figure 4's game after its first phases, for examples."""
     return PhaseStatistics(
         phase=1,
         active=np.array([True, True]),

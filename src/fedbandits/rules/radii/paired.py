@@ -1,4 +1,4 @@
-"""Differences of two arms within each client, which what a client adds to all arms leaves alone."""
+"""Differences of two arms within each client, in which what a client adds to all cancels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def paired_variances(known: PhaseStatistics, rule: str) -> tuple[FloatArray, int
     if means is None:
         raise InputError(
             "radius.rule",
-            f'"{rule}" needs the mean of every client, and only averages are known here',
+            f'"{rule}" needs the mean of every client, but only averages are known here',
         )
     clients = means.shape[-1]
     if clients < 2:

@@ -1,4 +1,4 @@
-"""The paired t-test over clients: neither σ nor σ_c need be known."""
+"""The paired t-test over clients, which needs neither σ nor σ_c."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.errors import InputError, check_number
+from fedbandits.errors import check_count
 from fedbandits.rules.arrays import BoolArray, FloatArray
-from fedbandits.rules.eliminations import drop_beaten, widest_margins
 from fedbandits.rules.guarantees import (
     Assumption,
     Condition,
     Guarantee,
-    Setting,
+    ProofContext,
     Status,
     keeps_best,
 )
 from fedbandits.rules.levels import LevelLike, as_level
-from fedbandits.rules.radii.known import PhaseStatistics, Radius, shared_log
+from fedbandits.rules.radii.known import PhaseStatistics, shared_log
 from fedbandits.rules.radii.paired import paired_variances
+from fedbandits.rules.radii.pairs import Pairs, WidthsTo
 from fedbandits.rules.reports import Reports
 
 FEWEST_TO_TEST = 30
@@ -29,7 +29,7 @@ FEWEST_TO_TEST = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairedTRadius(Radius):
+class PairedTRadius(Pairs):
     r"""The difference of two arms within each client, and its standard error over clients.
 
     With :math:`D_m = X_{l,m} - X_{k,m}` for client m of M, k goes when the mean of D is at least
@@ -67,29 +67,14 @@ class PairedTRadius(Radius):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", as_level(self.delta))
-        check_number(self.min_clients, "min_clients", whole=True)
-        if self.min_clients < 2:
-            raise InputError(
-                "min_clients", f"{self.min_clients} clients have no standard error; at least 2"
-            )
+        check_count(self.min_clients, "min_clients", 2)
 
     @property
     def fewest_clients(self) -> int:
-        """With fewer clients it decides nothing."""
+        """The fewest clients with which it decides anything."""
         return self.min_clients
 
-    def mirrored(self) -> PairedTRadius:
-        """Return the same: it knows no direction."""
-        return self
-
-    def check_protected(self) -> None:
-        """Take protected means: what protects them is in the clients' differences."""
-
-    def check_horizon(self, horizon: int | None) -> None:
-        """Refuse a level that is none for this horizon."""
-        as_level(self.delta).value(horizon)
-
-    def guarantee(self, setting: Setting) -> Guarantee:
+    def guarantee(self, context: ProofContext) -> Guarantee:
         """Return what is proven; see `Radius`."""
         normal = Condition(
             Assumption.NORMAL_CLIENTS,
@@ -97,31 +82,26 @@ class PairedTRadius(Radius):
             why="paired-t has no finite-sample guarantee: it takes the clients' differences for"
             " normal and their pulls for equal in number",
         )
-        if_normal = f"{keeps_best(self.delta, setting).claim} if {normal.words}"
+        if_normal = f"{keeps_best(self.delta, context).claim} if {normal.words}"
         return Guarantee.nothing(f"{if_normal}, and nothing in general", normal)
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return half the width between each arm and the best."""
         return self.margins(known) / 2
 
-    def stays(self, known: PhaseStatistics) -> BoolArray:
-        """Return the arms that no other active arm is ahead of by its width."""
+    def _widths_to(self, known: PhaseStatistics) -> WidthsTo:
         widths = self._widths(known)
-        return drop_beaten(known.estimate.values, lambda arm: widths[..., arm], known.active)
-
-    def margins(self, known: PhaseStatistics) -> FloatArray:
-        """Return the widest of the widths between an arm and the other active ones."""
-        widths = self._widths(known)
-        return widest_margins(lambda arm: widths[..., arm], known.active)
+        return lambda arm: widths[..., arm]
 
     def interval_widths(self, level: float, known: PhaseStatistics, reports: Reports) -> FloatArray:
         """Return half-widths of intervals to show, by Student's t; see `Radius`."""
         inside = np.asarray(reports.counts) > 0
-        widths = t_interval_widths(reports.each_mean(), inside, level=level, phase=int(known.phase))
+        means = reports.each_mean(absent=0.0)
+        widths = t_interval_widths(means, inside, level=level, phase=int(known.phase))
         return np.asarray(widths + reports.distortion.averaged(inside.astype(np.float64)).bias)
 
-    def interval_conditions(self, setting: Setting) -> tuple[Condition, ...]:
-        """Return what intervals rest on: normal clients; see `Radius`."""
+    def interval_conditions(self, context: ProofContext) -> tuple[Condition, ...]:
+        """Return what intervals assume: normal clients; see `Radius`."""
         words = f"{Assumption.NORMAL_CLIENTS.value} (else nothing is proven)"
         return (Condition(Assumption.NORMAL_CLIENTS, words),)
 
@@ -181,7 +161,7 @@ def t_interval_widths(
 
 
 def _t_quantile(tail: FloatArray | float, degrees: int) -> FloatArray | float:
-    """Return what Student's t exceeds with a probability."""
+    """Return the value that Student's t exceeds with a probability."""
     # A live client that is asked for one phase is a process of its own: half a second is long.
     from scipy import stats  # noqa: PLC0415 - see above
 

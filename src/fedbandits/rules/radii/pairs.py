@@ -1,27 +1,21 @@
-"""Radii of differences: an arm goes when another is ahead of it by their common width."""
+"""Radii of differences: an arm is dropped when another is ahead by their common width."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
 from fedbandits.errors import check_word
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.eliminations import drop_beaten, widest_margins
-from fedbandits.rules.guarantees import (
-    Guarantee,
-    Setting,
-    keeps_best,
-    pairs_needed,
-)
+from fedbandits.rules.guarantees import Guarantee, ProofContext, keeps_best, pairs_needed
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii.known import (
     PhaseStatistics,
-    Radius,
-    need_horizon,
+    RadiusOfAverages,
     shared_log,
     unbiased_width,
 )
@@ -30,53 +24,56 @@ Dependence: TypeAlias = Literal["independent", "any"]
 """Whether the arms of one client are independent, or may depend on each other in any way."""
 
 
-class WidthsTo(Protocol):
-    """From an arm to the widths between it and every arm."""
-
-    def __call__(self, arm: int, /) -> FloatArray:
-        """Return the widths, shape (..., arms)."""
-        ...
+WidthsTo: TypeAlias = Callable[[int], FloatArray]
+"""From an arm to the widths between it and every arm, shape (..., arms)."""
 
 
-def widths_between(
-    known: PhaseStatistics,
-    variance: FloatArray,
-    width: Callable[[PhaseStatistics, FloatArray, FloatArray], FloatArray],
-) -> WidthsTo:
-    """Return the widths between all pairs of arms, from a function of two variances.
-
-    Where all arms have the same variance there is one array for all of them, which makes comparing
-    an arm with the best one enough.
-    """
-    if np.ndim(variance) == 0 or variance.shape[-1] == 1:
-        common = np.broadcast_to(width(known, variance, variance), known.estimate.values.shape)
-        return lambda _: common
-
-    def widths_to(arm: int) -> FloatArray:
-        return width(known, variance, variance[..., arm, np.newaxis])
-
-    return widths_to
-
-
-class _Pairs(Radius):
-    """Rules that compare two estimates at a time: k goes when some l is ahead by their width."""
+class Pairs(RadiusOfAverages):
+    """Rules that compare two estimates: k is dropped when some l is ahead by their width."""
 
     __slots__ = ()
 
-    uses_noise: ClassVar[bool] = True
-    uses_spread: ClassVar[bool] = True
-    needs_each_client: ClassVar[bool] = False
-    equal_weights_only: ClassVar[bool] = False
+    def half_widths(self, known: PhaseStatistics) -> FloatArray:
+        """Return half the width between two arms with this arm's variance."""
+        variance = self._variances(known)
+        return self._width(known, variance, variance) / 2
+
+    def stays(self, known: PhaseStatistics) -> BoolArray:
+        """Return the arms that no other active arm is ahead of by their common width."""
+        return drop_beaten(known.estimate.values, self._widths_to(known), known.active)
+
+    def margins(self, known: PhaseStatistics) -> FloatArray:
+        """Return the widest of the widths between an arm and the other active ones."""
+        return widest_margins(self._widths_to(known), known.active)
+
+    def _widths_to(self, known: PhaseStatistics) -> WidthsTo:
+        """Return the widths between all pairs of arms.
+
+        Where all arms have the same variance there is one array for all of them, which makes
+        comparing an arm with the best one enough.
+        """
+        variance = self._variances(known)
+        if np.ndim(variance) == 0 or variance.shape[-1] == 1:
+            width = self._width(known, variance, variance)
+            common = np.broadcast_to(width, known.estimate.values.shape)
+            return lambda _: common
+        return lambda arm: self._width(known, variance, variance[..., arm, np.newaxis])
+
+    def _variances(self, known: PhaseStatistics) -> FloatArray:
+        return known.estimate.variance
+
+    def _width(self, known: PhaseStatistics, one: FloatArray, other: FloatArray) -> FloatArray:
+        raise self._unstated("_width", "how wide the difference of two variances is")
+
+
+class _SubgaussianPairs(Pairs):
+    """Comparisons by σ and σ_c, subgaussian proxies that the rule is told."""
+
+    __slots__ = ()
+
     known_before: ClassVar[bool] = True
 
     dependence: Dependence
-
-    def mirrored(self) -> Radius:
-        """Return the same: it knows no direction."""
-        return self
-
-    def check_protected(self) -> None:
-        """Take protected means: the widths allow for what protects them."""
 
     def log_term(self, known: PhaseStatistics) -> FloatArray:
         """Return L such that a comparison errs with probability at most exp(-L)."""
@@ -91,25 +88,10 @@ class _Pairs(Radius):
         widths = unbiased_width(difference, self.log_term(known), known, estimates=2)
         return known.widened(widths, estimates=2)
 
-    def half_widths(self, known: PhaseStatistics) -> FloatArray:
-        """Return half the width between two arms with this arm's variance."""
-        return self._width(known, known.estimate.variance, known.estimate.variance) / 2
-
-    def stays(self, known: PhaseStatistics) -> BoolArray:
-        """Return the arms that no other active arm is ahead of by their common width."""
-        return drop_beaten(known.estimate.values, self._widths_to(known), known.active)
-
-    def margins(self, known: PhaseStatistics) -> FloatArray:
-        """Return the widest of the widths between an arm and the other active ones."""
-        return widest_margins(self._widths_to(known), known.active)
-
-    def _widths_to(self, known: PhaseStatistics) -> WidthsTo:
-        return widths_between(known, known.estimate.variance, self._width)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairwiseRadius(_Pairs):
-    r"""Differences instead of intervals: k goes when best − k ≥ :math:`\sqrt{12\,v \log T}`.
+class PairwiseRadius(_SubgaussianPairs):
+    r"""Differences instead of intervals: k is dropped when best − k ≥ :math:`\sqrt{12\,v \log T}`.
 
     Guarantee: a comparison errs with probability at most :math:`T^{-3}`, as one of the paper's
     intervals does, so that its regret bounds hold with all widths so much narrower.
@@ -141,24 +123,20 @@ class PairwiseRadius(_Pairs):
     def __post_init__(self) -> None:
         check_word(self.dependence, Dependence, "dependence")
 
-    def check_horizon(self, horizon: int | None) -> None:
-        """Refuse a game without a horizon."""
-        need_horizon(self.rule, horizon)
-
     def log_term(self, known: PhaseStatistics) -> FloatArray:
         """Return 3 log T."""
         return np.asarray(3.0 * known.log_horizon())
 
-    def guarantee(self, setting: Setting) -> Guarantee:
+    def guarantee(self, context: ProofContext) -> Guarantee:
         """Return what is proven; see `Radius`."""
         return Guarantee(
             claim="a comparison errs with a probability of at most 1/T³",
-            conditions=pairs_needed(setting, independent=self.dependence == "independent"),
+            conditions=pairs_needed(context, independent=self.dependence == "independent"),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CertifiedRadius(_Pairs):
+class CertifiedRadius(_SubgaussianPairs):
     r"""Pairwise with a stated error probability δ over all phases, however many.
 
     k goes when best − k ≥ :math:`w_p = \sqrt{4\,v_p \ln((K-1)\,\pi^2 p^2 / (6\delta))}`.
@@ -190,6 +168,7 @@ class CertifiedRadius(_Pairs):
 
     rule: ClassVar[str] = "certified"
     options: ClassVar[tuple[str, ...]] = ("delta", "dependence")
+    outlives_withdrawals: ClassVar[bool] = True
 
     delta: LevelLike = "1/T"
     dependence: Dependence = "independent"
@@ -198,15 +177,11 @@ class CertifiedRadius(_Pairs):
         object.__setattr__(self, "delta", as_level(self.delta))
         check_word(self.dependence, Dependence, "dependence")
 
-    def check_horizon(self, horizon: int | None) -> None:
-        """Refuse a level that is none for this horizon."""
-        as_level(self.delta).value(horizon)
-
     def log_term(self, known: PhaseStatistics) -> FloatArray:
         """Return the logarithm, for δ shared out over rivals and phases."""
         return shared_log(known, as_level(self.delta).value(known.horizon))
 
-    def guarantee(self, setting: Setting) -> Guarantee:
+    def guarantee(self, context: ProofContext) -> Guarantee:
         """Return what is proven; see `Radius`."""
-        needed = pairs_needed(setting, independent=self.dependence == "independent")
-        return keeps_best(self.delta, setting, *needed)
+        needed = pairs_needed(context, independent=self.dependence == "independent")
+        return keeps_best(self.delta, context, *needed)
