@@ -28,7 +28,7 @@ from fedbandits.protocol import PhaseOpened, Server, UpdateAccepted
 from long_logs import reading
 from trials import CLIENTS, FIGURE_4, UNDECIDED, project
 
-ROUNDED = {"privacy": {"range": [-2.0, 3.0], "quantize": {"bits": 8}}}
+ROUNDED = {"privacy": {"range": [-4.0, 5.5], "quantize": {"bits": 8}}}
 
 
 def played_of(server: Server) -> int:

@@ -10,12 +10,18 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from bars import Row
-from fedbandits.federation.flower.processes import HOST, LocalFederation, free_port
+from fedbandits.federation.flower.command import as_config
+from fedbandits.federation.flower.processes import (
+    HOST,
+    Child,
+    LocalFederation,
+    free_port,
+)
 from trials import UNDECIDED, project
 
 NODES = 4
@@ -91,13 +97,29 @@ class Relay:
 
 
 class RelayedFederation(LocalFederation):
-    """A federation whose nodes reach the SuperLink through a relay."""
+    """A federation whose nodes reach the SuperLink through a relay.
+
+    They are Flower's own SuperNodes, since ours would refuse the app that plays bare rounds.
+    """
 
     def start(self) -> None:
         """Start the SuperLink, and the relay before it."""
         super().start()
         self.relay = Relay(self._port)
         self._port = self.relay.port
+
+    def start_node(self, name: str, config: Mapping[str, str | int]) -> Child:
+        """Start a SuperNode that runs what it is sent."""
+        assert self._certificates is not None
+        return self._child(
+            name,
+            "flower-supernode",
+            ["--root-certificates", str(self._certificates.authority)],
+            ["--superlink", f"{HOST}:{self._port}"],
+            ["--auth-supernode-private-key", str(self.key(name).private)],
+            ["--node-config", as_config(config)],
+            ["--host", HOST, "--port", str(free_port())],
+        )
 
 
 class Memory:
@@ -167,7 +189,7 @@ def _played(federation: LocalFederation, folder: Path) -> dict[str, Any]:
     app = folder / "app"
     app.mkdir()
     (app / "pyproject.toml").write_text(_APP, encoding="utf-8")
-    run = federation.run(app, {"project": str(folder), "rounds": ROUNDS})
+    run = federation.command.run(app, {"project": str(folder), "rounds": ROUNDS})
     file, end = folder / "result.json", time.monotonic() + PATIENCE
     asked = time.monotonic()
     while not file.exists():
@@ -175,7 +197,7 @@ def _played(federation: LocalFederation, folder: Path) -> dict[str, Any]:
             raise RuntimeError("it takes too long")
         if time.monotonic() - asked > 60.0:
             asked = time.monotonic()
-            if federation.status_of(run).startswith("finished") and not file.exists():
+            if federation.command.status_of(run).startswith("finished") and not file.exists():
                 said = "" if federation.superlink is None else federation.superlink.last_words()
                 raise RuntimeError(f"the server has ended:\n{said}")
         time.sleep(0.5)

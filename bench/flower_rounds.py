@@ -100,7 +100,7 @@ def _main(grid: Grid, context: Context) -> None:
     log, run = begin_or_resume(load_trial(project), project / "run.fedlog")
     pause = random.Random(1)
     with log:
-        transport = FlowerTransport(weighed, run.trial.patience)
+        transport = FlowerTransport(weighed, run.server, run.trial.patience)
         coordinator = Coordinator(
             run.server,
             transport,

@@ -123,7 +123,7 @@ def reading() -> Iterator[Row]:
     # One record less than whole phases: clients are missing in the last one.
     _, short = costs_of_reading(SHORT - CLIENTS // 2)
     opened, long = costs_of_reading(LONG - CLIENTS // 2)
-    yield Row("(h) open a log of 10⁶ records", opened, 60.0, False, " s", f"{CLIENTS:,} clients")
+    yield Row("(h) open a log of 10⁶ records", opened, 40.0, False, " s", f"{CLIENTS:,} clients")
     yield Row("(i) refresh after one more", 1e3 * long, 50.0, False, " ms", "with the status")
     detail = f"{1e3 * short:.1f} ms with {SHORT:,} records"
     yield Row("(j) likewise, against 10³", long / short, 2.0, False, " ×", detail)

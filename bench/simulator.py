@@ -37,7 +37,7 @@ def clients_against_bare_normals() -> Row:
             trace=trace,
         )
 
-    trace = game(trace=True).outcome.trace
+    trace = game(trace=True).games.trace
     if trace is None:
         raise RuntimeError("no trace")
     draws = n_clients * int(np.isfinite(trace).sum())
@@ -71,7 +71,7 @@ def cohorts_of_any_size() -> Row:
         )
 
     for admissions, expected in (("100", 10**3), ("10^8", 10**9)):
-        if game(admissions)().outcome.clients[0] != expected:
+        if game(admissions)().games.clients[0] != expected:
             raise RuntimeError("the game admits another number of clients")
     few, many = medians([game("100"), game("10^8")], rounds=7)
     detail = f"ten phases, 2,000 replications, {many:.2f} s with a billion"
@@ -149,7 +149,7 @@ def play_a_million() -> None:
         max_phases=24,
         workers=1,
     )
-    if (run.outcome.clients != 10**6).any():
+    if (run.games.clients != 10**6).any():
         raise RuntimeError("the game admits another number of clients")
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, run.seconds / 3)
 

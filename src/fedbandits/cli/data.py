@@ -1,4 +1,4 @@
-"""``fedbandits data``: MovieLens data that the user has, brought in once."""
+"""``fedbandits data``: import the user's copy of the MovieLens data once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 app = typer.Typer(
     name="data",
-    help="Import MovieLens data, which does not ship with the package, and show what is there.",
+    help="Import MovieLens data, which does not ship with the package, and show what is imported.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -24,16 +24,16 @@ def import_(
         typer.Option(
             min=2,
             show_default="100",
-            help="Split the movies of an archive into this many groups; a user takes part only "
-            "with a rating in every one.",
+            help="Split the movies of an archive into this many groups; a user takes part only if "
+            "they have rated a movie in every group.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Which movies are in which group.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of which movies are in which group.")] = 0,
 ) -> None:
-    """Check MovieLens data, say what is in it, and keep it in your data directory.
+    """Check MovieLens data, say what is in it, and store it in your data directory.
 
-    PATH is the HetRec-2011 zip file or folder, or a .npy file: a row a user, a column a group,
-    values from 0 to 1.
+    PATH is the HetRec-2011 zip file or folder, or a .npy file with one row per user, one column per
+    group and values from 0 to 1.
     """
     from fedbandits.reproduce.movielens.store import import_data  # noqa: PLC0415 - after --help
 
@@ -47,14 +47,14 @@ def import_(
 
 @app.command()
 def show() -> None:
-    """Print what is imported, and where it is kept."""
+    """Print what is imported, and where it is stored."""
     from fedbandits.reproduce.movielens.location import data_directory  # noqa: PLC0415 - likewise
     from fedbandits.reproduce.movielens.store import imported  # noqa: PLC0415 - after --help
 
     found = imported()
     if not found:
         typer.echo(f"no data imported in {data_directory()}")
-        typer.echo("bring it in with: fedbandits data import PATH")
+        typer.echo("import it with: fedbandits data import PATH")
         typer.echo("PATH is the zip file of https://grouplens.org/datasets/hetrec-2011/, or a .npy")
     for data in found:
         typer.echo(data.report())

@@ -1,26 +1,50 @@
-"""The commands of a live federation: ``new`` and ``try``."""
+"""The commands ``new`` and ``try`` of a live federation, and the ``check`` of its trial."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedbandits.cli.options import Plugins
+from fedbandits.cli.options import UNDECIDED, Plugins
 
 if TYPE_CHECKING:
     from fedbandits.federation.coordinator import Bulletin
+    from fedbandits.federation.trial import Trial
 
 Project = Annotated[
     Path, typer.Argument(help="A project: a folder with fedbandits.toml and client.py.")
 ]
 
 
+TRIAL_FILE = "fedbandits.toml"
+"""The name by which ``check`` knows a trial; the module that also has it is slow to import."""
+
+
+def check_trial(path: Path, plugins: Iterable[Path]) -> None:
+    """Say that a trial is valid, what it will prove, and what it leaves unchecked."""
+    from fedbandits.federation.local import server_of  # noqa: PLC0415 - after --help
+    from fedbandits.federation.trial import load_trial  # noqa: PLC0415 - likewise
+
+    trial = load_trial(path, plugins=plugins)
+    typer.echo(f"{path}: valid")
+    typer.echo(f"  guarantee: {server_of(trial).run_state.guarantee.words()}")
+    _print_doubts(trial)
+
+
+def _print_doubts(trial: Trial) -> None:
+    for doubt in trial.doubts():
+        typer.echo(f"warning: {doubt}", err=True)
+
+
 def new(
-    folder: Annotated[Path, typer.Argument(help="Of the new project; it must not be there yet.")],
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of the new project; it must not exist yet.")
+    ],
 ) -> None:
-    """Write a small project that runs as it is, to be changed into your own."""
+    """Write a small project that runs as it is, for you to change into your own."""
     from fedbandits.federation.project import new_project  # noqa: PLC0415 - after --help
 
     for file in new_project(folder):
@@ -30,19 +54,21 @@ def new(
 
 def try_(
     project: Project,
-    clients: Annotated[int, typer.Option("--clients", "-c", min=1, help="How many there are.")] = 8,
+    clients: Annotated[int, typer.Option("--clients", "-c", min=1, help="Number of clients.")] = 8,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Instead of the trial's; pull has its own.")
+        int | None, typer.Option(min=0, help="Override the trial's; it does not seed pull.")
     ] = None,
     plugin: Plugins = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="The answer alone.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the answer.")] = False,
 ) -> None:
-    """Play the whole federation in this process, in memory: how to debug a trial."""
+    """Play the whole federation in this process, in memory, to debug a trial."""
     from fedbandits.federation.local import load_pull, try_trial  # noqa: PLC0415 - after --help
     from fedbandits.federation.trial import load_trial  # noqa: PLC0415 - likewise
     from fedbandits.protocol import answer_of  # noqa: PLC0415 - likewise
 
     trial = load_trial(project, plugins=plugin or ())
+    if not quiet:
+        _print_doubts(trial)
     server = try_trial(
         trial,
         load_pull(project),
@@ -52,10 +78,11 @@ def try_(
     )
     if server.decision is None:
         typer.echo("nothing was decided: no phase was closed")
-        raise typer.Exit(1)
+        raise typer.Exit(UNDECIDED)
     typer.echo(answer_of(server).words())
     if server.decision.winner is None:
         typer.echo(f"best so far: {trial.arms[server.decision.best]}; try more clients or pulls")
+        raise typer.Exit(UNDECIDED)
 
 
 def _say(at: Bulletin) -> None:

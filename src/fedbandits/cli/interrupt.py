@@ -1,4 +1,4 @@
-"""Ctrl-C, with a word about what is left behind."""
+"""Ctrl-C, with a message about what is left behind."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class RunInterruptedError(Exception):
 
 @contextmanager
 def interruptible(left_behind: str | Callable[[], str]) -> Iterator[None]:
-    """Turn Ctrl-C into an error that reaches `main`; Click would end without a word.
+    """Turn Ctrl-C into an error that reaches `main`; Click would end without a message.
 
     Parameters
     ----------
     left_behind : str or callable
-        What is said, or what finds out then what there is to say.
+        The message, or a function that makes it when needed.
     """
     try:
         yield

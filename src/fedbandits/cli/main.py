@@ -1,6 +1,7 @@
 """The command line: what people type, what they see, and the exit codes.
 
-0: done. 1: our mistake. 2: the user's, in one line on standard error. 130: interrupted.
+0: done. 1: our mistake, or the command could not do what was asked. 2: the user's mistake, in one
+line on standard error. 3: a run is over, and undecided. 130: interrupted.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import typer
 from fedbandits.cli.audit import audit
 from fedbandits.cli.contest import contest
 from fedbandits.cli.data import app as data_app
-from fedbandits.cli.federation import new, try_
+from fedbandits.cli.federation import TRIAL_FILE, check_trial, new, try_
+from fedbandits.cli.halt import halt
 from fedbandits.cli.interrupt import RunInterruptedError, interruptible
+from fedbandits.cli.node import node
 from fedbandits.cli.options import (
     MemoryLimit,
     Plugins,
@@ -29,8 +32,10 @@ from fedbandits.cli.options import (
     print_table,
 )
 from fedbandits.cli.plan import plan
+from fedbandits.cli.rebind import rebind
 from fedbandits.cli.reproduce import reproduce
-from fedbandits.cli.runs import report, status, withdraw
+from fedbandits.cli.runs import report, status, stop, withdraw
+from fedbandits.cli.serve import serve
 from fedbandits.cli.sweep import check_sweep, sweep
 from fedbandits.cli.up import resume, up
 from fedbandits.errors import FedbanditsError, InputError, UnstatedError
@@ -45,14 +50,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
+    suggest_commands=False,  # Click does it already
 )
-
-for command in (
-    *(audit, contest, new, try_, up, resume),
-    *(plan, reproduce, status, withdraw, report, sweep),
-):
-    app.command(command.__name__.rstrip("_"))(command)
-app.add_typer(data_app)
 
 File = Annotated[Path, typer.Argument(help="An experiment file (TOML).", metavar="FILE")]
 
@@ -77,7 +76,6 @@ def _root(
     pass
 
 
-@app.command()
 def run(  # noqa: PLR0917 - options of a command, all of them named
     file: File,
     out: Annotated[
@@ -86,12 +84,12 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
     ] = None,
     plugin: Plugins = None,
     replications: Annotated[
-        int | None, typer.Option("--replications", "-n", min=1, help="Instead of the file's.")
+        int | None, typer.Option("--replications", "-n", min=1, help="Override the file's.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Instead of the file's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Override the file's.")] = None,
     fidelity: Annotated[
         str | None,
-        typer.Option(help="cohorts, clients or pulls, for every variant that has fidelities."),
+        typer.Option(help="Use cohorts, clients or pulls for every variant that has fidelities."),
     ] = None,
     workers: Workers = None,
     memory_limit: MemoryLimit = 512,
@@ -102,46 +100,64 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
     from fedbandits.cli.progress import show_progress  # noqa: PLC0415 - after --help
     from fedbandits.experiments.files import read_experiment  # noqa: PLC0415 - after --help
     from fedbandits.experiments.output import open_output, write_results  # noqa: PLC0415 - likewise
+    from fedbandits.experiments.unfinished import Unfinished  # noqa: PLC0415 - likewise
     from fedbandits.plugins import load_tables  # noqa: PLC0415 - likewise
 
     tables = load_tables(file, plugins=plugin or ())
     if "sweep" in tables and not quiet:
-        typer.echo("note: [sweep] is left out here; fedbandits sweep plays it", err=True)
+        typer.echo("note: [sweep] is ignored here; fedbandits sweep plays it", err=True)
     experiment = _changed(
         read_experiment(tables), replications=replications, seed=seed, fidelity=fidelity
     )
     experiment.check()
     if not quiet:
         _print_doubts(experiment)
+    kept = None if out is None else Unfinished(out)
+
+    def left_behind() -> str:
+        if kept is None or not kept.folder.exists():
+            return "nothing was written"
+        return f"finished variants are kept in {out}; run it again to go on"
+
     with (
-        interruptible("nothing was written"),
+        interruptible(left_behind),
         nullcontext() if out is None else open_output(out, command="fedbandits run") as output,
     ):
         with show_progress(experiment, quiet=quiet) as progress:
             results = experiment.run(
-                workers=workers, memory_limit=memory_limit * 2**20, progress=progress
+                workers=workers, memory_limit=memory_limit * 2**20, progress=progress, kept=kept
             )
         if output is not None:
             write_results(results, output)
+        if kept is not None:
+            kept.clear()
     if as_json:
         typer.echo(json.dumps(results.summary(), indent=2, allow_nan=False))
     elif not quiet:
-        from fedbandits.experiments.text import summary_table  # noqa: PLC0415 - after --help
+        from fedbandits.experiments.text import shown_summary  # noqa: PLC0415 - after --help
 
         summary = results.summary()
-        print_table(summary_table(summary))
+        print_table(shown_summary(summary))
         for variant in summary["variants"]:
             typer.echo(f"guarantee of {variant['label']}: {variant['guarantee']}")
         if out is not None:
             typer.echo(f"report: {out / 'report.html'}")
 
 
-@app.command()
-def check(file: File, plugin: Plugins = None) -> None:
-    """Validate an experiment file, with its sweep if it has one, without simulating anything."""
+def check(
+    file: Annotated[
+        Path,
+        typer.Argument(help="An experiment file (TOML), or a trial's project.", metavar="FILE"),
+    ],
+    plugin: Plugins = None,
+) -> None:
+    """Validate an experiment file (with its sweep, if any) or a trial, without playing it."""
     from fedbandits.experiments.files import read_experiment  # noqa: PLC0415 - after --help
     from fedbandits.plugins import load_tables  # noqa: PLC0415 - likewise
 
+    if file.is_dir() or file.name == TRIAL_FILE:
+        check_trial(file, plugin or ())
+        return
     tables = load_tables(file, plugins=plugin or ())
     if "sweep" in tables:
         check_sweep(file, tables)
@@ -157,19 +173,29 @@ def check(file: File, plugin: Plugins = None) -> None:
     _print_doubts(experiment)
 
 
-@app.command()
 def bounds(file: File, plugin: Plugins = None) -> None:
     """Print what the paper's theorems promise for each variant, or why they promise nothing."""
     from fedbandits.experiments.bounds import bounds_of  # noqa: PLC0415 - after --help
     from fedbandits.experiments.files import load_experiment  # noqa: PLC0415 - after --help
-    from fedbandits.experiments.text import bounds_table  # noqa: PLC0415 - after --help
+    from fedbandits.experiments.text import shown_bounds  # noqa: PLC0415 - after --help
 
     experiment = load_experiment(file, plugins=plugin or ())
-    print_table(bounds_table(experiment.title, bounds_of(experiment)))
+    print_table(shown_bounds(experiment.title, bounds_of(experiment)))
+
+
+_PANELS = {
+    "Experiments": (run, check, bounds, sweep, plan, contest, reproduce),
+    "Federations": (new, try_, up, resume, serve, node),
+    "Runs of a federation": (status, report, withdraw, stop, halt, rebind, audit),
+}
+for panel, commands in _PANELS.items():
+    for command in commands:
+        app.command(command.__name__.rstrip("_"), rich_help_panel=panel)(command)
+app.add_typer(data_app, rich_help_panel="Experiments")
 
 
 def _print_doubts(experiment: Experiment) -> None:
-    """Say which assumptions do not hold: the run goes on, since the user may know better."""
+    """Say which assumptions do not hold; the run continues, because the user may know better."""
     for variant, found in zip(experiment.variants, experiment.doubts(), strict=True):
         for doubt in found:
             typer.echo(f"warning: {variant.label}: {doubt}", err=True)
@@ -178,8 +204,8 @@ def _print_doubts(experiment: Experiment) -> None:
 def _changed(
     experiment: Experiment, *, replications: int | None, seed: int | None, fidelity: str | None
 ) -> Experiment:
-    """Return the experiment with what the command line overrides."""
-    from fedbandits.simulation.simulator import build_rules  # noqa: PLC0415 - after --help
+    """Return the experiment with the overrides of the command line."""
+    from fedbandits.simulation import build_rules  # noqa: PLC0415 - after --help
 
     variants = experiment.variants
     if fidelity is not None:
@@ -204,14 +230,15 @@ def _end(*_: object) -> NoReturn:
 
 def main() -> None:
     """Run the command; turn errors into one line and an exit code."""
-    # Being told to end is like Ctrl-C: workers and half-made output go, too.
+    # A signal to end is treated like Ctrl-C: workers and half-made output are removed too.
     signal.signal(signal.SIGTERM, _end)
     if hasattr(signal, "SIGHUP"):  # the terminal is closed
         signal.signal(signal.SIGHUP, _end)
     try:
         app()
-    except (InputError, UnstatedError) as error:  # what is unsaid is unsaid by the user's class
-        typer.echo(f"error: {error}", err=True)
+    except (InputError, UnstatedError) as error:  # what is not stated, the user's class must state
+        for line in str(error).split("\n"):
+            typer.echo(f"error: {line}", err=True)
         sys.exit(2)
     except FedbanditsError as error:
         typer.echo(f"error: {error}", err=True)

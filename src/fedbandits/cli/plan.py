@@ -1,4 +1,4 @@
-"""``fedbandits plan``: what a comparison will take, before anything is run."""
+"""``fedbandits plan``: what a comparison will need, before anything is run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EXAMPLE = "{ quantize = { bits = 8 }, range = [0, 1] }"
 
 def plan(  # noqa: PLR0917 - options of a command, all of them named
     arms: Annotated[
-        int | None, typer.Option("--arms", "-k", help="How many arms are compared.")
+        int | None, typer.Option("--arms", "-k", help="Number of arms to compare.")
     ] = None,
     gap: Annotated[
         float | None, typer.Option(help="The smallest difference between arms that matters.")
@@ -38,7 +38,7 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
     clients: Annotated[
         int | None,
         typer.Option(
-            help="How many clients exist, if the answer is for them alone.",
+            help="Number of clients, if the answer is only for them.",
             show_default="unlimited",
         ),
     ] = None,
@@ -49,7 +49,7 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
     ] = None,
     horizon: Annotated[
         int | None,
-        typer.Option(help="T: how many slots there are.", show_default="until it is decided"),
+        typer.Option(help="T: the number of slots.", show_default="until it is decided"),
     ] = None,
     means: Annotated[
         str | None,
@@ -61,15 +61,15 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
     pilot: Annotated[
         Path | None,
         typer.Option(
-            help="A CSV file to estimate noise and spread from: client, arm, value; or client, arm,"
-            " count, mean, sd."
+            help="A CSV file to estimate noise and spread from, with the columns client, arm, value"
+            " or client, arm, count, mean, sd."
         ),
     ] = None,
     pulls: Annotated[
-        str | None, typer.Option(help="f(p) of your own, to be compared with the best.")
+        str | None, typer.Option(help="Your own f(p), to compare with the best.")
     ] = None,
     admissions: Annotated[
-        str | None, typer.Option(help="g(p) of your own, to be compared with the best.")
+        str | None, typer.Option(help="Your own g(p), to compare with the best.")
     ] = None,
     privacy: Annotated[
         str | None,
@@ -77,7 +77,7 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
             help="How clients protect their means, as an inline table with the keys of an"
             ' experiment file: { noise = "gaussian", epsilon = 2.0, delta = 1e-6, range = [0, 1] }.'
             " Shows what that costs.",
-            show_default="sent as they are",
+            show_default="means are sent as they are",
         ),
     ] = None,
     out: Annotated[
@@ -87,12 +87,14 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the plan as JSON, and nothing else.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of the simulations.")] = 0,
-    workers: Annotated[int, typer.Option("--workers", "-w", min=1, help="Processes.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulations.")] = 0,
+    workers: Annotated[
+        int, typer.Option("--workers", "-w", min=1, help="Number of processes.")
+    ] = 1,
 ) -> None:
-    """Say how many clients, pulls and phases it takes to find the best arm, and with which f and g.
+    """Say how many clients, pulls and phases you need to find the best arm, and which f and g.
 
-    Nothing is run but simulations: hundreds of schedules are tried in seconds.
+    This only runs simulations; it tries hundreds of schedules in seconds.
     """
     from fedbandits.cli.progress import show_search  # noqa: PLC0415 - after --help
     from fedbandits.experiments.output import open_output  # noqa: PLC0415 - likewise
@@ -168,7 +170,7 @@ def _policy(text: str) -> Privacy:
 def _print(made: Plan) -> None:
     from rich.console import Console  # noqa: PLC0415 - after --help
 
-    from fedbandits.planning.text import conditions, plan_table  # noqa: PLC0415 - likewise
+    from fedbandits.planning.text import conditions, shown_plan  # noqa: PLC0415 - likewise
 
     console = Console()
     width = min(console.width, 100) if console.is_terminal else 100
@@ -177,6 +179,6 @@ def _print(made: Plan) -> None:
     if made.feasible:
         typer.echo(f"To run it, put this into an experiment file:\n\n{made.toml()}\n")
     if made.feasible or made.yours is not None or made.unprotected is not None:
-        print_table(plan_table(made))
+        print_table(shown_plan(made))
         typer.echo()
-    typer.echo(fill(conditions(made.question), width, break_on_hyphens=False))
+    typer.echo(fill(conditions(made), width, break_on_hyphens=False))

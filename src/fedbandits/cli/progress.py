@@ -33,7 +33,7 @@ from fedbandits.sweeps.run import OnSweepStep, SweepStep
 def _bar(
     console: Console, *columns: ProgressColumn, **fields: Any
 ) -> Iterator[Callable[..., None]]:
-    """Yield what changes a bar, which is gone when the block ends."""
+    """Yield a function that updates a bar; the bar disappears when the block ends."""
     with Progress(*columns, console=console, transient=True) as bar:
         yield partial(bar.update, bar.add_task("", **fields))
 
@@ -44,10 +44,10 @@ def _what() -> TextColumn:
 
 @contextmanager
 def show_progress(experiment: Experiment, *, quiet: bool) -> Iterator[Report | None]:
-    """Yield what `Experiment.run` calls as replications are done; None when nothing is shown.
+    """Yield what `Experiment.run` calls as replications finish; None if nothing is shown.
 
     A terminal gets a bar; anything else gets nothing, so that logs stay readable. A single game
-    with a million clients takes a while: what turns and counts the time shows that it is played.
+    with a million clients takes a while: the spinner and the clock show that it is being played.
     """
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
@@ -66,7 +66,7 @@ def show_progress(experiment: Experiment, *, quiet: bool) -> Iterator[Report | N
 
 @contextmanager
 def show_search() -> Iterator[OnTried | None]:
-    """Yield what the search of a plan calls as it goes on; None if nobody looks."""
+    """Yield what the search of a plan calls as it proceeds; None if nothing is shown."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
@@ -77,14 +77,14 @@ def show_search() -> Iterator[OnTried | None]:
 
 
 _QUIET_SECONDS = 10.0
-"""For how long nothing is said of a part that is being made, in lines."""
+"""How long to wait between two lines about the same part."""
 
 
 @contextmanager
 def show_steps(console: Console | None = None) -> Iterator[OnStep]:
-    """Yield what `fedbandits.reproduce.reproduction.reproduce_paper` tells where it stands.
+    """Yield what `fedbandits.reproduce.reproduction.reproduce_paper` calls with its progress.
 
-    A terminal gets a bar with what is being made; anything else gets lines.
+    A terminal gets a bar with the part that is being made; anything else gets lines.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def show_steps(console: Console | None = None) -> Iterator[OnStep]:
 
 @contextmanager
 def show_sweep(*, quiet: bool, console: Console | None = None) -> Iterator[OnSweepStep | None]:
-    """Yield what `fedbandits.sweeps.run.run_sweep` tells where it stands; None if nobody looks.
+    """Yield what `fedbandits.sweeps.run.run_sweep` calls with its progress; None if not shown.
 
     A terminal gets a bar with the time left; anything else gets a line now and then.
 
@@ -136,7 +136,7 @@ def show_sweep(*, quiet: bool, console: Console | None = None) -> Iterator[OnSwe
 
 
 class _Lines:
-    """Where something stands, line by line; of what takes long, now and then."""
+    """Progress, line by line; a long step gets a line now and then."""
 
     def __init__(self, console: Console, said: float = 0.0) -> None:
         self.console = console
@@ -144,10 +144,10 @@ class _Lines:
 
     def step(self, step: Step) -> None:
         """Say what is being made, and what is done."""
-        going_on = step.state == "running" and step.replications > 0
-        what = _replications(step) if going_on else step.state
+        in_progress = step.state == "running" and step.replications > 0
+        what = _replications(step) if in_progress else step.state
         since = f"{step.number} of {step.parts}, {step.passed:.0f} s, {_left(step.left)}"
-        self._say(f"{step.part}: {what} ({since})", step.passed, at_once=not going_on)
+        self._say(f"{step.part}: {what} ({since})", step.passed, at_once=not in_progress)
 
     def sweep_step(self, step: SweepStep) -> None:
         """Say when a sweep begins, when it is done, and now and then."""
@@ -167,11 +167,11 @@ class _Lines:
 
 
 def _of_sweep(step: SweepStep) -> str:
-    """Return where a sweep stands, in words."""
+    """Return the progress of a sweep, in words."""
     if step.state == "reading":
         return f"checked {step.done:,} of {step.cells:,} settings"
-    as_it_was = f", {step.reused:,} of them as they were" if step.reused else ""
-    return f"finished {step.done:,} of {step.cells:,} cells{as_it_was}"
+    reused = f", {step.reused:,} of them from an earlier run" if step.reused else ""
+    return f"finished {step.done:,} of {step.cells:,} cells{reused}"
 
 
 class _LeftColumn(ProgressColumn):

@@ -21,7 +21,7 @@ def reproduce(  # noqa: PLR0917 - options of a command, all of them named
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Where report.html and the tables go.")
+        Path, typer.Option("--out", "-o", help="Write report.html and the tables here.")
     ] = Path("out/reproduction"),
     replications: Annotated[
         int | None,
@@ -29,12 +29,12 @@ def reproduce(  # noqa: PLR0917 - options of a command, all of them named
             "--replications",
             "-n",
             min=1,
-            help="Instead of the files'; parts without a file take at most so many.",
+            help="Override the files'; parts without a file play at most this many.",
         ),
     ] = None,
     workers: Workers = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Run what an earlier run has left, too.")
+        bool, typer.Option("--fresh", help="Also run what an earlier run has finished.")
     ] = False,
     show: Annotated[
         str | None, typer.Option(help="Print an experiment file, e.g. fig4 or fig4-theory.")
@@ -49,7 +49,7 @@ def reproduce(  # noqa: PLR0917 - options of a command, all of them named
     from fedbandits.cli.progress import show_steps  # noqa: PLC0415 - heavy
     from fedbandits.reproduce.reproduction import reproduce_paper  # noqa: PLC0415 - likewise
 
-    kept = "finished figures are kept; run it again to go on"
+    kept = "finished figures are kept; run it again to continue"
     with interruptible(kept), show_steps() as watch:
         page = reproduce_paper(
             figures or [],

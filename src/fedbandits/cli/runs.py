@@ -1,10 +1,10 @@
-"""The commands about a run's log: ``status``, ``withdraw`` and ``report``."""
+"""The commands about a run's log: ``status``, ``withdraw``, ``stop`` and ``report``."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,65 +15,149 @@ from fedbandits.cli.interrupt import interruptible
 from fedbandits.errors import InputError, ProtocolError, nearest
 
 if TYPE_CHECKING:
+    from fedbandits.federation.coordinator import Wanted
     from fedbandits.federation.followed import LoggedRun
     from fedbandits.protocol import Server
 
 LogFile = Annotated[Path, typer.Argument(help="The log of a run.", metavar="LOG")]
 
-# How often to look whether the server has taken a note.
+# How often to look whether the server has taken a request.
 _POLL_SECONDS = 0.3
 
 
 def status(
     log: LogFile,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print it as JSON, and nothing else.")
+        bool, typer.Option("--json", help="Print the status as JSON, and nothing else.")
     ] = False,
 ) -> None:
-    """Show where a run is: its phase, who is missing, what is known of the arms.
+    """Show the state of a run: its phase, which clients are missing, what is known of the arms.
 
-    The log may be written meanwhile.
+    A server may write the log at the same time.
     """
-    found = _read(log).status()
+    found = read_run(log).status()
     if as_json:
         typer.echo(json.dumps(found.as_dict(), indent=2, allow_nan=False))
     else:
         typer.echo(found.words())
 
 
+Why = Annotated[str, typer.Option(help="Why, in words; the log and all reports show it.")]
+Wait = Annotated[float, typer.Option(min=0, help="Seconds to wait for a running server.")]
+
+
 def withdraw(
     log: LogFile,
     arm: Annotated[str, typer.Argument(help="Name of the arm.", metavar="ARM")],
-    reason: Annotated[str, typer.Option(help="Why, in words; the log and all reports have it.")],
-    wait: Annotated[
-        float, typer.Option(min=0, help="Seconds to wait for a server that writes the log.")
-    ] = 60.0,
+    reason: Why,
+    wait: Wait = 60.0,
 ) -> None:
-    """Take an arm out, for harm or any reason but its estimates: the answer is about the rest.
+    """Take an arm out, for harm or any reason but its estimates; the answer is about the others.
 
-    It is out from the next phase. A server that runs is told, and takes it out at its next step.
+    A running server puts it into the log within 1 second and tells all clients. Live traffic obeys
+    within about 10 seconds, pull within about 25 seconds plus at most one call of pull.
     """
     from fedbandits.federation.coordinator import Withdrawal  # noqa: PLC0415 - after --help
-    from fedbandits.federation.durable_log import DurableLog, LogInUseError  # noqa: PLC0415
-    from fedbandits.federation.local import server_of  # noqa: PLC0415 - likewise
-    from fedbandits.federation.requests import request_withdrawal  # noqa: PLC0415 - likewise
 
+    words = stated(reason)
+    run = read_run(log)
+    number = _number(run.server, arm)
+    was_left = bool(run.server.run_state.left[number])
+
+    def do(server: Server) -> None:
+        server.withdraw(_number(server, arm), words)
+
+    def done(server: Server) -> bool:
+        if number not in server.withdrawn:
+            _number(server, arm)
+        return number in server.withdrawn
+
+    wanted = Withdrawal(arm=number, reason=words)
+    running = do_or_ask(log, run, wanted, do=do, done=done, wait=wait)
+    now = read_run(log).server
+    typer.echo(f"{arm} is withdrawn: {_after_withdrawal(now) if was_left else _STAYS_OUT}")
+    if running:
+        _await_receipts(log, wait)
+    else:
+        typer.echo(_NO_SERVER)
+
+
+def stop(log: LogFile, reason: Why, wait: Wait = 60.0) -> None:
+    """End a run and its open phase; what is known by then is the last word.
+
+    A running server puts it into the log within 1 second and tells all clients. Live traffic obeys
+    within about 10 seconds, pull within about 25 seconds plus at most one call of pull.
+    """
+    from fedbandits.federation.coordinator import Stop  # noqa: PLC0415 - after --help
+
+    words = stated(reason)
+    run = read_run(log)
+    _check_not_over(run.server)
+
+    def do(server: Server) -> None:
+        _check_not_over(server)
+        server.stop(words=words)
+
+    def done(server: Server) -> bool:
+        return server.finished
+
+    running = do_or_ask(log, run, Stop(reason=words), do=do, done=done, wait=wait)
+    typer.echo("the run is stopped: nothing counts from now on")
+    typer.echo("the server tells all clients that it can reach" if running else _NO_SERVER)
+
+
+_STAYS_OUT = "it was already dropped, and will not come back if others are withdrawn"
+
+
+def _after_withdrawal(server: Server) -> str:
+    """Return what happens to a run after a withdrawal."""
+    from fedbandits.protocol import ServerState  # noqa: PLC0415 - after --help
+
+    if server.finished:
+        return "the run is over, because one arm is left"
+    if server.state is ServerState.COLLECTING:
+        return "the open phase continues without it"
+    return "no later phase has it"
+
+
+_NO_SERVER = (
+    "no server runs, so no client knows of it: resume the run at once, or halt the clients at"
+    " their sites (fedbandits halt)"
+)
+
+
+def stated(reason: str) -> str:
+    """Return a reason in one line; refuse an empty one."""
     words = " ".join(reason.split())
     if not words:
-        raise InputError("--reason", "is empty; say why, for those who read the log")
-    run = _read(log)
-    number = _number(run.server, arm)
+        raise InputError("--reason", "is empty; say why, for readers of the log")
+    return words
+
+
+def do_or_ask(
+    log: Path,
+    run: LoggedRun,
+    wanted: Wanted,
+    *,
+    do: Callable[[Server], None],
+    done: Callable[[Server], bool],
+    wait: float,
+) -> bool:
+    """Do something to a run, or ask the server that writes its log; return whether one does."""
+    from fedbandits.federation.durable_log import DurableLog, LogInUseError  # noqa: PLC0415
+    from fedbandits.federation.local import server_of  # noqa: PLC0415 - after --help
+    from fedbandits.federation.requests import leave_request  # noqa: PLC0415 - likewise
+
     try:
         with trusted(log), DurableLog(log) as written:
-            server = server_of(run.trial, written, run.name)
-            _number(server, arm)
-            server.withdraw(number, words)
+            do(server_of(run.trial, written, run.name))
     except LogInUseError:
-        with interruptible("the note stays, and the server takes it at its next step"):
-            request_withdrawal(log, Withdrawal(arm=number, reason=words))
-            typer.echo("a server writes this log; it was told, and the log is watched", err=True)
-            _await(log, arm, wait)
-    typer.echo(f"{arm} is withdrawn: out from the next phase; everything is about the rest")
+        with interruptible("the request stays, and the server takes it within a second"):
+            leave_request(log, wanted)
+            typer.echo("asked the server that writes this log; waiting for the log", err=True)
+            _await(log, done, wait)
+        return True
+    return False
 
 
 def report(
@@ -83,19 +167,20 @@ def report(
         typer.Option("--out", "-o", help="Write report.html here.", show_default="beside the log"),
     ] = None,
 ) -> None:
-    """Write a page about a run, over or not: what is known, what it rests on, what was sent."""
+    """Write a page about a run, over or not: what is known, what it assumes, what was sent."""
     from fedbandits.experiments.output import open_output  # noqa: PLC0415 - after --help
 
-    run = _read(log)
+    run = read_run(log)
     folder = log.parent if out is None else out
     with interruptible("nothing was written"), open_output(folder) as staging:
-        from fedbandits.experiments.report.run_page import run_html  # noqa: PLC0415 - heavy
+        from fedbandits.run_page.page import run_html  # noqa: PLC0415 - heavy
 
         (staging / "report.html").write_text(run_html(run), encoding="utf-8")
     typer.echo(f"report: {folder / 'report.html'}")
 
 
-def _read(log: Path) -> LoggedRun:
+def read_run(log: Path) -> LoggedRun:
+    """Return the run of a log, or say what is wrong with it."""
     from fedbandits.federation.followed import LoggedRun  # noqa: PLC0415 - after --help
 
     with trusted(log):
@@ -104,7 +189,7 @@ def _read(log: Path) -> LoggedRun:
 
 @contextmanager
 def trusted(log: Path) -> Iterator[None]:
-    """Turn what is wrong with a log into what its user has to mend."""
+    """Turn what is wrong with a log into an error that its user can fix."""
     from fedbandits.federation.durable_log import DamagedLogError  # noqa: PLC0415 - after --help
 
     try:
@@ -113,50 +198,76 @@ def trusted(log: Path) -> Iterator[None]:
         raise InputError("", str(error)) from None
     except ProtocolError as error:
         raise InputError(
-            str(log), f"its records do not follow from each other ({error}); restore it from a copy"
+            str(log), f"its records contradict each other ({error}); restore it from a copy"
         ) from None
+
+
+def _check_not_over(server: Server) -> None:
+    if server.finished:
+        raise InputError("LOG", "the run is already over")
 
 
 def _number(server: Server, arm: str) -> int:
     """Return the number of an arm that can be withdrawn."""
     arms = server.arms
     if arm not in arms:
-        raise InputError("ARM", f'"{arm}" is none of the run; {nearest(arm, arms)}')
+        raise InputError("ARM", f'"{arm}" is not an arm of the run; {nearest(arm, arms)}')
     number = arms.index(arm)
     if number in server.withdrawn:
         raise InputError("ARM", f"{arm} was withdrawn before ({server.withdrawn[number]})")
     if server.finished:
-        raise InputError("LOG", "the run is over; there is no phase to take an arm out of")
-    if not server.snapshot().active[number]:
-        raise InputError("ARM", f"{arm} is out already: it was decided against")
-    if server.left == 1:
         raise InputError(
-            "ARM",
-            f"{arm} is the last one left; end the server instead: what is known is in the log",
+            "LOG",
+            "the run is over, and its clients are no longer asked; halt the arm at their sites:"
+            " fedbandits halt",
         )
+    if server.run_state.left[number] and server.left == 1:
+        raise InputError("ARM", f"{arm} is the last one left; end the run: fedbandits stop LOG")
     return number
 
 
-def _await(log: Path, arm: str, seconds: float) -> None:
-    """Wait until a server has withdrawn an arm; end with exit code 1 if it has not in time."""
+def _await(log: Path, done: Callable[[Server], bool], seconds: float) -> None:
+    """Wait until a server has done something; end with exit code 1 if it has not in time."""
+    try:
+        if any(done(run.server) for run in _followed(log, seconds)):
+            return
+    except InputError as error:
+        typer.echo(f"not done: {error.problem}", err=True)
+        raise typer.Exit(1) from None
+    typer.echo(
+        f"not done yet: the log does not say so after {seconds:g} seconds. The request"
+        " stays, and the server takes it at its next step; see fedbandits status",
+        err=True,
+    )
+    raise typer.Exit(1)
+
+
+def _await_receipts(log: Path, seconds: float) -> None:
+    """Wait until all clients have confirmed a withdrawal, and name those that have not."""
+    from fedbandits.federation.status import shortened  # noqa: PLC0415 - after --help
+
+    for run in _followed(log, seconds):
+        unconfirmed = run.status().unrecalled
+        if not unconfirmed:
+            typer.echo("all clients have confirmed that they no longer give it to anybody")
+            return
+    typer.echo(
+        f"{len(unconfirmed)} clients have not confirmed after {seconds:g} seconds, and may still"
+        f" give it: {shortened(unconfirmed)}. The server tells them as soon as they can be"
+        " reached; they can be halted at their sites (fedbandits halt)",
+        err=True,
+    )
+    raise typer.Exit(1)
+
+
+def _followed(log: Path, seconds: float) -> Iterator[LoggedRun]:
+    """Yield a run as its log has it, again and again until so much time has passed."""
     end = time.monotonic() + seconds
-    run = _read(log)
-    server = run.server
+    run = read_run(log)
     while True:
         with trusted(log):
             run.refresh()
-        if server.arms.index(arm) in server.withdrawn:
-            return
-        try:
-            _number(server, arm)
-        except InputError as error:
-            typer.echo(f"not withdrawn, since meanwhile: {error.problem}", err=True)
-            raise typer.Exit(1) from None
+        yield run
         if time.monotonic() >= end:
-            typer.echo(
-                f"not withdrawn yet: the log does not say so after {seconds:g} seconds. The note"
-                " stays, and the server takes it at its next step; see fedbandits status",
-                err=True,
-            )
-            raise typer.Exit(1)
+            return
         time.sleep(min(_POLL_SECONDS, max(0.0, end - time.monotonic())))

@@ -29,25 +29,25 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
         Path, typer.Argument(help='An experiment file with a table "sweep" (TOML).', metavar="FILE")
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Write the table, the summary and figures here.")
+        Path, typer.Option("--out", "-o", help="Write tables, figures and report.html here.")
     ],
     backend: Annotated[
-        str, typer.Option(help="Where it runs: processes, dask or ray.")
+        str, typer.Option(help="Where to run it: processes, dask or ray.")
     ] = "processes",
     address: Annotated[
         str | None,
-        typer.Option(help="Of a running Dask scheduler or Ray cluster; else one is started here."),
+        typer.Option(help="Address of a Dask scheduler or Ray cluster. Default: start one here."),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds that the address has to answer.")
+        float, typer.Option(min=0.1, help="Seconds to wait for an answer from the address.")
     ] = 10.0,
     workers: Workers = None,
     memory_limit: MemoryLimit = 512,
     plugin: Plugins = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Play what an earlier run has finished, too.")
+        bool, typer.Option("--fresh", help="Also play what an earlier run has finished.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Play more than a million settings.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Allow more than a million settings.")] = False,
     as_json: SummaryAsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -61,7 +61,7 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
     def left_behind() -> str:
         if not (out / FOLDER).exists():
             return "nothing was finished, and nothing was written"
-        return f"finished cells are kept in {out}; run it again to go on"
+        return f"finished cells are kept in {out}; run it again to continue"
 
     asked = load_sweep(file, most=None if yes else MOST_SETTINGS, plugins=plugin or ())
     with interruptible(left_behind):
@@ -83,13 +83,14 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
     if as_json:
         typer.echo(json.dumps(results.summary(), indent=2, allow_nan=False))
     elif not quiet:
-        from fedbandits.sweeps.pictures import why_not_drawn  # noqa: PLC0415 - likewise
-        from fedbandits.sweeps.text import comparisons_table  # noqa: PLC0415 - likewise
+        from fedbandits.sweeps.charts import why_not_drawn  # noqa: PLC0415 - likewise
+        from fedbandits.sweeps.text import shown_comparisons  # noqa: PLC0415 - likewise
 
-        print_table(comparisons_table(results))
+        print_table(shown_comparisons(results))
         typer.echo(f"table: {out / 'replications.parquet'}")
         undrawn = why_not_drawn(asked)
         typer.echo(f"figure: {out / 'sweep.png'}" if undrawn is None else f"no figure: {undrawn}")
+        typer.echo(f"report: {out / 'report.html'}")
     if not quiet:
         for key in results.idle_keys():
             typer.echo(f"warning: {key}: all its values give the same numbers", err=True)

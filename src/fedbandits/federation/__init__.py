@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, Any
 from fedbandits.federation.client_app import client_app
 
 if TYPE_CHECKING:
+    from fedbandits.federation.halts import HaltedError
     from fedbandits.federation.host import ClientInfo
     from fedbandits.federation.last_word import best_arm
     from fedbandits.federation.live import LiveTrial
 
-__all__ = ["ClientInfo", "LiveTrial", "best_arm", "client_app"]
+__all__ = ["ClientInfo", "HaltedError", "LiveTrial", "best_arm", "client_app"]
 
-_LATER = {"ClientInfo": "host", "LiveTrial": "live", "best_arm": "last_word"}
+_LATER = {
+    "ClientInfo": "host",
+    "HaltedError": "halts",
+    "LiveTrial": "live",
+    "best_arm": "last_word",
+}
 
 
 def __getattr__(name: str) -> Any:

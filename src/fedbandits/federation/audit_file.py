@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from fedbandits.errors import InputError
-from fedbandits.federation.state_files import lock_file, sync_folder
+from fedbandits.federation.state_files import lock_file, open_private, sync_folder
 from fedbandits.privacy.accounting import Spending
 from fedbandits.privacy.mechanisms import Mechanism, Noised, Rounded
 from fedbandits.privacy.packing import unpack
@@ -60,7 +60,7 @@ class AuditFile:
         line = _line(entry)
         try:
             is_new = not self._length and not self.path.exists()
-            with self.path.open("x+b" if is_new else "r+b") as file:
+            with open_private(self.path, "x+b" if is_new else "r+b") as file:
                 lock_file(file)  # until it is closed: looking and writing are one step
                 self._check_unchanged(file)
                 file.truncate(self._length)
@@ -139,7 +139,10 @@ def _check_entry(entry: Entry) -> None:
     header = update.header
     if not all(isinstance(word, str) for word in (update.client, header.run, header.arms)):
         raise InputError("client", "names are text")
-    whole = (header.epoch, header.version, update.phase, entry.clipped, *update.counts)
+    whole = (
+        *(header.epoch, header.version, update.phase, entry.clipped),
+        *(*update.counts, *update.halted),
+    )
     if not all(type(n) is int and n >= 0 for n in whole):
         raise InputError("counts", "counts are whole numbers")
     if len(entry.means) != len(update.counts) or not all(
@@ -178,6 +181,7 @@ def _line(entry: Entry) -> bytes:
         "squares": update.squares,
         "clipped": entry.clipped,
         "clipped_sent": update.clipped,
+        "halted": update.halted,
         "protection": None if mechanism is None else _described(mechanism),
         "spent": asdict(entry.spent),
         "spent_in_total": asdict(entry.total),
@@ -222,6 +226,7 @@ def _entry(said: dict[str, Any]) -> Entry:
         packed=b"" if mechanism is None else bytes.fromhex(said["sent_packed"]),
         squares=None if squares is None else tuple(squares),
         clipped=said["clipped_sent"],
+        halted=tuple(said.get("halted", ())),
     )
     return Entry(
         update=update,

@@ -20,6 +20,8 @@ from fedbandits.protocol import (
     Conclusion,
     Decision,
     Reason,
+    Recall,
+    Receipt,
     Refusal,
     Refused,
     Rejection,
@@ -29,8 +31,11 @@ from fedbandits.protocol import (
     conclusion_of,
 )
 
-Reply: TypeAlias = Update | Refusal
-"""What a client answers to an assignment."""
+Reply: TypeAlias = Update | Refusal | Receipt
+"""What a client answers to an assignment or a recall."""
+
+Sent: TypeAlias = Assignment | Recall | Conclusion
+"""What a server sends."""
 
 Received: TypeAlias = Reply | None
 """What comes in: a reply, or nothing that can be read, which the server writes down as such."""
@@ -43,7 +48,7 @@ class Transport(Protocol):
         """Return the clients that can be reached now."""
         ...
 
-    def send(self, message: Assignment | Conclusion, clients: Sequence[str]) -> None:
+    def send(self, message: Sent, clients: Sequence[str]) -> None:
         """Send a message to clients; whether it arrives is another matter."""
         ...
 
@@ -72,7 +77,42 @@ class Withdrawal:
     reason: str
 
 
-Requests: TypeAlias = Callable[[], Sequence[Withdrawal]]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Somebody wants the run to end.
+
+    Parameters
+    ----------
+    reason : str
+        Why, in words.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebinding:
+    """Somebody wants clients to be answered for by another node.
+
+    Parameters
+    ----------
+    clients : tuple of str
+        Which.
+    node : str
+        Fingerprint of the node's key.
+    reason : str
+        Why, in words.
+    """
+
+    clients: tuple[str, ...]
+    node: str
+    reason: str
+
+
+Wanted: TypeAlias = Withdrawal | Stop | Rebinding
+"""What people may want of a run that goes on."""
+
+Requests: TypeAlias = Callable[[], Sequence[Wanted]]
 """What people want done to a run; asked again and again, and a thing done twice is done once."""
 
 
@@ -100,7 +140,8 @@ class Patience:
         So many clients must be connected before the first phase.
     pulls : float
         Seconds that a client's own code may take for a phase. Then the client gives up, and says
-        so, instead of hanging; all clients of one node together give up before the deadline.
+        so, instead of hanging; the others of its node go on. All of them give up before the
+        deadline.
     """
 
     deadline: float = 3600.0
@@ -116,6 +157,8 @@ class Patience:
             check_number(value, name)
             if not 0.0 <= value < math.inf or (value == 0.0 and name != "grace"):
                 raise InputError(name, f"{value!r} is not a positive number of seconds")
+            if value > _CENTURY:
+                raise InputError(name, f"{value:g} seconds are more than a hundred years")
         for name in ("abandoned", "clients"):
             value = getattr(self, name)
             check_number(value, name, whole=True)
@@ -135,12 +178,18 @@ class Bulletin:
         Clients that are in, and those that have reported in the open phase.
     connected : int
         Clients that can be reached.
+    away : tuple of str
+        Clients that are in and cannot be reached; no more than `MOST_AWAY` of them.
     left : int
         Arms that are left.
-    seconds : float
-        Until the deadline of the open phase.
+    open : bool
+        Whether a phase is.
+    seconds, grace : float
+        Until the deadline of the open phase, and until it is abandoned if there is no quorum.
     bits : int
         Of all means that were sent.
+    waiting : str
+        What is being waited for, in words.
     news : str
         What has just happened, in words.
     """
@@ -149,9 +198,13 @@ class Bulletin:
     clients: int
     reported: int
     connected: int
+    away: tuple[str, ...]
     left: int
+    open: bool
     seconds: float
+    grace: float
     bits: int
+    waiting: str
     news: str
 
 
@@ -159,10 +212,22 @@ Announce: TypeAlias = Callable[[Bulletin], None]
 """Told where a run is."""
 
 
+MOST_AWAY = 1000
+"""So many clients that cannot be reached are named."""
+
 _TICK = 1e-6
 
-# What people ask for is looked at this often.
-_LONGEST_WAIT = 5.0
+# No clock is asked what time it is later than that.
+_CENTURY = 100 * 366 * 86_400.0
+
+# A sign of life is given this often while there is no news.
+_BEAT = 1.0
+
+LOOK = 1.0
+"""Seconds after which the server looks again at what people ask for, at the latest."""
+
+# So many seconds, at most, who has not confirmed a recall is left in peace.
+_RECALL_AGAIN = 30.0
 
 # So long, at least, the last word is given to arrive.
 _LAST_WORD = 60.0
@@ -186,7 +251,9 @@ class Coordinator:
     watch : callable, optional
         Told what happens.
     requests : callable, optional
-        What people want withdrawn.
+        What people want done.
+    beat : callable, optional
+        Told where the run is at least every few seconds, whether or not anything has happened.
     """
 
     def __init__(
@@ -199,6 +266,7 @@ class Coordinator:
         patience: Patience | None = None,
         watch: Announce = lambda _: None,
         requests: Requests = tuple,
+        beat: Announce | None = None,
     ) -> None:
         self.server = server
         self.transport = transport
@@ -207,11 +275,18 @@ class Coordinator:
         self.patience = Patience() if patience is None else patience
         self.watch = watch
         self.requests = requests
-        self.connected = 0
+        self.beat = beat
+        self.connected: frozenset[str] = frozenset()
+        self._beaten = -math.inf
+        self._news = ""
         self._opened: float | None = None
         self._sent = -math.inf
+        # What was withdrawn when a client was last told, and when that was.
+        self._recalls: dict[str, tuple[Recall, float]] = {}
         # Those who may not answer any more, since their privacy budget is spent.
         self._spent: set[str] = set()
+        # Those who have played the open phase already, for a server with a newer log than this.
+        self._ahead: set[str] = set()
         self._waiting = ""
 
     def run(self) -> Decision | None:
@@ -222,8 +297,11 @@ class Coordinator:
 
     def step(self) -> bool:
         """Do the next thing: open a phase, wait for answers, or decide; return whether to go on."""
+        self._beat()
         if not self.server.finished:
-            self._withdraw()
+            self._do_requests()
+        if not self.server.finished:
+            self._recall()
         match self.server.state:
             case ServerState.READY:
                 self._open()
@@ -236,17 +314,62 @@ class Coordinator:
                 return False
         return True
 
-    def _withdraw(self) -> None:
-        """Take out the arms that people want out."""
-        server = self.server
-        for wanted in self.requests():
-            arm = server.arms[wanted.arm]
-            try:
-                server.withdraw(wanted.arm, wanted.reason)
-            except ProtocolError as error:
-                self._tell(f"{arm} cannot be withdrawn: {error}")
+    def _do_requests(self) -> None:
+        """Do what people want: take arms out, move clients, end the run."""
+        # What was withdrawn in the same moment in which the run is stopped is withdrawn first.
+        for wanted in sorted(self.requests(), key=lambda each: isinstance(each, Stop)):
+            if isinstance(wanted, Rebinding):
+                self._rebind(wanted)
+            elif isinstance(wanted, Stop):
+                self.server.stop(words=wanted.reason)
+                self._tell(f"the run is stopped: {wanted.reason}")
             else:
-                self._tell(f"{arm} is withdrawn: {wanted.reason}")
+                self._withdraw(wanted)
+            if self.server.finished:
+                return
+
+    def _withdraw(self, wanted: Withdrawal) -> None:
+        arm = self.server.arms[wanted.arm]
+        try:
+            self.server.withdraw(wanted.arm, wanted.reason)
+        except ProtocolError as error:
+            self._tell(f"{arm} cannot be withdrawn: {error}")
+        else:
+            self._tell(f"{arm} is withdrawn: {wanted.reason}")
+
+    def _rebind(self, wanted: Rebinding) -> None:
+        try:
+            self.server.rebind(wanted.clients, wanted.node, wanted.reason)
+        except ProtocolError as error:
+            self._tell(f"clients cannot be moved to node {wanted.node}: {error}")
+        else:
+            more = len(wanted.clients) - 1
+            names = f"{wanted.clients[0]}{f' and {more} more' if more else ''}"
+            self._tell(f"moved to node {wanted.node}: {names}")
+
+    def _recall(self) -> bool:
+        """Tell everybody what is withdrawn who can be reached and has not confirmed it.
+
+        Those who were not let in yet are told, too: their service may give any option by now.
+        Return whether there is anybody.
+        """
+        server, now = self.server, self.clock()
+        if not server.withdrawn:
+            return False
+        recall, known = server.recall, server.run_state.recalled
+        untold = [client for client in self._reachable() if client not in known]
+        again = min(self.patience.resend, _RECALL_AGAIN)
+        # Who comes back is told at once.
+        last = {client: self._recalls[client] for client in untold if client in self._recalls}
+        due = [
+            client
+            for client in untold
+            if client not in last or last[client][0] != recall or now - last[client][1] >= again
+        ]
+        self._recalls = last | dict.fromkeys(due, (recall, now))
+        if due:
+            self.transport.send(recall, due)
+        return bool(untold)
 
     def _open(self) -> None:
         server = self.server
@@ -260,18 +383,22 @@ class Coordinator:
             outside = []
         # Where all clients are to play from the first phase on, nobody is let in later.
         all_of_them = server.wanted() if server.wanted() == server.rule.population else 1
-        fewest = 1 if inside else max(self.patience.clients, all_of_them)
+        least = server.terms.quorum.least
+        fewest = 1 if inside else max(self.patience.clients, all_of_them, least)
         there = len(inside.intersection(connected)) + len(outside)
         if there < fewest:
-            news = f"waiting for clients: {there} of {fewest} are connected"
-            if news != self._waiting:
-                self._waiting = news
-                self._tell(news)
-            self._take(self.transport.receive(min(self.patience.resend, _LONGEST_WAIT)))
+            waiting = f"clients: {there} of {fewest} are connected"
+            if there < least and least > 1:
+                waiting += f" (fewer than {least} decide nothing: quorum.least)"
+            if waiting != self._waiting:
+                self._waiting = waiting
+                self._tell(f"waiting for {waiting}")
+            self._take(self.transport.receive(min(self.patience.resend, LOOK)))
             return
         self._waiting = ""
         server.open(self._chosen(outside, server.wanted()))
         self._opened, self._sent = self.clock(), -math.inf
+        self._ahead = set()
         if server.state is ServerState.COLLECTING:
             self._ask()
         self._tell(f"phase {server.phase} is open")
@@ -283,7 +410,7 @@ class Coordinator:
 
     def _reachable(self) -> list[str]:
         reachable = sorted(set(self.transport.connected()))
-        self.connected = len(reachable)
+        self.connected = frozenset(reachable)
         return reachable
 
     def _chosen(self, outside: Sequence[str], wanted: int) -> list[str]:
@@ -311,7 +438,7 @@ class Coordinator:
         if self._waited_for() and in_grace > 0:
             wait = min(in_time or in_grace, self._sent + patience.resend - now)
             missing = len(server.missing)
-            self._take(self.transport.receive(min(max(wait, 0.0), _LONGEST_WAIT)))
+            self._take(self.transport.receive(min(max(wait, 0.0), LOOK)))
             if server.state is not ServerState.COLLECTING:
                 return
             if len(server.missing) < missing:
@@ -328,8 +455,13 @@ class Coordinator:
             self._abandon()
 
     def _waited_for(self) -> bool:
-        """Return whether somebody may still report."""
-        return not self._spent.issuperset(self.server.missing)
+        """Return whether somebody may still report; a halt may be lifted, if it is needed."""
+        silent, state = self._spent | self._ahead, self.server.run_state
+        if state.has_quorum and state.assignment is not None:
+            pulls, out = state.assignment.pulls, state.assignment.withdrawn
+            asked = {arm for arm, n in enumerate(pulls) if n}.difference(out)
+            silent |= {each for each, halt in state.halts.items() if asked <= set(halt.arms)}
+        return not silent.issuperset(self.server.missing)
 
     def _time_left(self, opened: float) -> tuple[float, float]:
         """Return the seconds until the deadline and until the end of the grace, or 0."""
@@ -343,9 +475,13 @@ class Coordinator:
     def _take(self, answers: Sequence[Received]) -> None:
         """Hand in what has come; of many that are alike, one is told with their number."""
         news: Counter[str] = Counter()
+        self._confirm([answer for answer in answers if isinstance(answer, Receipt)])
         # Who is still to report is looked up once, since thousands may say that they cannot yet.
         missing = set(self.server.missing) if answers else set()
         for answer in answers:
+            self._beat()
+            if isinstance(answer, Receipt):
+                continue
             if isinstance(answer, Refusal):
                 said = self._refused(answer, missing)
             else:
@@ -354,6 +490,21 @@ class Coordinator:
                 news[said] += 1
         for said, times in news.items():
             self._tell(said if times == 1 else f"{said} (and {times - 1} more)")
+
+    def _confirm(self, receipts: Sequence[Receipt]) -> None:
+        """Write down who gives nobody the withdrawn options any more."""
+        for receipt in receipts:
+            self._note_halt(receipt)
+        if self.server.confirm(receipts):
+            done = len(self.server.run_state.recalled)
+            self._tell(f"{done} clients have confirmed what is withdrawn")
+
+    def _note_halt(self, said: Update | Refusal | Receipt) -> None:
+        halt = self.server.note_halt(said)
+        if halt is not None:
+            arms = ", ".join(self.server.arms[arm] for arm in halt.arms)
+            what = f"has halted {arms}: {halt.reason}" if arms else "has lifted what was halted"
+            self._tell(f"{said.client} {what}")
 
     def _received(self, answer: Update | None) -> str | None:
         rejection = self.server.receive(answer)
@@ -367,26 +518,42 @@ class Coordinator:
         """Take a client's word that it does not answer: the others go on."""
         server = self.server
         known = refusal.header == server.header and refusal.client in missing
-        if not known or server.assignment is None or refusal.phase != server.assignment.phase:
+        # One of those that came together may have ended the run.
+        if server.state is not ServerState.COLLECTING or not known or refusal.phase != server.phase:
+            return None
+        self._note_halt(refusal)
+        if refusal.why is Refused.PAUSED:
+            self._sent = -math.inf
+            return None
+        if refusal.why is Refused.HALTED:
             return None
         if refusal.why is Refused.PENDING:
             return f"a client does not answer yet: {refusal.why.value}"
         server.note_refusal(refusal)
         if refusal.why is Refused.BUDGET:
             self._spent.add(refusal.client)
-            self._end_if_spent(refusal)
+            if server.terms.privacy is not None and not self._can_decide_without(self._spent):
+                server.refuse(refusal)
+        if refusal.why is Refused.PLAYED:
+            self._ahead.add(refusal.client)
+            self._check_newest(refusal)
         return f"{refusal.client} does not answer: {refusal.why.value} ({refusal.detail})"
 
-    def _end_if_spent(self, refusal: Refusal) -> None:
-        """Stop when those whose budget is not spent are too few for any quorum."""
+    def _can_decide_without(self, clients: set[str]) -> bool:
+        """Return whether there is a quorum of those who are not among these clients."""
         server = self.server
-        asked = [client for client in server.clients if client not in server.quarantined]
-        able = sum(client not in self._spent for client in asked)
-        enough = (
-            able >= server.terms.quorum.of(len(asked)) and not server.rule.estimator.needs_shares
-        )
-        if server.privacy is not None and not enough:
-            server.refuse(refusal)
+        able = set(server.clients).difference(server.quarantined, clients)
+        enough = server.run_state.decides_with(len(able))
+        return enough and not server.rule.estimator.needs_shares
+
+    def _check_newest(self, refusal: Refusal) -> None:
+        """Refuse to go on from an old copy of a log, if there is no quorum of clients for that."""
+        if not self._can_decide_without(self._ahead):
+            raise InputError(
+                "log",
+                f"is an old copy: clients have played on since ({refusal.client}:"
+                f" {refusal.detail}); restore the newest copy, or begin a new run with another log",
+            )
 
     def _abandon(self) -> None:
         server = self.server
@@ -395,9 +562,16 @@ class Coordinator:
         self._tell(f"phase {server.phase} is abandoned: too few clients have reported")
 
     def _conclude(self) -> None:
+        """Tell the last word to all clients, also to those who were not let in and are there."""
         self._tell("the last word is sent to all clients")
-        self.transport.send(conclusion_of(self.server), self.server.clients)
-        self.transport.flush(max(self.patience.resend, _LAST_WORD))
+        self._recall()
+        everybody = dict.fromkeys((*self.server.clients, *self._reachable()))
+        self.transport.send(conclusion_of(self.server), list(everybody))
+        wait = max(self.patience.resend, _LAST_WORD)
+        end = self.clock() + wait
+        while self._recall() and self.clock() < end:
+            self._take(self.transport.receive(LOOK))
+        self.transport.flush(wait)
         self._tell("it is over")
 
     def _reported(self) -> int:
@@ -408,17 +582,41 @@ class Coordinator:
         return len(server.clients) - len(server.missing) - len(server.quarantined)
 
     def _tell(self, news: str) -> None:
+        self._news = news
+        self.watch(self._bulletin())
+
+    def _beat(self) -> None:
+        """Give a sign of life, now and then."""
+        now = self.clock()
+        if self.beat is not None and now - self._beaten >= _BEAT:
+            self._beaten = now
+            self._reachable()
+            self.beat(self._bulletin())
+
+    def _bulletin(self) -> Bulletin:
         server = self.server
-        opened = self.clock() if self._opened is None else self._opened
-        self.watch(
-            Bulletin(
-                phase=server.phase,
-                clients=len(server.clients),
-                reported=self._reported(),
-                connected=self.connected,
-                left=server.left,
-                seconds=max(0.0, opened + self.patience.deadline - self.clock()),
-                bits=sum(server.uplink_bits.values()),
-                news=news,
-            )
+        in_time, in_grace = self._time_left(self.clock() if self._opened is None else self._opened)
+        away = [client for client in server.clients if client not in self.connected]
+        return Bulletin(
+            phase=server.phase,
+            clients=len(server.clients),
+            reported=self._reported(),
+            connected=len(self.connected),
+            away=tuple(away[:MOST_AWAY]),
+            left=server.left,
+            open=server.state is ServerState.COLLECTING,
+            seconds=in_time,
+            grace=in_grace,
+            bits=sum(server.uplink_bits.values()),
+            waiting=self._waited_for_now(in_time),
+            news=self._news,
         )
+
+    def _waited_for_now(self, in_time: float) -> str:
+        """Return what is being waited for, in words."""
+        if self.server.finished:
+            return "clients to confirm the last word"
+        if self.server.state is not ServerState.COLLECTING:
+            return self._waiting
+        reports = f"{len(self.server.missing)} of {len(self.server.clients)} clients to report"
+        return reports if in_time > 0 else f"a quorum, after the deadline: {reports}"

@@ -7,24 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from fedbandits.protocol import (
-    AnswerRefused,
-    ArmWithdrawn,
-    Decision,
-    PhaseAbandoned,
-    PhaseClosed,
-    PhaseOpened,
-    Reason,
-    Record,
-    Refusal,
-    Refused,
-    Rejection,
-    RunEnded,
-    ServerStarted,
-    Update,
-    UpdateAccepted,
-    UpdateRejected,
-)
+from fedbandits.protocol import Decision, Reason, Refusal, Refused, Rejection, Update, records
 
 
 class PhaseEnd(Enum):
@@ -55,7 +38,7 @@ class PhaseCourse:
         When it was.
     ended : str or None
         When it was; None for one that is open.
-    outcome : PhaseEnd
+    end : PhaseEnd
         How it ended.
     admitted, clients, reported : int
         Clients that joined in it, all that were in, and those whose update was counted.
@@ -68,7 +51,7 @@ class PhaseCourse:
     phase: int
     opened: str
     ended: str | None = None
-    outcome: PhaseEnd = PhaseEnd.OPEN
+    end: PhaseEnd = PhaseEnd.OPEN
     admitted: int
     clients: int
     reported: int = 0
@@ -77,7 +60,7 @@ class PhaseCourse:
     dropped: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ClientCourse:
     """What one client has sent, as far as the log has it.
 
@@ -105,6 +88,15 @@ class ClientCourse:
     clipped: int = 0
     rejections: Mapping[Rejection, int] = field(default_factory=dict)
 
+    def add(self, update: Update) -> None:
+        """Count an update."""
+        counts = update.counts
+        self.phases += 1
+        self.pulls += sum(counts)
+        self.means += len(counts) - counts.count(0)
+        self.bits += update.payload_bits
+        self.clipped += update.clipped
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawn:
@@ -126,6 +118,54 @@ class Withdrawn:
     reason: str
     phase: int
     when: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HaltAtClient:
+    """What the operator of a client has halted there, or lifted.
+
+    Parameters
+    ----------
+    client : str
+        Where.
+    arms : tuple of str
+        What is halted there from then on; nothing if everything goes on again.
+    reason, when, at : str
+        Why; before, in or after which phase the server heard of it; the time.
+    """
+
+    client: str
+    arms: tuple[str, ...]
+    reason: str
+    when: str
+    at: str
+
+    @property
+    def words(self) -> str:
+        """It in a sentence."""
+        if not self.arms:
+            return f"{self.client} has lifted what was halted there ({self.when})"
+        return f"{self.client} has halted {', '.join(self.arms)} ({self.when}): {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """Clients that the server's operator has moved to another node.
+
+    Parameters
+    ----------
+    clients : tuple of str
+        Which.
+    node, reason : str
+        Fingerprint of the node's key, and why.
+    at : str
+        The time.
+    """
+
+    clients: tuple[str, ...]
+    node: str
+    reason: str
     at: str
 
 
@@ -160,6 +200,10 @@ class Course:
         Those that are in, in the order in which they joined.
     withdrawals : tuple of Withdrawn
         In order.
+    halts : tuple of HaltAtClient
+        In order.
+    moves : tuple of Move
+        In order.
     restarts : tuple of Restart
         In order; the first server of a run is none.
     rejections : mapping of Rejection to int
@@ -173,6 +217,8 @@ class Course:
     phases: tuple[PhaseCourse, ...]
     clients: tuple[ClientCourse, ...]
     withdrawals: tuple[Withdrawn, ...]
+    halts: tuple[HaltAtClient, ...]
+    moves: tuple[Move, ...]
     restarts: tuple[Restart, ...]
     rejections: Mapping[Rejection, int]
     refusals: tuple[Refusal, ...]
@@ -180,26 +226,6 @@ class Course:
 
 
 _GIVEN_UP = {Reason.QUORUM: "too few clients answer", Reason.STOPPED: "somebody has stopped it"}
-
-
-@dataclass(slots=True)
-class _Sent:
-    """What a client has sent so far."""
-
-    admitted: int
-    phases: int = 0
-    pulls: int = 0
-    means: int = 0
-    bits: int = 0
-    clipped: int = 0
-
-    def add(self, update: Update, pulls: int, means: int) -> None:
-        """Count an update of so many pulls of so many arms."""
-        self.phases += 1
-        self.pulls += pulls
-        self.means += means
-        self.bits += update.payload_bits
-        self.clipped += update.clipped
 
 
 class CourseReader:
@@ -213,8 +239,8 @@ class CourseReader:
     Examples
     --------
     >>> reader = CourseReader(["red", "blue"])
-    >>> reader.take(ArmWithdrawn(arm=1, reason="complaints"), "2026-01-01T00:00:00+00:00")
-    >>> reader.take(ServerStarted(epoch=2), "2026-01-01T00:01:00+00:00")
+    >>> reader.take(records.ArmWithdrawn(arm=1, reason="complaints"), "2026-01-01T00:00:00+00:00")
+    >>> reader.take(records.ServerStarted(epoch=2), "2026-01-01T00:01:00+00:00")
     >>> course = reader.course()
     >>> course.withdrawals[0].arm, course.restarts[0].epoch, course.phases
     ('blue', 2, ())
@@ -225,11 +251,13 @@ class CourseReader:
         self._active = (True,) * len(self._arms)
         self._phases: list[PhaseCourse] = []
         self._reported = 0
-        self._clients: dict[str, _Sent] = {}
+        self._clients: dict[str, ClientCourse] = {}
         self._rejected: dict[str, Counter[Rejection]] = {}
         self._rejections: Counter[Rejection] = Counter()
         self._refusals: list[Refusal] = []
         self._withdrawals: list[Withdrawn] = []
+        self._halts: list[HaltAtClient] = []
+        self._moves: list[Move] = []
         self._restarts: list[Restart] = []
         self._ending: str | None = None
 
@@ -238,57 +266,72 @@ class CourseReader:
         """The arms that somebody has taken out, in order."""
         return self._withdrawals
 
+    def joined(self) -> dict[str, int]:
+        """Return the clients that are in, with the phase in which each joined."""
+        return {name: sent.admitted for name, sent in self._clients.items()}
+
     @property
     def _when(self) -> str:
         if not self._phases:
             return "before phase 1"
         last = self._phases[-1]
-        return f"{'in' if last.outcome is PhaseEnd.OPEN else 'after'} phase {last.phase}"
+        return f"{'in' if last.end is PhaseEnd.OPEN else 'after'} phase {last.phase}"
 
-    def take(self, record: Record, at: str) -> None:
+    def take(self, record: records.Record, at: str) -> None:
         """Take one more record, and when it was written."""
         match record:
-            case UpdateAccepted(update=update):
-                last = self._phases[-1]
-                self._clients[update.client].add(update, last.pulls, last.arms)
+            case records.UpdateAccepted(update=update):
+                self._clients[update.client].add(update)
                 self._reported += 1
-            case UpdateRejected(client=client, rejection=rejection):
+            case records.UpdateRejected(client=client, rejection=rejection):
                 self._rejected.setdefault(client, Counter())[rejection] += 1
                 self._rejections[rejection] += 1
-            case PhaseOpened():
+            case records.PhaseOpened():
                 self._open(record, at)
-            case AnswerRefused(refusal=refusal):
+            case records.AnswerRefused(refusal=refusal):
                 self._refusals.append(refusal)
-            case PhaseClosed(decision=decision):
+            case records.PhaseClosed(decision=decision):
                 self._end(PhaseEnd.DECIDED, at, dropped=self._dropped_by(decision))
-            case PhaseAbandoned():
+            case records.PhaseAbandoned():
                 self._end(PhaseEnd.ABANDONED, at)
-            case ArmWithdrawn():
+            case records.ArmWithdrawn():
                 self._withdraw(record, at)
-            case ServerStarted(epoch=epoch):
+            case records.ClientHalted(client=client, arms=arms, reason=reason):
+                named = tuple(self._arms[arm] for arm in arms)
+                self._halts.append(
+                    HaltAtClient(client=client, arms=named, reason=reason, when=self._when, at=at)
+                )
+            case records.ClientsBound(node=node, clients=clients, reason=reason) if reason:
+                self._moves.append(Move(clients=clients, node=node, reason=reason, at=at))
+            case records.ServerStarted(epoch=epoch):
                 self._restarts.append(Restart(epoch=epoch, when=self._when, at=at))
-            case RunEnded(decision=decision):
-                self._give_up(decision.reason, at)
+            case records.RunEnded(decision=decision, words=words):
+                self._give_up(decision.reason, words, at)
 
     def course(self) -> Course:
         """Return what has happened so far."""
         phases = tuple(self._phases)
-        if phases and phases[-1].outcome is PhaseEnd.OPEN:
+        if phases and phases[-1].end is PhaseEnd.OPEN:
             phases = (*phases[:-1], replace(phases[-1], reported=self._reported))
         return Course(
             phases=phases,
-            clients=tuple(self._client(name) for name in self._clients),
+            clients=tuple(
+                replace(one, rejections=dict(self._rejected.get(one.name, {})))
+                for one in self._clients.values()
+            ),
             withdrawals=tuple(self._withdrawals),
+            halts=tuple(self._halts),
+            moves=tuple(self._moves),
             restarts=tuple(self._restarts),
             rejections=dict(self._rejections),
             refusals=tuple(self._refusals),
             ending=self._ending,
         )
 
-    def _open(self, record: PhaseOpened, at: str) -> None:
+    def _open(self, record: records.PhaseOpened, at: str) -> None:
         assignment = record.assignment
         for client in record.admitted:
-            self._clients[client] = _Sent(admitted=assignment.phase)
+            self._clients[client] = ClientCourse(name=client, admitted=assignment.phase)
         self._reported = 0
         # A withdrawal may have brought arms back.
         pulled = zip(self._active, assignment.pulls, strict=True)
@@ -298,7 +341,7 @@ class CourseReader:
                 phase=assignment.phase,
                 opened=at,
                 ended=None if record.complete else at,
-                outcome=PhaseEnd.OPEN if record.complete else PhaseEnd.CUT,
+                end=PhaseEnd.OPEN if record.complete else PhaseEnd.CUT,
                 admitted=len(record.admitted),
                 clients=len(self._clients),
                 arms=sum(n > 0 for n in assignment.pulls),
@@ -306,18 +349,14 @@ class CourseReader:
             )
         )
 
-    def _end(self, outcome: PhaseEnd, at: str, dropped: tuple[str, ...] = ()) -> None:
+    def _end(self, end: PhaseEnd, at: str, dropped: tuple[str, ...] = ()) -> None:
         """End the open phase, if one is."""
-        if self._phases and self._phases[-1].outcome is PhaseEnd.OPEN:
+        if self._phases and self._phases[-1].end is PhaseEnd.OPEN:
             self._phases[-1] = replace(
-                self._phases[-1],
-                outcome=outcome,
-                ended=at,
-                dropped=dropped,
-                reported=self._reported,
+                self._phases[-1], end=end, ended=at, dropped=dropped, reported=self._reported
             )
 
-    def _withdraw(self, record: ArmWithdrawn, at: str) -> None:
+    def _withdraw(self, record: records.ArmWithdrawn, at: str) -> None:
         self._active = tuple(a and k != record.arm for k, a in enumerate(self._active))
         self._withdrawals.append(
             Withdrawn(
@@ -329,7 +368,7 @@ class CourseReader:
             )
         )
 
-    def _give_up(self, reason: Reason, at: str) -> None:
+    def _give_up(self, reason: Reason, words: str, at: str) -> None:
         """Say why a run was given up, if it was; a phase that is open ends with it."""
         refused = [one for one in self._refusals if one.why is Refused.BUDGET]
         if reason is Reason.BUDGET and refused:
@@ -337,22 +376,9 @@ class CourseReader:
             self._ending = f"{refused[-1].client} cannot go on: {refused[-1].why.value}"
         elif reason in _GIVEN_UP:
             self._end(PhaseEnd.STOPPED, at)
-            self._ending = _GIVEN_UP[reason]
+            self._ending = _GIVEN_UP[reason] + (f": {words}" if words else "")
 
     def _dropped_by(self, decision: Decision) -> tuple[str, ...]:
         before, self._active = self._active, decision.active
         each = zip(self._arms, before, decision.active, strict=True)
         return tuple(arm for arm, was, stays in each if was and not stays)
-
-    def _client(self, name: str) -> ClientCourse:
-        sent = self._clients[name]
-        return ClientCourse(
-            name=name,
-            admitted=sent.admitted,
-            phases=sent.phases,
-            pulls=sent.pulls,
-            means=sent.means,
-            bits=sent.bits,
-            clipped=sent.clipped,
-            rejections=dict(self._rejected.get(name, {})),
-        )

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fedbandits.federation.client_means import client_means
 from fedbandits.federation.course import CourseReader
 from fedbandits.federation.durable_log import LogReader
 from fedbandits.federation.local import server_of
+from fedbandits.federation.presence import presence_of
 from fedbandits.federation.run import said_by
 from fedbandits.federation.status import (
     MOST_PHASES,
@@ -108,8 +111,32 @@ class FollowedRun:
             reported=tuple(c for c in server.clients if c not in silent) if collecting else (),
             missing=missing,
             quarantined=quarantined,
+            unrecalled=self._unrecalled(),
+            halted=tuple(
+                f"halted at {client}: {', '.join(self.trial.arms[arm] for arm in halt.arms)}"
+                f" ({halt.reason})"
+                for client, halt in server.run_state.halts.items()
+            ),
+            homes=server.run_state.homes,
+            conflicts=server.run_state.conflicts,
             course=self._course.course(),
+            means=client_means(server.run_state),
             dropped=self.dropped,
+        )
+
+    def _unrecalled(self) -> tuple[str, ...]:
+        """Return the clients that have not confirmed a withdrawal, unless they joined after it.
+
+        Those who were not let in yet are among them: their service may give any option.
+        """
+        if not self._course.withdrawals:
+            return ()
+        since, state = self._course.withdrawals[-1].phase, self.server.run_state
+        joined = {**dict.fromkeys(state.homes, 0), **self._course.joined()}
+        return tuple(
+            client
+            for client, phase in joined.items()
+            if phase <= since and client not in state.recalled
         )
 
     def _arms(self, answer: Answer | None) -> tuple[ArmStatus, ...]:
@@ -227,3 +254,7 @@ class LoggedRun(FollowedRun):
         for record, at in self._log.new():
             self.take(record, at)
         self.dropped = self._log.dropped
+
+    def status(self) -> RunStatus:
+        """Return where the run is, and whether a server is at work on it."""
+        return replace(super().status(), presence=presence_of(self._log.path))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import inspect
+import traceback
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
@@ -11,22 +14,36 @@ import numpy as np
 
 from fedbandits.errors import InputError
 from fedbandits.federation.audit_file import AuditFile
+from fedbandits.federation.halts import halt_of, refuse_halted
 from fedbandits.federation.last_word import best_in, keep_last_word, read_last_word
 from fedbandits.federation.live_store import LiveStore
-from fedbandits.federation.state_files import audit_file, last_word_file, live_file
+from fedbandits.federation.recalls import Recalls
+from fedbandits.federation.state_files import (
+    audit_file,
+    last_word_file,
+    live_file,
+    recalls_file,
+    workbench_file,
+)
 from fedbandits.federation.trial import Trial
+from fedbandits.federation.workbench_file import WorkbenchFile
 from fedbandits.privacy.sampling import Noise, discrete_noise
 from fedbandits.protocol import (
     Assignment,
     Client,
     Conclusion,
+    Halt,
+    Recall,
+    Receipt,
     Refusal,
     RefusalError,
     Refused,
+    Release,
     Update,
     arms_hash,
 )
-from fedbandits.protocol.client import Pull
+from fedbandits.protocol.client import Pull, Slice
+from fedbandits.protocol.demands import check_demand
 from fedbandits.protocol.turns import in_order, permuted_blocks
 from fedbandits.rules.arrays import FloatArray
 
@@ -89,46 +106,99 @@ class ClientHost:
         self.trial = trial
         self._folder = folder
         self._last_word: Conclusion | None = None
+        self._recalls = Recalls(None if folder is None else recalls_file(folder, info.name))
         self._live = _live_store(info, trial, folder) if live is None else live
-        self._client = Client(
+        self._pull = pull
+        self._noise = noise
+        self._rng = rng
+
+    @cached_property
+    def _client(self) -> Client:
+        """The machine that plays. A withdrawal needs none of its files, damaged or not."""
+        info, trial, folder, live = self.info, self.trial, self._folder, self._live
+        return Client(
             info.name,
-            _observing(info, pull, trial, self._live),
+            _observing(info, self._pull, trial, live),
             privacy=trial.privacy,
             outbox=None if folder is None else AuditFile(audit_file(folder, info.name)),
-            noise=noise,
-            rng=rng,
+            noise=self._noise,
+            rng=self._rng,
             turns=permuted_blocks(trial.seed, info.name) if trial.interleave else in_order,
             min_pulls=trial.min_pulls,
+            halted=self.halt if live is None else live.halt,
+            workbench=None if folder is None else WorkbenchFile(workbench_file(folder, info.name)),
+            limits=trial.range,
+            outside=trial.outside,
+            where=_naming(info, self._pull, trial, live),
         )
 
-    def answer(self, assignment: Assignment) -> Update | Refusal:
-        """Play a phase, or refuse to."""
+    def halt(self) -> Halt | None:
+        """Return what the operator of this client has halted here, or None."""
+        if self._folder is None:
+            return None
+        return halt_of(self._folder, self.info.name, self.trial.arms)
+
+    def answer(self, assignment: Assignment, within: Slice | None = None) -> Update | Refusal:
+        """Play a phase, or as much of it as a slice of time allows, or refuse to.
+
+        The answer says what is halted here now.
+        """
+        return replace(self._answer(assignment, within), halt=self.halt())
+
+    def recall(self, recall: Recall) -> Receipt:
+        """Take back the options that are withdrawn: nobody gets them any more."""
+        if recall.header.arms != arms_hash(self.trial.arms):
+            raise InputError("arms", f"the recall is about others than {self.trial.arms}")
+        check_demand(recall, len(self.trial.arms))
+        if self._live is None:
+            self._recalls.add(recall.header.run, recall.arms)
+        else:
+            with self._live as store:
+                store.recall(recall.header.run, recall.arms)
+        return Receipt(
+            header=recall.header, client=self.info.name, arms=recall.arms, halt=self.halt()
+        )
+
+    def _answer(self, assignment: Assignment, within: Slice | None) -> Update | Refusal:
         if assignment.header.arms != arms_hash(self.trial.arms):
-            return self._refusal(
-                assignment,
+            return assignment.refused(
+                self.info.name,
                 Refused.ARMS,
                 "server and clients need the same in fedbandits.toml, in the same order",
             )
+        check_demand(assignment, len(self.trial.arms))
+        if self._asks_too_much(assignment.release):
+            words = f"{assignment.release}, which is not in the trial"
+            return assignment.refused(self.info.name, Refused.POLICY, words)
         if self._live is None:
-            return self._played(assignment)
+            out = self._recalls.add(assignment.header.run, assignment.withdrawn)
+            return self._played(assignment, out, within)
+        try:  # before anybody gets an option for it
+            self._client.refuse_forbidden(assignment)
+        except RefusalError as error:
+            return error.refusal
         with self._live as store:
             collected = store.take(assignment)
             if collected.ready:
-                return self._played(assignment)
-        return self._refusal(assignment, Refused.PENDING, collected.words)
+                return self._played(assignment, collected.withdrawn, None)
+        return assignment.refused(self.info.name, collected.why, collected.words)
 
-    def _refusal(self, assignment: Assignment, why: Refused, detail: str) -> Refusal:
-        return Refusal(
-            header=assignment.header,
-            phase=assignment.phase,
-            client=self.info.name,
-            why=why,
-            detail=detail,
-        )
+    def _asks_too_much(self, release: Release) -> bool:
+        """Return whether more is to be sent of outcomes than the trial says.
 
-    def _played(self, assignment: Assignment) -> Update | Refusal:
+        A mechanism of the server's own would tell how many outcomes lie where it likes.
+        """
+        if release.squares and not self.trial.rule().needs_squares:
+            return True
+        return self.trial.privacy is None and release.mechanism is not None
+
+    def _played(
+        self, assignment: Assignment, withdrawn: Collection[int], within: Slice | None
+    ) -> Update | Refusal:
+        """Play without what is withdrawn: an assignment that was sent before may come after it."""
+        out = tuple(arm for arm, n in enumerate(assignment.pulls) if n and arm in withdrawn)
         try:
-            return self._client.play(assignment)
+            return self._client.play(replace(assignment, withdrawn=out), within)
         except RefusalError as error:
             return error.refusal
 
@@ -138,20 +208,30 @@ class ClientHost:
             raise InputError(
                 "arms", f"the last word is about others than {', '.join(self.trial.arms)}"
             )
-        if self._folder is not None:
-            keep_last_word(self._folder, self.info.name, conclusion)
+        check_demand(conclusion, len(self.trial.arms))
         if self._live is not None:
             with self._live as store:
                 store.conclude(conclusion.header.run, conclusion.decision)
+        if self._folder is not None:
+            keep_last_word(self._folder, self.info.name, conclusion)
         self._client.conclude(conclusion.decision)
         self._last_word = conclusion
 
     def best_arm(self) -> str | None:
-        """Return the option to stay on, once it is known; a restart does not forget it."""
+        """Return the option to stay on, once it is known; a restart does not forget it.
+
+        Raises
+        ------
+        HaltedError
+            If it is halted here.
+        """
         last = self._last_word
         if last is None and self._folder is not None:
             last = read_last_word(last_word_file(self._folder, self.info.name))
-        return None if last is None else best_in(last)
+        best = None if last is None else best_in(last)
+        if best is not None and self._folder is not None:
+            refuse_halted(self._folder, self.info.name, best, self.trial.arms)
+        return best
 
 
 def _live_store(info: ClientInfo, trial: Trial, folder: Path | None) -> LiveStore | None:
@@ -174,6 +254,22 @@ def _observing(
     return lambda arm, n: asked(pull, trial.arms[arm], n, info)
 
 
+def _naming(
+    info: ClientInfo, pull: PullByName | None, trial: Trial, live: LiveStore | None
+) -> Callable[[int, int], str]:
+    """Return how outcomes that are not as they must be are named: by option, client and line."""
+    if live is not None:
+        return lambda arm, _: f'outcomes of "{trial.arms[arm]}" in {live.path}'
+    return lambda arm, n: called(pull, trial.arms[arm], n, info)
+
+
+def called(pull: PullByName | None, arm: str, n: int, info: ClientInfo) -> str:
+    """Return a call of the user's function in words, with where that function stands."""
+    code = getattr(inspect.unwrap(pull) if pull is not None else pull, "__code__", None)
+    line = "" if code is None else f" in {code.co_filename}, line {code.co_firstlineno}"
+    return f'pull("{arm}", {n}, {info.name}){line}'
+
+
 def asked(
     pull: PullByName | None, arm: str, n: int, info: ClientInfo
 ) -> Sequence[float] | FloatArray:
@@ -183,15 +279,27 @@ def asked(
     try:
         return pull(arm, n, info)
     except Exception as error:
-        raise InputError(f'pull("{arm}", {n}, {info.name})', f"failed: {told(error)}") from error
+        code = getattr(inspect.unwrap(pull), "__code__", None)
+        file = "" if code is None else code.co_filename
+        raise InputError(
+            f'pull("{arm}", {n}, {info.name})', f"failed: {told(error, file)}"
+        ) from error
 
 
-def told(error: Exception) -> str:
-    """Return an error of the user's code in one line, with where it stands."""
-    file, line, trace = "", 0, error.__traceback__
-    while trace is not None:
-        file, line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
-        trace = trace.tb_next
+def told(error: Exception, file: str = "") -> str:
+    """Return an error of the user's code in one line, with where in that code it happened.
+
+    Parameters
+    ----------
+    error : Exception
+        It.
+    file : str
+        The user's file: lines of what lies in its folder are named rather than those of a library
+        that it calls.
+    """
+    lines = traceback.extract_tb(error.__traceback__)
+    own = [one for one in lines if file and Path(one.filename).is_relative_to(Path(file).parent)]
+    name, line = ((own or lines)[-1].filename, (own or lines)[-1].lineno) if lines else ("", 0)
     if isinstance(error, SyntaxError):
-        file, line = error.filename or file, error.lineno or line
-    return f"{type(error).__name__}: {error} ({file}, line {line})"
+        name, line = error.filename or name, error.lineno or line
+    return f"{type(error).__name__}: {error} ({name}, line {line})"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from fedbandits.errors import InputError
 from fedbandits.federation.audit_file import read_audit
-from fedbandits.federation.state_files import audit_file, last_word_file, written_whole
+from fedbandits.federation.halts import refuse_halted
+from fedbandits.federation.kept_file import KeptFile
+from fedbandits.federation.state_files import audit_file, last_word_file
 from fedbandits.protocol import Conclusion
-from fedbandits.protocol.codec import decode, encode
-
-FORMAT = 1
 
 
 def keep_last_word(state: Path, client: str, conclusion: Conclusion) -> None:
@@ -27,8 +24,12 @@ def keep_last_word(state: Path, client: str, conclusion: Conclusion) -> None:
     newest = played[-1].update.header.run if played else run
     if kept is not None and kept.header.run == newest != run:
         return
-    said = {"format": FORMAT, "conclusion": encode(conclusion)}
-    written_whole(path, json.dumps(said, indent=1))
+    _file(path).write(conclusion)
+
+
+def _file(path: Path) -> KeptFile[Conclusion]:
+    problem = "is not the last word of a run ({}); resume the run to get it again"
+    return KeptFile(path, Conclusion, "conclusion", problem)
 
 
 def read_last_word(path: Path) -> Conclusion | None:
@@ -39,20 +40,8 @@ def read_last_word(path: Path) -> Conclusion | None:
     InputError
         If the file is something else.
     """
-    try:
-        said: Any = json.loads(path.read_text(encoding="utf-8"))
-        if said["format"] != FORMAT:
-            raise InputError("format", f"{said['format']}, and this version reads {FORMAT}")
-        conclusion: Conclusion = decode(Conclusion, said["conclusion"], "conclusion")
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            str(path), f"is not the last word of a run ({error}); resume the run to get it again"
-        ) from None
-    if not 0 <= conclusion.decision.best < len(conclusion.arms):
+    conclusion = _file(path).read()
+    if conclusion is not None and not 0 <= conclusion.decision.best < len(conclusion.arms):
         raise InputError(str(path), "names an option that there is none of")
     return conclusion
 
@@ -68,6 +57,11 @@ def best_arm(state: str | Path, client: str) -> str | None:
 
     It is read from the client's own files: no server is needed.
 
+    Raises
+    ------
+    HaltedError
+        If it is halted there.
+
     Parameters
     ----------
     state : path
@@ -82,4 +76,7 @@ def best_arm(state: str | Path, client: str) -> str | None:
     True
     """
     conclusion = read_last_word(last_word_file(Path(state), client))
-    return None if conclusion is None else best_in(conclusion)
+    best = None if conclusion is None else best_in(conclusion)
+    if conclusion is not None and best is not None:
+        refuse_halted(Path(state), client, best, conclusion.arms)
+    return best

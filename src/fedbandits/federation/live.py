@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
+import numpy as np
+
 from fedbandits.errors import LARGEST, InputError
-from fedbandits.federation.live_store import Clock, LiveStore
-from fedbandits.federation.state_files import live_file
+from fedbandits.federation.live_store import LiveStore, WallClock
+from fedbandits.federation.state_files import check_name, live_file, private_folder
 from fedbandits.federation.trial import Trial, load_trial
 from fedbandits.protocol.codec import is_text
+from fedbandits.protocol.outcomes import refuse_outside
 
 
 class LiveTrial:
@@ -63,21 +65,23 @@ class LiveTrial:
         *,
         client: str,
         state: str | Path,
-        clock: Clock = time.time,
+        clock: WallClock = time.time,
         durable: bool = True,
     ) -> None:
         trial = project if isinstance(project, Trial) else load_trial(project)
+        check_name(client, "client")
         folder = Path(state)
         self.trial = trial
+        self._limits = trial.range
         self.store = LiveStore(
             live_file(folder, client), client, trial, clock=clock, durable=durable
         )
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            private_folder(folder)
         except OSError as error:
             raise InputError(str(folder), f"cannot be made: {error.strerror}") from None
         # What is wrong with the file is said now, and not to the first visitor.
-        self.store.best()
+        self.store.wanted()
 
     def assign(self, unit: str) -> str:
         """Return the option of a unit.
@@ -104,25 +108,27 @@ class LiveTrial:
         ------
         InputError
             If the unit was never assigned, has another outcome already, or the value is no finite
-            number in the trial's range.
+            number in the trial's range. A trial with ``outside = "clip"`` takes any finite number,
+            keeps it as it is, and clips it when the phase is reported.
         """
         _check_unit(unit)
         return self.store.record(unit, self._checked(value))
 
     def _checked(self, value: float) -> float:
+        """Return an outcome as it is kept; if the trial clips, it does when the outcome counts."""
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
             number = float("nan")
+        if isinstance(value, bool | np.bool_):  # as of pull: it may be a comparison by mistake
+            raise InputError("value", f"{value!r} is a truth value; record 1.0 or 0.0")
         if isinstance(value, str) or not abs(number) <= LARGEST:
             raise InputError("value", f"{value!r} is not a finite number such as 1.0")
-        limits = self.trial.limits
-        if limits is not None and not limits[0] <= number <= limits[1]:
-            raise InputError(
-                "value",
-                f"{value!r} is outside the trial's range of {limits[0]:g} to {limits[1]:g}; clip it"
-                " before it is recorded, or begin a run with a wider range",
-            )
+        if self._limits is not None and self.trial.outside == "refuse":
+            try:
+                refuse_outside(np.array([number]), self._limits, "it")
+            except InputError as error:
+                raise error.within("value") from None
         return number
 
     def wanted(self) -> int:
@@ -130,7 +136,13 @@ class LiveTrial:
         return self.store.wanted()
 
     def best_arm(self) -> str | None:
-        """Return the option to stay on; None while the run goes on."""
+        """Return the option to stay on; None while the run goes on.
+
+        Raises
+        ------
+        HaltedError
+            If it is halted here.
+        """
         return self.store.best()
 
     def forget(self, before: float) -> int:
@@ -153,12 +165,7 @@ class LiveTrial:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -1,65 +1,81 @@
 """What a client in live traffic keeps on disk: who got which option, and what came of it.
 
-Units are numbered in the order in which they were assigned, without gaps. A phase counts the units
-from its first number on, as many as it asks for: which ones count is settled when they are
-assigned, and never by which outcomes come first.
+The table of units is a ledger: a row is added for every allocation, and nothing in it is changed
+but that an outcome is entered, once. Rows go when they are forgotten, and not before. A phase
+counts the units that are assigned first, as many as it asks for: which ones count is settled when
+they are assigned, and never by which outcomes come first.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from fedbandits.errors import InputError, ProtocolError
-from fedbandits.federation.state_files import lock_file
+from fedbandits.errors import InputError
+from fedbandits.federation.halts import HaltedError, halt_of, refuse_halted
+from fedbandits.federation.state_files import alone_with, private_database
 from fedbandits.federation.trial import Trial
-from fedbandits.protocol import Assignment, Decision
+from fedbandits.protocol import Assignment, Decision, Halt, Refused
 from fedbandits.protocol.codec import decode, encode
+from fedbandits.protocol.outcomes import joint_range
 from fedbandits.protocol.turns import turns
 
-FORMAT = 1
+FORMAT = 2
 
 WAIT = 10.0
 """So many seconds a process waits for another one that is writing."""
 
-Clock: TypeAlias = Callable[[], float]
+WallClock: TypeAlias = Callable[[], float]
 """Seconds since 1970: it goes on while no process runs."""
 
 _SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS standing (only_one INTEGER PRIMARY KEY CHECK (only_one = 1),"
+    "CREATE TABLE IF NOT EXISTS state (only_one INTEGER PRIMARY KEY CHECK (only_one = 1),"
     " body TEXT NOT NULL) STRICT",
     "CREATE TABLE IF NOT EXISTS units (number INTEGER PRIMARY KEY AUTOINCREMENT,"
-    " unit TEXT NOT NULL UNIQUE, arm INTEGER NOT NULL, at REAL NOT NULL, value REAL) STRICT",
+    " unit TEXT NOT NULL, arm INTEGER NOT NULL, at REAL NOT NULL, phase INTEGER NOT NULL,"
+    " place INTEGER, value REAL, heard REAL, counted INTEGER) STRICT",
+    "CREATE INDEX IF NOT EXISTS units_by_name ON units (unit)",
+    "CREATE TRIGGER IF NOT EXISTS units_are_kept BEFORE UPDATE ON units WHEN"
+    " OLD.value IS NOT NULL OR OLD.number <> NEW.number OR OLD.unit <> NEW.unit"
+    " OR OLD.arm <> NEW.arm OR OLD.at <> NEW.at OR OLD.phase <> NEW.phase"
+    " OR OLD.place IS NOT NEW.place BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
+    "CREATE TABLE IF NOT EXISTS reports (run TEXT NOT NULL, phase INTEGER NOT NULL,"
+    " first INTEGER NOT NULL, last INTEGER NOT NULL, body TEXT NOT NULL,"
+    " forgotten INTEGER NOT NULL, PRIMARY KEY (run, phase)) STRICT",
 )
-_TABLES = {"standing", "units", "sqlite_sequence"}
+_TABLES = {"state", "units", "reports", "sqlite_sequence"}
 
 _NAMES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 
 # One statement sees one state of the file.
 _LOOK_UP = (
-    "SELECT standing.body, units.number, units.arm, units.at, units.value"
-    " FROM standing LEFT JOIN units ON units.unit = ?"
+    "SELECT state.body, units.number, units.arm, units.at, units.phase, units.value,"
+    " units.counted FROM state LEFT JOIN units"
+    " ON units.number = (SELECT max(number) FROM units WHERE unit = ?)"
 )
+
+_COUNTED = "CASE WHEN counted THEN value ELSE ? END"
+"""What a unit counts: its outcome, or the value of a unit whose outcome has not come in time."""
 
 _AT_ONCE = 1000
 """So many units are read or forgotten at a time; others may write in between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class LiveState:
     """Where a client is in a run.
 
     Parameters
@@ -67,7 +83,9 @@ class Standing:
     arms : tuple of str
         The options.
     active : tuple of bool
-        Those that are in the game.
+        Those that the last phase has, or that were left in the end.
+    withdrawn : tuple of int
+        Options that nobody gets any more in this run.
     run : str
         Its name; empty before the first phase.
     replaced : tuple of str
@@ -77,9 +95,18 @@ class Standing:
     phase : int
         The last phase that was assigned; 0 before the first.
     pulls : tuple of int
-        How many units each option gets in it.
+        How many units each option was to get in it.
+    left_out : tuple of int
+        Options of the phase that were withdrawn, or halted here, since it was opened.
     first : int
-        The number of its first unit.
+        The number of the first unit after the phase was opened.
+    part, since : int
+        How often the order of the phase was drawn anew, because options were left out; and after
+        how many of its units the last time.
+    rest : tuple of int
+        How many units each option gets from there on.
+    last : int, optional
+        The number of the phase's last unit, once it was assigned.
     complete : bool
         Whether all its outcomes were there at some time: then they are final.
     best : int, optional
@@ -90,36 +117,58 @@ class Standing:
 
     arms: tuple[str, ...]
     active: tuple[bool, ...]
+    withdrawn: tuple[int, ...] = ()
     run: str = ""
     replaced: tuple[str, ...] = ()
     begins: int = 1
     phase: int = 0
     pulls: tuple[int, ...] = ()
+    left_out: tuple[int, ...] = ()
     first: int = 1
+    part: int = 0
+    since: int = 0
+    rest: tuple[int, ...] = ()
+    last: int | None = None
     complete: bool = False
     best: int | None = None
     over: bool = False
 
     @property
-    def size(self) -> int:
-        """How many units the phase counts."""
-        return 0 if self.over else sum(self.pulls)
+    def open(self) -> bool:
+        """Whether a phase goes on here."""
+        return self.phase > 0 and not self.over
 
     @property
-    def last(self) -> int:
-        """The number of the last unit that the phase counts."""
-        return self.first + self.size - 1
+    def size(self) -> int:
+        """How many units the phase has, those of options that were left out included."""
+        return self.since + sum(self.rest) if self.open else 0
 
-    def counts(self, number: int) -> bool:
+    @property
+    def asked(self) -> frozenset[int]:
+        """The options of the phase that are reported."""
+        return frozenset(k for k, n in enumerate(self.pulls) if n).difference(self.left_out)
+
+    def counts(self, unit: _Unit) -> bool:
         """Return whether the phase counts a unit."""
-        return self.first <= number <= self.last
+        return (
+            self.open
+            and unit.number >= self.first
+            and unit.phase == self.phase
+            and unit.arm not in self.left_out
+        )
 
-    def outside(self, number: int) -> int:
+    def given(self, out: Collection[int]) -> list[int]:
+        """Return the options that may be given: those of the phase, but for what is halted here.
+
+        If all of the phase were withdrawn, others come back with the next one.
+        """
+        free = [k for k in range(len(self.arms)) if k not in self.withdrawn]
+        return [k for k in [k for k in free if self.active[k]] or free if k not in out]
+
+    def outside(self, number: int, out: Collection[int]) -> int:
         """Return the option of a unit that no phase counts: the best one, or each in turn."""
-        if self.best is not None and self.active[self.best]:
-            return self.best
-        left = [arm for arm, inside in enumerate(self.active) if inside]
-        return left[number % len(left)]
+        left = self.given(out)
+        return self.best if self.best in left else left[number % len(left)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,10 +182,16 @@ class Collected:
     words : str
         What is missing. It says nothing of outcomes: where only some units ever have one, how many
         are there is an outcome itself.
+    why : Refused
+        Why there is no update yet.
+    withdrawn : tuple of int
+        Options of which nothing is reported.
     """
 
     ready: bool
     words: str = ""
+    why: Refused = Refused.PENDING
+    withdrawn: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +199,17 @@ class _Unit:
     number: int
     arm: int
     at: float
+    phase: int
     value: float | None
+    counted: int | None
 
 
-def order_of_units(seed: int, client: str, phase: int, pulls: Sequence[int]) -> Iterator[int]:
+def order_of_units(
+    seed: int, client: str, phase: int, pulls: Sequence[int], part: int = 0
+) -> Iterator[int]:
     """Yield the options of a phase's units, in permuted blocks of one unit each.
+
+    The order is drawn anew for every part of a phase: options that are left then, in full blocks.
 
     Up to `fedbandits.protocol.turns.MOST_TURNS` units of an option it is the order in which
     `fedbandits.protocol.turns.permuted_blocks` pulls. With more that one pulls several times in a
@@ -160,7 +221,7 @@ def order_of_units(seed: int, client: str, phase: int, pulls: Sequence[int]) -> 
     >>> sorted(order[:2]), sorted(order[2:])
     ([0, 2], [0, 2])
     """
-    rng = np.random.default_rng([seed, phase, *client.encode()])
+    rng = np.random.default_rng([seed, phase, *client.encode(), *([256 + part] if part else [])])
     most = max(pulls, default=0)
     for block in range(most):
         # As even as whole numbers can be.
@@ -193,7 +254,7 @@ class LiveStore:
         client: str,
         trial: Trial,
         *,
-        clock: Clock = time.time,
+        clock: WallClock = time.time,
         durable: bool = True,
     ) -> None:
         if trial.live is None:
@@ -211,11 +272,11 @@ class LiveStore:
         # What a unit's outcome tells must not show in when the phase is reported.
         self._private = trial.privacy is not None and trial.privacy.noise is not None
         self._order: Iterator[int] = iter(())
-        self._order_of: tuple[str, int] = ("", 0)
+        self._order_of: tuple[str, int, int] = ("", 0, 0)
         self._drawn = 0
         self._read: dict[int, Iterator[float]] = {}
         self._known = ""
-        self._standing = _new_standing(trial)
+        self._state = _new_state(trial)
         self._database: sqlite3.Connection | None = None
         self._lock = threading.Lock()
         _STORES.add(self)
@@ -224,73 +285,156 @@ class LiveStore:
 
     def assign(self, unit: str) -> str:
         """Return a unit's option, the one it has or a new one; it is on disk then."""
+        halt = self._halt_here()
+        out = () if halt is None else halt.arms
         with self._reading() as database:
-            standing, found = self._look_up(database, unit)
-            if found is not None and self._keeps(standing, found):
-                return standing.arms[found.arm]
+            state, found = self._look_up(database, unit)
+            if found is not None and self._keeps(state, found, out):
+                return state.arms[found.arm]
         with self._writing() as database:
-            standing, found = self._look_up(database, unit)
-            if found is None or found.number < standing.begins:
-                arm = self._take_in(database, standing, unit)
-            elif self._keeps(standing, found):  # somebody else was faster
+            state, found = self._look_up(database, unit)
+            if not state.given(out):
+                why = "" if halt is None else f" ({halt.reason})"
+                raise HaltedError(
+                    "assign", f"the trial is halted here{why}; give what you give without it"
+                )
+            state = self._without(database, state, out)
+            if found is not None and self._keeps(state, found, out):  # somebody was faster
                 arm = found.arm
             else:
-                arm = standing.outside(found.number)
-                database.execute(
-                    "UPDATE units SET arm = ?, value = NULL WHERE number = ?", (arm, found.number)
-                )
-            return standing.arms[arm]
+                fresh = found is None or found.number < state.begins
+                arm = self._allocate(database, state, unit, out, may_count=fresh)
+            return state.arms[arm]
 
-    def _keeps(self, standing: Standing, found: _Unit) -> bool:
+    def _halt_here(self) -> Halt | None:
+        """Return what the operator of this client has halted."""
+        return halt_of(self.path.parent, self.client, self.trial.arms)
+
+    def halt(self) -> Halt | None:
+        """Return the options that were halted here at any time since the phase was opened."""
+        with self._reading() as database:
+            state = self._state_now(database)
+        arms = tuple(k for k in state.left_out if k not in state.withdrawn)
+        return Halt(arms=arms, reason="") if arms else None
+
+    def _keeps(self, state: LiveState, found: _Unit, out: Collection[int]) -> bool:
         """Return whether a unit stays with its option: one that is out is not given any more."""
-        return found.number >= standing.begins and standing.active[found.arm]
+        inside = state.active[found.arm] and found.arm not in state.withdrawn
+        return found.number >= state.begins and inside and found.arm not in out
 
-    def _take_in(self, database: sqlite3.Connection, standing: Standing, unit: str) -> int:
+    def _allocate(
+        self,
+        database: sqlite3.Connection,
+        state: LiveState,
+        unit: str,
+        out: Collection[int],
+        *,
+        may_count: bool,
+    ) -> int:
+        """Add a row to the ledger; a unit that has had an option in this run does not count."""
         number = _next_number(database)
-        if standing.counts(number):
-            arm = self._ordered(standing, number - standing.first)
+        place = self._next_place(database, state) if may_count else None
+        if place is None:
+            arm = state.outside(number, out)
         else:
-            arm = standing.outside(number)
+            arm = self._ordered(state, place)
+            if place + 1 == state.size:
+                state = replace(state, last=number)
         database.execute(
-            "INSERT OR REPLACE INTO units (number, unit, arm, at) VALUES (?, ?, ?, ?)",
-            (number, unit, arm, self.clock()),
+            "INSERT INTO units (number, unit, arm, at, phase, place) VALUES (?, ?, ?, ?, ?, ?)",
+            (number, unit, arm, self.clock(), 0 if place is None else state.phase, place),
         )
+        self._keep(database, state)
         return arm
 
-    def _ordered(self, standing: Standing, place: int) -> int:
+    def _next_place(self, database: sqlite3.Connection, state: LiveState) -> int | None:
+        """Return the place of the next unit in the phase; None if no phase counts it."""
+        if not state.open or state.last is not None:
+            return None
+        place = self._came(database, state)
+        return place if place < state.size else None
+
+    def _came(self, database: sqlite3.Connection, state: LiveState) -> int:
+        """Return how many units of the open phase have come."""
+        if state.last is not None:
+            return state.size
+        row = database.execute(
+            "SELECT place FROM units WHERE number >= ? AND place IS NOT NULL"
+            " ORDER BY number DESC LIMIT 1",
+            (state.first,),
+        ).fetchone()
+        return 0 if row is None else int(row[0]) + 1
+
+    def _ordered(self, state: LiveState, place: int) -> int:
         """Return the option in a place of the phase's order; places mostly come one by one."""
-        phase = (standing.run, standing.phase)
-        if phase != self._order_of or place < self._drawn:
+        order = (state.run, state.phase, state.part)
+        place -= state.since
+        if order != self._order_of or place < self._drawn:
             self._order = order_of_units(
-                self.trial.seed, self.client, standing.phase, standing.pulls
+                self.trial.seed, self.client, state.phase, state.rest, state.part
             )
-            self._order_of, self._drawn = phase, 0
+            self._order_of, self._drawn = order, 0
         arm = next(islice(self._order, place - self._drawn, None))
         self._drawn = place + 1
         return arm
 
-    def record(self, unit: str, value: float) -> bool:
-        """Keep a unit's outcome; return whether it counts."""
-        with self._reading() as database:
-            counts = self._verdict(database, unit, value)[0]
-        if counts is None:
-            with self._writing() as database:
-                counts, number = self._verdict(database, unit, value)
-                if counts is None:
-                    database.execute("UPDATE units SET value = ? WHERE number = ?", (value, number))
-        return counts is not False
+    def _without(
+        self, database: sqlite3.Connection, state: LiveState, out: Collection[int]
+    ) -> LiveState:
+        """Return where a client is when options are withdrawn or halted in the open phase.
 
-    def _verdict(
-        self, database: sqlite3.Connection, unit: str, value: float
-    ) -> tuple[bool | None, int]:
-        """Return whether an outcome counts, or None if it is the unit's first; and the unit."""
-        standing, found = self._look_up(database, unit)
+        Those that are left still get as many units as they were to get. An option that is halted
+        and lifted again comes back with the next phase. If all are halted the phase waits.
+        """
+        asked = state.asked.difference(state.withdrawn)
+        halted = asked.intersection(out)
+        gone = (state.asked - asked) | (halted if halted != asked else set())
+        if not state.open or not gone:
+            return state
+        left_out = tuple(sorted({*state.left_out, *gone}))
+        came = dict(
+            database.execute(
+                "SELECT arm, count(*) FROM units WHERE number >= ? AND phase = ? GROUP BY arm",
+                (state.first, state.phase),
+            ).fetchall()
+        )
+        rest = tuple(0 if k in left_out else n - came.get(k, 0) for k, n in enumerate(state.pulls))
+        last = state.last
+        if last is None and not sum(rest):
+            last = _next_number(database) - 1
+        return replace(
+            state,
+            left_out=left_out,
+            part=state.part + 1,
+            since=sum(came.values()),
+            rest=rest,
+            last=last,
+        )
+
+    def record(self, unit: str, value: float) -> bool:
+        """Keep a unit's outcome, whether it counts or not; return whether it does."""
+        with self._reading() as database:
+            found, counts = self._judged(database, unit, value)
+        if found.value is not None:
+            return counts
+        with self._writing() as database:
+            found, counts = self._judged(database, unit, value)
+            if found.value is None:
+                database.execute(
+                    "UPDATE units SET value = ?, heard = ?, counted = ? WHERE number = ?",
+                    (value, self.clock(), int(counts), found.number),
+                )
+        return counts
+
+    def _judged(self, database: sqlite3.Connection, unit: str, value: float) -> tuple[_Unit, bool]:
+        """Return a unit, and whether an outcome of it counts."""
+        state, found = self._look_up(database, unit)
         if found is None:
             raise InputError(
                 "unit", f"{unit!r} was never assigned, or is forgotten; call assign(unit) first"
             )
-        if not standing.counts(found.number):
-            return False, found.number
+        if not state.counts(found):
+            return found, False
         if found.value is not None:
             if found.value != value:
                 raise InputError(
@@ -298,39 +442,52 @@ class LiveStore:
                     f"{value!r} for unit {unit!r}, whose outcome is {found.value!r}; a unit has one"
                     " outcome (add up what comes in parts, and record it once)",
                 )
-            return True, found.number
+            return found, bool(found.counted)
         maturity = self._live.maturity
-        if standing.complete or (maturity is not None and self.clock() - found.at >= maturity):
-            return False, found.number
-        return None, found.number
+        late = maturity is not None and self.clock() - found.at >= maturity
+        return found, not (state.complete or late)
 
     def wanted(self) -> int:
         """Return how many units more the phase counts; 0 when none is open."""
         with self._reading() as database:
-            standing = self._look_up(database, "")[0]
-            return max(0, standing.last + 1 - max(standing.first, _next_number(database)))
+            state = self._look_up(database, "")[0]
+            return max(0, state.size - self._came(database, state)) if state.open else 0
 
     def best(self) -> str | None:
-        """Return the option to stay on; None while the run goes on."""
+        """Return the option to stay on; None while the run goes on. One that is halted is not."""
         with self._reading() as database:
-            standing = self._look_up(database, "")[0]
-        best = standing.best if standing.over else None
-        return None if best is None else standing.arms[best]
+            state = self._look_up(database, "")[0]
+        if state.best is None or not state.over:
+            return None
+        best = state.arms[state.best]
+        refuse_halted(self.path.parent, self.client, best, state.arms)
+        return best
 
     def forget(self, before: float) -> int:
         """Delete units that were assigned before a time and that the phase does not count."""
         forgotten, more = 0, True
         while more:
             with self._writing() as database:
-                standing = self._look_up(database, "")[0]
+                state = self._look_up(database, "")[0]
                 gone = database.execute(
                     "DELETE FROM units WHERE number IN (SELECT number FROM units WHERE at < ?"
-                    " AND NOT number BETWEEN ? AND ? LIMIT ?)",
-                    (before, standing.first, standing.last, _AT_ONCE),
-                ).rowcount
-            forgotten, more = forgotten + gone, gone == _AT_ONCE
+                    " AND NOT (phase = ? AND number >= ?) LIMIT ?) RETURNING number, phase",
+                    (before, state.phase if state.open else -1, state.first, _AT_ONCE),
+                ).fetchall()
+                database.executemany(
+                    "UPDATE reports SET forgotten = forgotten + 1"
+                    " WHERE ? BETWEEN first AND last AND phase = ?",
+                    gone,
+                )
+            forgotten, more = forgotten + len(gone), len(gone) == _AT_ONCE
         with self._reading() as database:
-            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            (busy, _, _) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise InputError(
+                str(self.path),
+                f"{forgotten} units are deleted, and not overwritten on disk yet, since a program"
+                " reads the file all the time; end it and forget again",
+            )
         return forgotten
 
     # For the server's messages --------------------------------------------------------------------
@@ -338,34 +495,47 @@ class LiveStore:
     def take(self, assignment: Assignment) -> Collected:
         """Open the phase of an assignment, if it is a new one; return how far it is."""
         self._read = {}
-        with self._writing() as database:
-            standing = self._standing_now(database)
-            run, phase = assignment.header.run, assignment.phase
-            if run in standing.replaced:
-                return Collected(ready=False, words=f'"{standing.run}" was begun here since')
-            if run != standing.run:
-                standing = self._begun(database, standing, run)
-            if standing.over or phase < standing.phase:
-                return Collected(ready=False, words=f"phase {phase} is over here")
-            if phase > standing.phase:
-                standing = _opened(standing, assignment, _next_number(database))
-            elif assignment.pulls != standing.pulls:
-                raise ProtocolError(
-                    f"client {self.client}: phase {phase} with {assignment.pulls} pulls, and"
-                    f" {standing.pulls} before"
-                )
-            came = min(_next_number(database) - standing.first, standing.size)
-            if not standing.complete and came == standing.size:
-                standing = replace(standing, complete=self._all_final(database, standing))
-            self._keep(database, standing)
-            if standing.complete:
-                return Collected(ready=True)
-            outcomes = "; their outcomes are waited for" if came == standing.size else ""
-            return Collected(
-                ready=False, words=f"{came} of {standing.size} units have come{outcomes}"
-            )
+        with self._in_run(assignment.header.run) as (database, now):
+            if now is None:
+                return Collected(ready=False, words=f'"{self._state.run}" was begun here since')
+            return self._taken(database, now, assignment)
 
-    def _all_final(self, database: sqlite3.Connection, standing: Standing) -> bool:
+    def _taken(
+        self, database: sqlite3.Connection, state: LiveState, assignment: Assignment
+    ) -> Collected:
+        phase = assignment.phase
+        if state.over or phase < state.phase:
+            words = f"phase {phase} is over here"
+            return Collected(ready=False, words=words, why=Refused.PLAYED)
+        if phase > state.phase:
+            state = _opened(state, assignment, _next_number(database))
+        elif assignment.pulls != state.pulls:
+            words = f"phase {phase} with {assignment.pulls} pulls, and {state.pulls} before"
+            return Collected(ready=False, words=words, why=Refused.PLAYED)
+        state = _withdrawn(state, assignment.withdrawn)
+        halt = self._halt_here()
+        state = self._without(database, state, () if halt is None else halt.arms)
+        came = self._came(database, state)
+        if not state.complete and came == state.size:
+            complete = self._all_final(database, state)
+            state = replace(state, complete=complete)
+            if complete:
+                self._keep_report(database, state)
+        self._keep(database, state)
+        if halt is not None and state.asked <= set(halt.arms):
+            return Collected(ready=False, words=halt.reason, why=Refused.HALTED)
+        if state.complete:
+            return Collected(ready=True, withdrawn=state.withdrawn)
+        outcomes = "; their outcomes are waited for" if came == state.size else ""
+        return Collected(ready=False, words=f"{came} of {state.size} units have come{outcomes}")
+
+    def recall(self, run: str, arms: Sequence[int]) -> None:
+        """Take options back: nobody gets them any more in this run, from now on."""
+        with self._in_run(run) as (database, state):
+            if state is not None:
+                self._keep(database, self._without(database, _withdrawn(state, arms), ()))
+
+    def _all_final(self, database: sqlite3.Connection, state: LiveState) -> bool:
         """Return whether no outcome of the phase is waited for any more."""
         maturity = self._live.maturity
         if maturity is None:
@@ -375,12 +545,35 @@ class LiveStore:
         else:
             waited = "value IS NULL AND at > :young"
         young = None if maturity is None else self.clock() - maturity
+        left = ", ".join(map(str, sorted(state.asked)))
         (found,) = database.execute(
-            "SELECT EXISTS (SELECT 1 FROM units"
-            f" WHERE number BETWEEN :first AND :last AND {waited})",
-            {"first": standing.first, "last": standing.last, "young": young},
+            "SELECT EXISTS (SELECT 1 FROM units WHERE number BETWEEN :first AND :last"
+            f" AND phase = :phase AND arm IN ({left}) AND {waited})",
+            {"first": state.first, "last": state.last, "phase": state.phase, "young": young},
         ).fetchone()
         return not found
+
+    def _keep_report(self, database: sqlite3.Connection, state: LiveState) -> None:
+        """Keep what is about to be reported, before it is protected: it can be verified then."""
+        last = _next_number(database) - 1 if state.last is None else state.last
+        privacy = self.trial.privacy
+        kept: dict[str, Any] = {
+            "arms": state.arms,
+            "missing": self._live.missing,
+            # Outcomes outside it are kept as they are, and clipped when they count.
+            "range": joint_range((self.trial.range, None if privacy is None else privacy.range)),
+        }
+        found = values_of(database, (state.first, last, state.phase), state.asked, kept)
+        each = [found.get(arm, []) for arm in range(len(state.arms))]
+        counts = [len(values) for values in each]
+        means = [mean_of(values) for values in each]
+        database.execute(
+            "INSERT OR REPLACE INTO reports VALUES (?, ?, ?, ?, ?, 0)",
+            (
+                *(state.run, state.phase, state.first, last),
+                json.dumps({**kept, "counts": counts, "means": means}),
+            ),
+        )
 
     def read(self, arm: int, n: int) -> list[float]:
         """Return the next n outcomes of an option in the phase, in the order of assignment."""
@@ -388,14 +581,14 @@ class LiveStore:
 
     def _outcomes(self, arm: int) -> Iterator[float]:
         with self._reading() as database:
-            standing = self._standing_now(database)
-        read = standing.first - 1
+            state = self._state_now(database)
+        read = state.first - 1
         while True:
             with self._reading() as database:
                 rows = database.execute(
-                    "SELECT number, coalesce(value, ?) FROM units WHERE number > ?"
-                    " AND number <= ? AND arm = ? ORDER BY number LIMIT ?",
-                    (self._live.missing, read, standing.last, arm, _AT_ONCE),
+                    f"SELECT number, {_COUNTED} FROM units WHERE number > ? AND number <= ?"
+                    " AND phase = ? AND arm = ? ORDER BY number LIMIT ?",
+                    (self._live.missing, read, state.last, state.phase, arm, _AT_ONCE),
                 ).fetchall()
             if not rows:
                 return
@@ -404,59 +597,66 @@ class LiveStore:
 
     def conclude(self, run: str, decision: Decision) -> None:
         """Keep the last decision of a run: units get the best option from now on."""
+        best = decision.best if decision.known else None
+        with self._in_run(run) as (database, state):
+            if state is not None:
+                over = replace(state, over=True, active=decision.active, best=best)
+                self._keep(database, over)
+
+    @contextmanager
+    def _in_run(self, run: str) -> Iterator[tuple[sqlite3.Connection, LiveState | None]]:
+        """Yield where a client is in a run, which may begin now; None if another was begun since.
+
+        When a run begins, units of the one before are new again.
+        """
         with self._writing() as database:
-            standing = self._standing_now(database)
-            if run in standing.replaced:
-                return
-            if run != standing.run:
-                standing = self._begun(database, standing, run)
-            best = decision.best if decision.known else None
-            over = replace(standing, over=True, active=decision.active, best=best)
-            self._keep(database, over)
+            state = self._state_now(database)
+            if run in state.replaced:
+                yield database, None
+            elif run == state.run:
+                yield database, state
+            elif not state.run and state.arms == self.trial.arms:
+                yield database, replace(state, run=run)
+            else:
+                yield database, self._fresh(state, run, _next_number(database))
 
-    def _begun(self, database: sqlite3.Connection, standing: Standing, run: str) -> Standing:
-        """Return where a client is when a run begins: units of the one before are new again."""
-        if not standing.run and standing.arms == self.trial.arms:
-            return replace(standing, run=run)
-        return self._fresh(standing, run, _next_number(database))
-
-    def _fresh(self, standing: Standing, run: str, number: int) -> Standing:
-        before = (standing.run,) if standing.run else ()
+    def _fresh(self, state: LiveState, run: str, number: int) -> LiveState:
+        before = (state.run,) if state.run else ()
         return replace(
-            _new_standing(self.trial),
+            _new_state(self.trial),
             run=run,
-            replaced=standing.replaced + before,
+            replaced=state.replaced + before,
             begins=number,
             first=number,
         )
 
     # The file -------------------------------------------------------------------------------------
 
-    def _look_up(self, database: sqlite3.Connection, unit: str) -> tuple[Standing, _Unit | None]:
+    def _look_up(self, database: sqlite3.Connection, unit: str) -> tuple[LiveState, _Unit | None]:
         body, number, *rest = database.execute(_LOOK_UP, (unit,)).fetchone()
-        standing = self._parsed(body)
-        if standing.arms != self.trial.arms:
+        state = self._parsed(body)
+        if state.arms != self.trial.arms:
             raise InputError(
                 "arms",
                 f"{', '.join(self.trial.arms)} here, and the run that goes on has"
-                f" {', '.join(standing.arms)}; give the service the same fedbandits.toml",
+                f" {', '.join(state.arms)}; give the service the same fedbandits.toml",
             )
-        return standing, None if number is None else _Unit(number, *rest)
+        return state, None if number is None else _Unit(number, *rest)
 
-    def _standing_now(self, database: sqlite3.Connection) -> Standing:
-        (body,) = database.execute("SELECT body FROM standing").fetchone()
+    def _state_now(self, database: sqlite3.Connection) -> LiveState:
+        (body,) = database.execute("SELECT body FROM state").fetchone()
         return self._parsed(body)
 
-    def _parsed(self, body: str) -> Standing:
+    def _parsed(self, body: str) -> LiveState:
         if body != self._known:
-            self._standing = decode(Standing, json.loads(body), "standing")
+            self._state = decode(LiveState, json.loads(body), "state")
             self._known = body
-        return self._standing
+        return self._state
 
-    def _keep(self, database: sqlite3.Connection, standing: Standing) -> None:
-        body = json.dumps(encode(standing))
+    def _keep(self, database: sqlite3.Connection, state: LiveState) -> None:
+        body = json.dumps(encode(state))
         if body != self._known:
-            database.execute("INSERT OR REPLACE INTO standing VALUES (1, ?)", (body,))
+            database.execute("INSERT OR REPLACE INTO state VALUES (1, ?)", (body,))
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -489,7 +689,8 @@ class LiveStore:
 
     def _connected(self) -> sqlite3.Connection:
         if self._database is None:
-            with self._alone():
+            with alone_with(self.path):
+                private_database(self.path)
                 database = sqlite3.connect(
                     self.path, timeout=WAIT, isolation_level=None, check_same_thread=False
                 )
@@ -500,17 +701,6 @@ class LiveStore:
                     raise
             self._database = database
         return self._database
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Let one process at a time open or close the file: SQLite does not wait in all of it."""
-        try:
-            lock = self.path.with_name(self.path.name + ".lock").open("ab")
-        except OSError as error:
-            raise InputError(str(self.path), f"cannot be opened: {error.strerror}") from None
-        with lock:
-            lock_file(lock, wait=True)
-            yield
 
     def _prepare(self, database: sqlite3.Connection) -> None:
         """Make the file if it is new, and begin anew if its options are of a run that is over."""
@@ -523,8 +713,8 @@ class LiveStore:
             database.execute("BEGIN IMMEDIATE")
             for table in _SCHEMA:
                 database.execute(table)
-            body = json.dumps(encode(_new_standing(self.trial)))
-            database.execute("INSERT OR IGNORE INTO standing VALUES (1, ?)", (body,))
+            body = json.dumps(encode(_new_state(self.trial)))
+            database.execute("INSERT OR IGNORE INTO state VALUES (1, ?)", (body,))
             database.execute(f"PRAGMA user_version = {FORMAT}")
             database.execute("COMMIT")
         elif tables != _TABLES:
@@ -534,10 +724,10 @@ class LiveStore:
         (found,) = database.execute("PRAGMA user_version").fetchone()
         if found != FORMAT:
             raise InputError(str(self.path), f"has format {found}, and this version reads {FORMAT}")
-        standing = self._standing_now(database)
-        if standing.arms != self.trial.arms and (standing.over or not standing.run):
+        state = self._state_now(database)
+        if state.arms != self.trial.arms and (state.over or not state.run):
             database.execute("BEGIN IMMEDIATE")
-            self._keep(database, self._fresh(standing, "", _next_number(database)))
+            self._keep(database, self._fresh(state, "", _next_number(database)))
             database.execute("COMMIT")
 
     def close(self) -> None:
@@ -547,19 +737,14 @@ class LiveStore:
 
     def _close(self) -> None:
         if self._database is not None:
-            with self._alone():
+            with alone_with(self.path):
                 self._database.close()
         self._database = None
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def before_fork(self) -> None:
@@ -572,8 +757,8 @@ class LiveStore:
         self._lock.release()
 
 
-def _new_standing(trial: Trial) -> Standing:
-    return Standing(arms=trial.arms, active=(True,) * len(trial.arms))
+def _new_state(trial: Trial) -> LiveState:
+    return LiveState(arms=trial.arms, active=(True,) * len(trial.arms))
 
 
 def _next_number(database: sqlite3.Connection) -> int:
@@ -581,18 +766,74 @@ def _next_number(database: sqlite3.Connection) -> int:
     return 1 if row is None else int(row[0]) + 1
 
 
-def _opened(standing: Standing, assignment: Assignment, number: int) -> Standing:
+def _opened(state: LiveState, assignment: Assignment, number: int) -> LiveState:
     """Return where a client is when a phase begins, whatever became of the one before."""
     previous = assignment.previous
     return replace(
-        standing,
+        state,
         phase=assignment.phase,
         pulls=assignment.pulls,
         active=tuple(n > 0 for n in assignment.pulls),
+        left_out=(),
         first=number,
+        part=0,
+        since=0,
+        rest=assignment.pulls,
+        last=None,
         complete=False,
         best=None if previous is None else previous.best,
     )
+
+
+def arms_in(folder: Path) -> tuple[str, ...]:
+    """Return the options of the trial whose live traffic is in a folder; none if it has none."""
+    for path in sorted(folder.glob("*.live.sqlite")):
+        with suppress(sqlite3.Error, InputError, ValueError):
+            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
+                (body,) = file.execute("SELECT body FROM state").fetchone()
+            state: LiveState = decode(LiveState, json.loads(body), "state")
+            return state.arms
+    return ()
+
+
+def _withdrawn(state: LiveState, arms: Sequence[int]) -> LiveState:
+    return replace(state, withdrawn=tuple(sorted({*state.withdrawn, *arms})))
+
+
+def values_of(
+    database: sqlite3.Connection,
+    units: tuple[int, int, int],
+    arms: Collection[int],
+    kept: Mapping[str, Any],
+) -> dict[int, list[float]]:
+    """Return what the units of a phase count, by option: outcomes in time, within the range.
+
+    Parameters
+    ----------
+    database : sqlite3.Connection
+        Of the ledger.
+    units : (int, int, int)
+        Numbers of the first and the last unit, and the phase.
+    arms : collection of int
+        The options that are reported.
+    kept : mapping
+        What was kept of the report: ``missing`` and ``range``.
+    """
+    found: dict[int, list[float]] = {arm: [] for arm in arms}
+    low, high = kept["range"] or (-math.inf, math.inf)
+    rows = database.execute(
+        "SELECT arm, value, counted FROM units WHERE number BETWEEN ? AND ? AND phase = ?", units
+    )
+    for arm, value, counted in rows:
+        if arm in found:
+            known = counted and value is not None
+            found[arm].append(min(max(float(value if known else kept["missing"]), low), high))
+    return found
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """Return the mean; 0 of nothing."""
+    return math.fsum(values) / len(values) if values else 0.0
 
 
 _STORES: weakref.WeakSet[LiveStore] = weakref.WeakSet()

@@ -16,13 +16,14 @@ import numpy as np
 
 from fedbandits.errors import InputError
 from fedbandits.federation.client_app import is_client_app
-from fedbandits.federation.coordinator import Announce, Coordinator, Reply
-from fedbandits.federation.host import ClientHost, ClientInfo, PullByName, asked, told
+from fedbandits.federation.coordinator import Announce, Coordinator, Reply, Sent
+from fedbandits.federation.host import ClientHost, ClientInfo, PullByName, asked, called, told
 from fedbandits.federation.live import LiveTrial
 from fedbandits.federation.live_store import LiveStore
 from fedbandits.federation.trial import Trial
 from fedbandits.privacy.sampling import seeded_noise
-from fedbandits.protocol import Assignment, Conclusion, Log, Refusal, Refused, Server
+from fedbandits.protocol import Conclusion, Log, Recall, Refusal, Refused, Server
+from fedbandits.protocol.outcomes import as_outcomes
 from fedbandits.rules.draws import SeededDraws
 
 CLIENT_FILE = "client.py"
@@ -43,24 +44,28 @@ class LocalTransport:
         self._answers: list[Reply] = []
 
     def clock(self) -> float:
-        """Return the time, which stands still: nobody is late here."""
+        """Return the time, which passes only while nobody has anything to say."""
         return self.now
 
     def connected(self) -> list[str]:
         """Return all of them."""
         return list(self._hosts)
 
-    def send(self, message: Assignment | Conclusion, clients: Sequence[str]) -> None:
+    def send(self, message: Sent, clients: Sequence[str]) -> None:
         """Let clients answer at once."""
         for name in clients:
             if isinstance(message, Conclusion):
                 self._hosts[name].conclude(message)
+            elif isinstance(message, Recall):
+                self._answers.append(self._hosts[name].recall(message))
             else:
                 self._answers.append(self._hosts[name].answer(message))
 
     def receive(self, timeout: float) -> list[Reply]:
-        """Return the answers; there is nothing to wait for."""
+        """Return the answers; if there are none, the time that was to be waited has passed."""
         answers, self._answers = self._answers, []
+        if not answers:
+            self.now += timeout
         return answers
 
     def flush(self, timeout: float) -> None:
@@ -94,8 +99,6 @@ class TrafficTransport(LocalTransport):
             self._traffic[name]()
         if waiting:
             self.now += self._maturity
-        elif not answers:
-            self.now += timeout
         return [answer for answer in answers if not _pending(answer)]
 
 
@@ -117,13 +120,10 @@ def simulated_traffic(live: LiveTrial, pull: PullByName, info: ClientInfo) -> Ca
                 arm = live.assign(unit)
                 returned = asked(pull, arm, 1, info)
                 try:
-                    (value,) = returned
-                except (TypeError, ValueError):
-                    raise InputError(
-                        f'pull("{arm}", 1, {info.name})',
-                        f"returned {str(returned)[:40]}; return a list with 1 number",
-                    ) from None
-                live.record(unit, value)
+                    (value,) = as_outcomes(returned, 1).tolist()
+                    live.record(unit, value)
+                except InputError as error:
+                    raise error.within(called(pull, arm, 1, info)) from None
 
     return come
 
@@ -139,6 +139,7 @@ def server_of(trial: Trial, log: Log | None = None, run: str | None = None) -> S
         quorum=trial.quorum,
         quarantine_after=trial.quarantine_after,
         limits=trial.limits,
+        outside=trial.outside,
         draws=SeededDraws(trial.seed),
     )
 
@@ -186,6 +187,7 @@ def try_trial(
     """
     if clients < 1:
         raise InputError("clients", f"{clients} is below 1; a federation has some")
+    trial.check_clients(clients)
     chosen = trial.seed if seed is None else seed
     infos = [ClientInfo(name=f"client-{number}", number=number) for number in range(clients)]
     server = server_of(replace(trial, seed=chosen), log)
@@ -263,7 +265,7 @@ def load_pull(folder: Path) -> PullByName:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise InputError(str(path), f"fails when it is read: {told(error)}") from error
+        raise InputError(str(path), f"fails when it is read: {told(error, str(path))}") from error
     marked = [value for value in vars(module).values() if is_client_app(value)]
     if len(marked) > 1:
         raise InputError(str(path), f"has {len(marked)} functions with @client_app; keep one")

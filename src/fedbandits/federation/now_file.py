@@ -1,20 +1,26 @@
-"""Where a run is at this moment, in a small file, for who watches it live.
+"""Where a run is at this moment, in a small file beside its log: the server's sign of life.
 
-It is for the eye only: the truth is in the log.
+It is for those who watch: the truth is in the log. Its server writes it every second or so, and
+nobody else does, so that its age tells whether the server is at work.
 """
 
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from fedbandits.errors import FedbanditsError, InputError
 from fedbandits.federation.coordinator import Bulletin
 from fedbandits.federation.state_files import written_whole
-from fedbandits.protocol import Server, answer_of
+from fedbandits.protocol import Server, ServerState, answer_of
+
+# The file is not written more often than this for a mere sign of life.
+_BEAT = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +29,17 @@ class Now:
 
     Parameters
     ----------
+    at : float
+        When it was written, in seconds of the system's clock.
+    project : str
+        The folder of the trial, where its server runs.
     bulletin : dict
         The fields of `Bulletin`.
+    deadline, given_up : float or None
+        When the open phase is decided at the latest if there is a quorum, and when it is abandoned
+        if there is none, in seconds of the system's clock.
+    nodes : list of dict
+        What the server knows of each node.
     arms : list of dict
         Name, whether it is left, estimate, low and high of each, once a phase is closed.
     over : bool
@@ -33,13 +48,26 @@ class Now:
         Why the server could not go on, if it could not.
     where : str or None
         Where the user's mistake is, if it was one.
+    crashed : bool
+        Whether it was an error that the server does not raise itself: going on may help.
     """
 
+    at: float = 0.0
+    project: str = ""
     bulletin: dict[str, Any]
+    deadline: float | None = None
+    given_up: float | None = None
+    nodes: list[dict[str, Any]] = field(default_factory=list)
     arms: list[dict[str, Any]]
-    over: bool
+    over: bool = False
     error: str | None = None
     where: str | None = None
+    crashed: bool = False
+
+
+def now_path(log: Path) -> Path:
+    """Return where the server of a log says where the run is."""
+    return log.with_name(f"{log.name}.now.json")
 
 
 class NowFile:
@@ -47,28 +75,57 @@ class NowFile:
 
     Parameters
     ----------
-    path : path, optional
-        Of the file; without one nobody watches.
+    path : path
+        Of the file.
+    project : path
+        The folder of the trial.
+    clock : callable
+        The system's clock.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(
+        self, path: Path, project: Path, *, clock: Callable[[], float] = time.time
+    ) -> None:
         self.path = path
+        self._clock = clock
         self._arms: tuple[object, list[dict[str, Any]]] = (None, [])
-        self._last = Now(bulletin={}, arms=[], over=False)
+        self._last = Now(project=str(project), bulletin={}, arms=[])
 
-    def write(self, bulletin: Bulletin, server: Server) -> None:
+    def write(
+        self, bulletin: Bulletin, server: Server, nodes: Sequence[dict[str, Any]] = ()
+    ) -> None:
         """Say where a run is."""
-        arms = self._arms_of(server)
-        self._write(Now(bulletin=asdict(bulletin), arms=arms, over=False))
+        now, is_open, last = self._clock(), server.state is ServerState.COLLECTING, self._last
+        self._write(
+            replace(
+                last,
+                bulletin=asdict(bulletin),
+                deadline=_steady(now + bulletin.seconds, last.deadline) if is_open else None,
+                given_up=_steady(now + bulletin.grace, last.given_up) if is_open else None,
+                nodes=list(nodes),
+                arms=self._arms_of(server),
+            )
+        )
+
+    def beat(self) -> None:
+        """Give a sign of life, if the last one is not a moment ago."""
+        if abs(self._clock() - self._last.at) >= _BEAT:
+            self._write(self._last)
 
     def ended(self, error: BaseException | None = None) -> None:
         """Say that the server has ended, and why if it had to."""
-        why, where = None if error is None else f"{type(error).__name__}: {error}", None
-        if isinstance(error, InputError):
-            why, where = error.problem, error.where
-        elif isinstance(error, FedbanditsError):
-            why = str(error)
-        self._write(replace(self._last, over=True, error=why, where=where))
+        why = None if error is None else f"{type(error).__name__}: {error}"
+        where, crashed = None, False
+        match error:
+            case InputError():
+                why, where = error.problem, error.where
+            case FedbanditsError():
+                why = str(error)
+            case SystemExit() | KeyboardInterrupt():
+                why = "the server was told to end"
+            case Exception():
+                crashed = True
+        self._write(replace(self._last, over=True, error=why, where=where, crashed=crashed))
 
     def _arms_of(self, server: Server) -> list[dict[str, Any]]:
         decision = server.decision
@@ -90,10 +147,14 @@ class NowFile:
         return self._arms[1]
 
     def _write(self, now: Now) -> None:
-        self._last = now
-        if self.path is not None:
-            with suppress(InputError):  # it is for the eye: the run goes on without it
-                written_whole(self.path, json.dumps(asdict(now)), durable=False)
+        self._last = replace(now, at=self._clock())
+        with suppress(InputError):  # it is for the eye: the run goes on without it
+            written_whole(self.path, json.dumps(asdict(self._last)), durable=False)
+
+
+def _steady(at: float, before: float | None) -> float:
+    """Return a time, or the one before if they differ only by what clocks differ."""
+    return at if before is None or abs(at - before) >= _BEAT else before
 
 
 def read_now(path: Path) -> Now | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fedbandits.errors import InputError
 from fedbandits.federation.local import CLIENT_FILE
+from fedbandits.federation.state_files import private_folder, written_whole
 from fedbandits.federation.trial import FILE
 
 FLOWER_APP = "flower"
@@ -55,9 +56,8 @@ def flower_app(folder: Path, project: Path) -> Path:
     own = project / FLOWER_APP
     if (own / _APP_FILE).is_file():
         return own
-    folder.mkdir(parents=True, exist_ok=True)
     text = _text(f"{FLOWER_APP}/{_APP_FILE}", "trial")
-    (folder / _APP_FILE).write_text(text, encoding="utf-8")
+    written_whole(private_folder(folder) / _APP_FILE, text)
     return folder
 
 

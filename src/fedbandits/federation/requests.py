@@ -1,38 +1,49 @@
 """What people ask of a run that goes on: one small file each, beside the log.
 
-Only the server writes its log. Who wants an arm out while it runs leaves a note; the server takes
-it into the log at its next step, and removes it then.
+Only the server writes its log. Whoever wants an arm out, or the run to end, leaves a request; the
+server takes it into the log within a second, and removes it then.
 """
 
 from __future__ import annotations
 
-import json
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fedbandits.federation.coordinator import Withdrawal
-from fedbandits.federation.state_files import written_whole
-from fedbandits.protocol.codec import decode, encode
+from fedbandits.errors import InputError
+from fedbandits.federation.coordinator import Wanted, Withdrawal
+from fedbandits.federation.kept_file import KeptFile
+from fedbandits.federation.state_files import private_folder
 
 
-def request_withdrawal(log: Path, wanted: Withdrawal) -> None:
-    """Leave a note for the server that writes a log."""
+def leave_request(log: Path, wanted: Wanted) -> None:
+    """Leave a request for the server that writes a log."""
     folder = _folder(log)
-    folder.mkdir(exist_ok=True)
-    written_whole(folder / f"{uuid.uuid4().hex}.json", json.dumps(encode(wanted)))
+    try:
+        private_folder(folder)
+    except OSError as error:
+        raise InputError(
+            str(folder), f"cannot be made: {error.strerror}; the server was not told"
+        ) from None
+    name = f"{time.time_ns():020}-{uuid.uuid4().hex}.json"  # read in the order of their names
+    _file(folder / name).write(wanted)
+
+
+def _file(path: Path) -> KeptFile[Wanted]:
+    return KeptFile(path, Wanted, "request", "is no request ({})")
 
 
 class RequestFolder:
-    """The notes that were left for a server; they are gone once it has come back for more.
+    """The requests that were left for a server; they are gone once it has come back for more.
 
     Parameters
     ----------
     log : path
         Of the run.
     n_arms : int
-        A note about another arm is no note.
+        A request about another arm is ignored.
     """
 
     def __init__(self, log: Path, n_arms: int) -> None:
@@ -40,27 +51,26 @@ class RequestFolder:
         self._n_arms = n_arms
         self._seen: set[Path] = set()
 
-    def __call__(self) -> Sequence[Withdrawal]:
+    def __call__(self) -> Sequence[Wanted]:
         """Return the new ones. Those that were returned before are done by now, and removed."""
         for path in self._seen:
             with suppress(OSError):  # somebody else's, who may remove it
                 path.unlink(missing_ok=True)
         return list(self._fresh())
 
-    def _fresh(self) -> Iterator[Withdrawal]:
+    def _fresh(self) -> Iterator[Wanted]:
         folder = _folder(self._log)
         for path in sorted(folder.glob("*.json")) if folder.is_dir() else []:
             if path in self._seen:
                 continue
             try:
-                wanted: Withdrawal = decode(Withdrawal, json.loads(path.read_bytes()), "request")
-            except OSError:  # not now; it is looked at again
-                continue
-            except ValueError:  # not one of ours
-                self._seen.add(path)
+                wanted = _file(path).read()
+            except InputError:  # not now, or not one of ours; it is looked at again
                 continue
             self._seen.add(path)
-            if 0 <= wanted.arm < self._n_arms:
+            if wanted is None:
+                continue
+            if not isinstance(wanted, Withdrawal) or 0 <= wanted.arm < self._n_arms:
                 yield wanted
 
 

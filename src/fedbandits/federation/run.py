@@ -11,11 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedbandits.errors import InputError
-from fedbandits.federation.durable_log import (
-    DamagedLogError,
-    DurableLog,
-    is_begun,
-)
+from fedbandits.federation.durable_log import DamagedLogError, DurableLog, is_begun
 from fedbandits.federation.local import server_of
 from fedbandits.federation.trial import Trial, read_trial
 from fedbandits.plugins import check_unchanged
@@ -45,6 +41,11 @@ class ServedRun:
     name: str
     trial: Trial
     server: Server
+
+
+def plan_path(log: Path) -> Path:
+    """Return where it stands how `fedbandits up` runs a log on this machine."""
+    return log.with_name(f"{log.name}.up.json")
 
 
 def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, ServedRun]:
@@ -106,7 +107,7 @@ def said_by(header: dict[str, Any], path: Path) -> tuple[str, Trial]:
 
 def _resumed(trial: Trial, log: DurableLog) -> ServedRun:
     name, begun = said_by(log.header, log.path)
-    _check_same(begun, trial, log.path)
+    check_same(begun, trial, log.path)
     # How long to wait may change on the way; what is decided does not depend on it.
     begun = replace(begun, patience=trial.patience)
     server = server_of(begun, log, name)
@@ -114,7 +115,14 @@ def _resumed(trial: Trial, log: DurableLog) -> ServedRun:
     return ServedRun(name=name, trial=begun, server=server)
 
 
-def _check_same(begun: Trial, trial: Trial, path: Path) -> None:
+def check_same(begun: Trial, trial: Trial, path: Path) -> None:
+    """Refuse to go on with a trial that is not the one of the log; how long to wait may change.
+
+    Raises
+    ------
+    InputError
+        With the keys that differ.
+    """
     before = json.loads(json.dumps(dict(begun.tables)))
     now = json.loads(json.dumps(dict(trial.tables)))
     changed = sorted(

@@ -1,15 +1,27 @@
-"""Where a client keeps what must outlast its process, and how files are locked and written."""
+"""Where a client keeps what must outlast its process, and how files are made, locked and written.
+
+All that a federation keeps is made here, for the account that makes it and nobody else, whatever
+the umask: files 0600, folders 0700. Where a service under another account is to use the same files,
+its operator makes the folder with the setgid bit (``install -d -m 2770 -g GROUP FOLDER``): what is
+in such a folder is shared with the folder's group, as far as the folder itself is.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
+import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from fedbandits.errors import InputError
+
+_LOG = logging.getLogger("flwr.fedbandits")
 
 LONGEST_NAME = 80
 """Of a client: its files are named after it."""
@@ -44,11 +56,126 @@ def live_file(folder: Path, client: str) -> Path:
     return folder / f"{_file_name(client)}.live.sqlite"
 
 
+def workbench_file(folder: Path, client: str) -> Path:
+    """Return where a client keeps the phase that it has not finished."""
+    return folder / f"{_file_name(client)}.phase.json"
+
+
+def recalls_file(folder: Path, client: str) -> Path:
+    """Return where a client keeps which options were withdrawn, as far as it was told."""
+    return folder / f"{_file_name(client)}.recall.json"
+
+
+def halts_file(folder: Path) -> Path:
+    """Return where it stands what is halted at the clients of a folder."""
+    return folder / "halts.json"
+
+
+def is_known_client(folder: Path, client: str) -> bool:
+    """Return whether a client has files in a folder."""
+    return any(file(folder, client).exists() for file in (audit_file, live_file, workbench_file))
+
+
+def has_clients(folder: Path) -> bool:
+    """Return whether any client has files in a folder."""
+    kinds = ("*.jsonl", "*.live.sqlite", "*.phase.json", "*.recall.json", "*.answer.json")
+    return any(next(folder.glob(kind), None) is not None for kind in kinds)
+
+
 def _file_name(name: str) -> str:
     """Return a name that any file system takes, and no other client has, whatever its case."""
     plain = re.sub(r"[^a-z0-9._-]", "_", name.lower())
     own = hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
     return plain if plain == name else f"{plain}-{own}"
+
+
+def private_folder(folder: Path) -> Path:
+    """Make a folder that only its owner may enter, and those above it that are missing; return it.
+
+    One that is there already is left as it is, and one in a shared folder is shared as well.
+    """
+    for missing in reversed([folder, *folder.parents]):
+        if not missing.exists():
+            above = missing.parent.stat().st_mode
+            # Not by chmod: a hardened service may not set the bit that folders here pass on.
+            before = os.umask(0)
+            try:
+                missing.mkdir(mode=0o700 | _shared(above, 0o070), exist_ok=True)
+            finally:
+                os.umask(before)
+            _give_to_owner_of(missing.parent, missing)
+    return folder
+
+
+def open_private(path: Path, mode: str) -> BinaryIO:
+    """Open a file, as ``open`` does, that is its owner's alone, or shared as its folder is.
+
+    Parameters
+    ----------
+    path : path
+        Of the file.
+    mode : str
+        As of ``open``, for bytes.
+    """
+
+    def opener(name: str, flags: int) -> int:
+        if flags & os.O_CREAT:
+            try:
+                made = os.open(name, flags | os.O_EXCL, 0o600)
+            except FileExistsError:
+                if flags & os.O_EXCL:
+                    raise
+            else:
+                _give_to_owner_of(path.parent, made)
+                return made
+        return os.open(name, flags & ~os.O_CREAT)
+
+    file = open(path, mode, opener=opener)  # noqa: SIM115 - a path's own has no opener
+    close_to_others(path)
+    return cast("BinaryIO", file)
+
+
+def private_database(path: Path) -> None:
+    """Make an empty file for SQLite, which gives what it writes beside it the same mode.
+
+    One that is there is closed to others, and never opened: SQLite would lose its locks.
+    """
+    with suppress(FileExistsError):
+        open_private(path, "xb").close()
+    for file in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        close_to_others(file)
+
+
+def close_to_others(path: Path) -> None:
+    """Let a file have the mode that its folder asks for; warn if that is for others to change."""
+    if sys.platform == "win32" or not path.is_file() or path.is_symlink():
+        return
+    found, folder = path.stat(), path.parent.stat()
+    wanted = 0o600 | _shared(folder.st_mode, 0o060)
+    if stat.S_IMODE(found.st_mode) == wanted:
+        return
+    # In the folder of somebody else root does not know what it would change.
+    if found.st_uid == os.geteuid() and (found.st_uid or not folder.st_uid):
+        path.chmod(wanted)
+    elif found.st_mode & 0o777 & ~wanted:
+        _LOG.warning(
+            "%s can be read by others than it should; let its owner run: chmod %o %s",
+            *(path, wanted, path),
+        )
+
+
+def _shared(folder: int, bits: int) -> int:
+    """Return which of these bits a folder of this mode has for its group, if it is shared."""
+    return folder & bits if folder & stat.S_ISGID else 0
+
+
+def _give_to_owner_of(folder: Path, made: Path | int) -> None:
+    """Let what root has just made in somebody's folder be theirs: they have to read it."""
+    if sys.platform == "win32" or os.geteuid() != 0:
+        return
+    owner = folder.stat()
+    if owner.st_uid:
+        os.chown(made, owner.st_uid, owner.st_gid)
 
 
 def written_whole(path: Path, text: str, *, durable: bool = True) -> None:
@@ -70,8 +197,8 @@ def written_whole(path: Path, text: str, *, durable: bool = True) -> None:
     """
     beside = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
-        with beside.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with open_private(beside, "wb") as file:
+            file.write(text.encode())
             file.flush()
             if durable:
                 os.fsync(file.fileno())
@@ -100,6 +227,39 @@ def lock_file(file: BinaryIO, *, wait: bool = True) -> None:
         import fcntl  # noqa: PLC0415 - not there
 
         fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def alone_with(path: Path) -> Iterator[None]:
+    """Let one process at a time do something with a file, by the lock of a file beside it."""
+    try:
+        lock = open_private(path.with_name(f"{path.name}.lock"), "ab")
+    except OSError as error:
+        raise InputError(str(path), f"cannot be written: {error.strerror}") from None
+    with lock:
+        lock_file(lock)
+        yield
+
+
+def is_locked(path: Path) -> bool | None:
+    """Return whether a process holds the lock of a file; None if that cannot be found out.
+
+    The file is only read.
+    """
+    if sys.platform == "win32":  # there a lock cannot be tried without writing
+        return None
+    import fcntl  # noqa: PLC0415 - not on Windows
+
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    except OSError:  # somebody else's
+        return None
+    return False
 
 
 def sync_folder(folder: Path) -> None:

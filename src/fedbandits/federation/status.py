@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from fedbandits.federation.client_means import ClientMeans
 from fedbandits.federation.course import Course, PhaseEnd
-from fedbandits.protocol import (
-    Answer,
-    Refusal,
-    Refused,
-    ServerState,
-)
+from fedbandits.protocol import Answer, Refusal, Refused, ServerState
+
+if TYPE_CHECKING:
+    from fedbandits.federation.presence import Presence
 
 MOST_NAMES = 8
 """So many clients are named where there may be thousands."""
@@ -24,6 +23,15 @@ MOST_PHASES = 24
 """Of more phases only some are shown one by one."""
 
 _LONGEST_NAME = 60
+
+# What JSON has as it is.
+_OF_STATUS = (
+    *("run", "title", "began", "wrote", "epoch", "missing", "quarantined", "unrecalled", "halted"),
+    *("abandoned", "bits", "dropped"),
+)
+_OF_ANSWER = (
+    *("winner", "survivors", "whom", "phase", "clients", "level", "error", "assumptions"),
+)
 
 Interval: TypeAlias = tuple[float, float, float] | tuple[None, None, None]
 """Estimate, low and high end, or nothing."""
@@ -108,10 +116,22 @@ class RunStatus:
         In the open phase: who has reported, and who is asked to and has not.
     quarantined : tuple of str
         Clients that are not listened to any more.
+    unrecalled : tuple of str
+        Clients that have not confirmed yet that they give nobody what is withdrawn.
+    halted : tuple of str
+        What is halted at clients by their operators now, in words.
+    homes : mapping from str to str
+        Which node answers for a client, by the fingerprint of its key.
+    conflicts : tuple of (str, str)
+        Clients, and nodes that claim them and do not answer for them.
     course : Course
         What happened.
+    means : tuple of ClientMeans
+        What each client's means are, as far as the server knows.
     dropped : int
         Damaged records at the end of the log, which do not count.
+    presence : Presence, optional
+        What can be seen of the server; None if the run is not read from a file.
     """
 
     run: str
@@ -125,8 +145,14 @@ class RunStatus:
     reported: tuple[str, ...]
     missing: tuple[str, ...]
     quarantined: tuple[str, ...]
+    unrecalled: tuple[str, ...]
+    halted: tuple[str, ...]
+    homes: Mapping[str, str]
+    conflicts: tuple[tuple[str, str], ...]
     course: Course
+    means: tuple[ClientMeans, ...]
     dropped: int
+    presence: Presence | None = None
 
     @property
     def finished(self) -> bool:
@@ -141,9 +167,7 @@ class RunStatus:
     @property
     def abandoned(self) -> tuple[int, ...]:
         """The phases that ended below their quorum."""
-        return tuple(
-            each.phase for each in self.course.phases if each.outcome is PhaseEnd.ABANDONED
-        )
+        return tuple(each.phase for each in self.course.phases if each.end is PhaseEnd.ABANDONED)
 
     def state_words(self) -> str:
         """Return where it is, in a sentence."""
@@ -159,7 +183,7 @@ class RunStatus:
                 return "no phase was opened yet"
             case ServerState.READY:
                 last = self.course.phases[-1]
-                return f"between phases: phase {last.phase} was {last.outcome.value}"
+                return f"between phases: phase {last.phase} was {last.end.value}"
         return self._ending()
 
     def _ending(self) -> str:
@@ -180,53 +204,43 @@ class RunStatus:
         answer, course = self.answer, self.course
         said = None
         if answer is not None:
-            said = {
-                "winner": answer.winner,
-                "survivors": list(answer.survivors),
-                "reason": answer.reason.value,
-                "whom": answer.whom,
-                "phase": answer.phase,
-                "clients": answer.clients,
-                "level": answer.level,
-                "error": answer.error,
-                "assumptions": list(answer.assumptions),
-                "words": answer.words(),
-            }
+            said = {key: getattr(answer, key) for key in _OF_ANSWER}
+            said |= {"reason": answer.reason.value, "words": answer.words()}
         return {
-            "run": self.run,
-            "title": self.title,
-            "began": self.began,
-            "wrote": self.wrote,
+            **{key: getattr(self, key) for key in _OF_STATUS},
             "state": self.state.value,
             "words": self.state_words(),
+            "server": None if self.presence is None else self.presence.as_dict(),
             "phase": course.phases[-1].phase if course.phases else 0,
             "reported": len(self.reported),
-            "missing": list(self.missing),
             "answer": said,
             "arms": [asdict(arm) | {"state": arm.state.value} for arm in self.arms],
-            "quarantined": list(self.quarantined),
-            "bits": self.bits,
             "rejections": {kind.name: n for kind, n in course.rejections.items()},
             "refusals": [
-                {
-                    "client": one.client,
-                    "phase": one.phase,
-                    "why": one.why.name,
-                    "detail": one.detail,
-                }
+                {key: getattr(one, key) for key in ("client", "phase", "detail")}
+                | {"why": one.why.name}
                 for one in course.refusals
             ],
-            "abandoned": list(self.abandoned),
             "withdrawals": [asdict(one) for one in course.withdrawals],
-            "epoch": self.epoch,
+            "halts": [asdict(one) for one in course.halts],
+            "nodes": dict(self.homes),
+            "conflicts": [
+                {"client": client, "claimed_by": node, "node": self.homes[client]}
+                for client, node in self.conflicts
+            ],
+            "moves": [asdict(one) for one in course.moves],
             "restarts": [asdict(one) for one in course.restarts],
-            "dropped": self.dropped,
-            "phases": [asdict(one) | {"outcome": one.outcome.value} for one in course.phases],
+            "phases": [asdict(one) | {"end": one.end.value} for one in course.phases],
             "clients": [
-                asdict(one) | {"rejections": {kind.name: n for kind, n in one.rejections.items()}}
-                for one in course.clients
+                asdict(one)
+                | {"rejections": {kind.name: n for kind, n in one.rejections.items()}}
+                | {"means": self._by_arm(known.means), "unlike": self._by_arm(known.unlike)}
+                for one, known in zip(course.clients, self.means, strict=True)
             ],
         }
+
+    def _by_arm(self, values: Sequence[Any]) -> dict[str, Any]:
+        return {arm.name: value for arm, value in zip(self.arms, values, strict=True)}
 
     def words(self) -> str:
         """Return it for a terminal."""
@@ -234,7 +248,10 @@ class RunStatus:
         lines = [f"{self.run}: {self.title}"]
         if self.began is not None and self.wrote is not None:
             lines.append(f"began {clock_time(self.began)}, last wrote {clock_time(self.wrote)}")
-        lines += [self.state_words(), "", *_table(self.arms, self.answer), ""]
+        lines.append(self.state_words())
+        if self.presence is not None and not self.finished:
+            lines += self.presence.lines()
+        lines += ["", *_table(self.arms, self.answer), ""]
         lines.append(
             f"{counted(len(course.clients), 'client')} in; {self.bits:,} bits of means sent"
         )
@@ -247,7 +264,9 @@ class RunStatus:
 
     def events(self) -> list[str]:
         """Return what went otherwise than it should, a sentence each."""
-        course, said = self.course, []
+        course, said = self.course, list(self.halted)
+        if self.unrecalled:
+            said.append(f"withdrawal not confirmed yet by: {shortened(self.unrecalled)}")
         if course.rejections:
             kinds = "; ".join(f"{kind.value}: {n:,}" for kind, n in course.rejections.items())
             n = sum(course.rejections.values())
@@ -258,9 +277,28 @@ class RunStatus:
                 for why, found in _by_reason(course.refusals).items()
             )
             said.append(f"clients refused to answer ({kinds})")
+        unlike = [
+            f"{short_name(one.client)} ({shortened(_chosen(self.arms, one.unlike))})"
+            for one in self.means
+            if any(one.unlike)
+        ]
+        if unlike:
+            said.append(f"means far from those of the other clients: {shortened(unlike)}")
         if self.abandoned:
             phases = shortened(map(str, self.abandoned))
             said.append(f"abandoned below the quorum, and not decided: phase {phases}")
+        said += [
+            f"moved to node {move.node}: {shortened(move.clients)} ({move.reason})"
+            for move in course.moves
+        ]
+        for node in dict.fromkeys(node for _, node in self.conflicts):
+            claimed = [client for client, by in self.conflicts if by == node]
+            homes = shortened(dict.fromkeys(self.homes[client] for client in claimed))
+            own = (client for client, home in self.homes.items() if home == node)
+            said.append(
+                f"REFUSED: {node_words(node, own)} claims {shortened(claimed)}, which {homes}"
+                " answers for; if that is right, move them: fedbandits rebind"
+            )
         if course.restarts:
             n = len(course.restarts)
             said.append(f"{counted(n, 'restart')} of the server; this is epoch {self.epoch}")
@@ -310,6 +348,10 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
+def _chosen(arms: Sequence[ArmStatus], chosen: Sequence[bool]) -> list[str]:
+    return [arm.name for arm, one in zip(arms, chosen, strict=True) if one]
+
+
 def _have(number: int) -> str:
     return "has" if number == 1 else "have"
 
@@ -336,6 +378,18 @@ def short_name(name: str, longest: int = _LONGEST_NAME) -> str:
     'forget…'
     """
     return name if len(name) <= longest else f"{name[: longest - 1]}…"
+
+
+def node_words(key: str, clients: Iterable[str]) -> str:
+    """Return a node as people know it: by its key, and by some of its clients if it has any.
+
+    Examples
+    --------
+    >>> node_words("SHA256:Qf0k", ["clinic-1"]), node_words("SHA256:9mJr", [])
+    ('node SHA256:Qf0k (of clinic-1)', 'node SHA256:9mJr')
+    """
+    names = shortened(clients, most=3)
+    return f"node {key} (of {names})" if names else f"node {key}"
 
 
 def printable(text: str) -> str:

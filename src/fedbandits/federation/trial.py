@@ -6,31 +6,18 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import ConfigDict, Field
-
-from fedbandits.construct import (
-    StrictTable,
-    construct,
-    keys_of,
-    pair_from,
-    validated,
-)
-from fedbandits.errors import (
-    LARGEST,
-    InputError,
-    check_not_negative,
-    check_number,
-    check_word,
-    nearest,
-)
+from fedbandits.construct import construct, keys_of, parameters_of
+from fedbandits.errors import LARGEST, InputError, check_not_negative, check_number, nearest
 from fedbandits.federation.coordinator import Patience
 from fedbandits.plugins import load_tables, plugins_in_use, plugins_of
 from fedbandits.privacy.policy import FEWEST_PULLS, Privacy
 from fedbandits.protocol import Quorum
+from fedbandits.protocol.outcomes import Limits, Outside, joint_range, words_of
 from fedbandits.rules.algorithms import ALGORITHMS, Algorithm, Fed2Ucb
-from fedbandits.rules.phased import Beliefs, Goal, PhasedRule
+from fedbandits.rules.beliefs import Beliefs, Goal
+from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.radii.bounded import check_range
 
 FILE = "fedbandits.toml"
@@ -71,9 +58,9 @@ class Live:
                 raise InputError("missing", f"{self.missing!r} is not a finite number such as 0.0")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """What a federation is to find out, and how.
+@dataclass(frozen=True, kw_only=True)
+class TrialKeys:
+    """What the file says, but for the keys of its algorithm.
 
     Parameters
     ----------
@@ -81,12 +68,12 @@ class Trial:
         What reports are headed with, and what the run is called.
     arms : tuple of str
         Names of the options.
-    algorithm : Algorithm
-        What decides.
     noise, spread : float, optional
         σ and σ_c, as bounds. With a range, half of it by default.
     limits : (float, float), optional
-        The range that contains every outcome.
+        The range that contains every outcome; by default that of the privacy policy.
+    outside : {"refuse", "clip"}
+        What clients do with an outcome outside it.
     goal : {"max", "min"}
         Whether the best option has the highest or the lowest mean.
     horizon, population : int, optional
@@ -100,7 +87,7 @@ class Trial:
     min_pulls : int
         A mean of fewer pulls is never sent.
     quarantine_after : int
-        A client whose updates were wrong so often is not listened to any more.
+        After so many invalid updates a client is ignored.
     max_phases : int
         After so many phases the run ends, undecided: a tie would go on for ever.
     interleave : bool
@@ -110,16 +97,14 @@ class Trial:
         Of which clients are let in, and of the order of turns.
     live : Live, optional
         That outcomes come from live traffic, and when they are final; from ``pull`` by default.
-    tables : dict
-        What it was read from.
     """
 
     title: str
     arms: tuple[str, ...]
-    algorithm: Algorithm
-    noise: float | None = None
-    spread: float | None = None
-    limits: tuple[float, float] | None = None
+    noise: float | None = field(default=None, metadata={"key": "assume.noise"})
+    spread: float | None = field(default=None, metadata={"key": "assume.spread"})
+    limits: Limits | None = field(default=None, metadata={"key": "range"})
+    outside: Outside = "refuse"
     goal: Goal = "max"
     horizon: int | None = None
     population: int | None = None
@@ -132,7 +117,6 @@ class Trial:
     interleave: bool = True
     seed: int = 0
     live: Live | None = None
-    tables: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.arms) < 2:
@@ -140,12 +124,83 @@ class Trial:
         for name in self.arms:
             if not name.strip() or self.arms.count(name) > 1:
                 raise InputError("arms", f'"{name}" is empty, or there twice; name each by itself')
-        if self.limits is not None:
-            object.__setattr__(self, "limits", check_range(self.limits))
+        for name in ("horizon", "population", "min_pulls", "quarantine_after", "max_phases"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(name, f"{value} is below 1")
+        if self.seed < 0:
+            raise InputError("seed", f"{self.seed} is below 0")
+        self._settle_range()
         for name in ("noise", "spread"):
             value = getattr(self, name)
             if value is not None:
                 check_not_negative(value, name)
+
+    def _settle_range(self) -> None:
+        """Let outcomes have one range: the trial's and the privacy policy's are the same."""
+        if self.limits is not None:
+            object.__setattr__(self, "limits", check_range(self.limits))
+        if self.privacy is not None:
+            clipped = self.privacy.range
+            if self.limits not in (None, clipped):
+                raise InputError(
+                    "privacy.range",
+                    f"{words_of(clipped)}, and range is {words_of(self.limits or clipped)};"
+                    " outcomes have one range: leave one of the two out",
+                )
+            object.__setattr__(self, "limits", clipped)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial(TrialKeys):
+    """What a federation is to find out, and how: see `TrialKeys` for the other parameters.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        What decides.
+    tables : dict
+        What it was read from.
+    """
+
+    algorithm: Algorithm
+    tables: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def range(self) -> Limits | None:
+        """The range that every outcome is held to: the trial's, within that of its radius."""
+        return joint_range((self.limits, self.rule().radius.limits))
+
+    def check_clients(self, clients: int) -> None:
+        """Refuse a federation of so many clients, and no more, that would wait for others for ever.
+
+        Raises
+        ------
+        InputError
+            With the key that asks for more.
+        """
+        everyone = self.population if self.algorithm.all_clients_from_start else None
+        asking = (
+            ("quorum.least", self.quorum.least),
+            ("patience.clients", self.patience.clients),
+            ("population", everyone or 1),
+        )
+        for key, wanted in asking:
+            if clients < wanted:
+                raise InputError(
+                    key,
+                    f"{wanted}, and there are {clients} clients: the first phase would never be"
+                    f" opened; take --clients {wanted} or more, or lower it",
+                )
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return what the trial leaves unchecked, in sentences."""
+        if self.range is None:
+            return (
+                "no range is declared, so that no outcome can be checked: one that is mistyped"
+                " counts as it is; write range = [low, high]",
+            )
+        return ()
 
     def rule(self) -> PhasedRule:
         """Return what decides.
@@ -196,36 +251,6 @@ class Trial:
         return replace(rule.with_fewest_pulls(self.min_pulls), max_phases=self.max_phases)
 
 
-class _Assume(StrictTable):
-    noise: float | None = None
-    spread: float | None = None
-
-
-class _File(StrictTable):
-    """The keys of the file; the others are its algorithm's."""
-
-    model_config = ConfigDict(extra="allow")
-
-    title: str
-    arms: list[str]
-    algorithm: str = Fed2Ucb.name
-    goal: str = "max"
-    horizon: Annotated[int, Field(ge=1)] | None = None
-    population: Annotated[int, Field(ge=1)] | None = None
-    assume: dict[str, Any] = Field(default_factory=dict)
-    range: list[float] | None = None
-    privacy: dict[str, Any] | None = None
-    quorum: dict[str, Any] = Field(default_factory=dict)
-    patience: dict[str, Any] = Field(default_factory=dict)
-    min_pulls: Annotated[int, Field(ge=1)] = FEWEST_PULLS
-    quarantine_after: Annotated[int, Field(ge=1)] = 3
-    max_phases: Annotated[int, Field(ge=1)] = 100
-    interleave: bool = True
-    seed: Annotated[int, Field(ge=0)] = 0
-    live: dict[str, Any] | None = None
-    plugins: list[Any] = Field(default_factory=list)
-
-
 def load_trial(path: str | Path, *, plugins: Iterable[str | Path] = ()) -> Trial:
     """Return the trial of a file, or of the fedbandits.toml in a folder.
 
@@ -271,69 +296,73 @@ def read_trial(tables: Mapping[str, Any]) -> Trial:
 
 
 def _trial(tables: Mapping[str, Any]) -> Trial:
-    file = validated(_File, tables, "")
-    assume = validated(_Assume, file.assume, "assume")
-    algorithm = ALGORITHMS.named(file.algorithm, "algorithm")
+    named = tables.get("algorithm", Fed2Ucb.name)
+    algorithm = ALGORITHMS.named(named, "algorithm")
     if not isinstance(algorithm.all_clients_from_start, bool):
         raise InputError(
             "algorithm",
-            f'"{file.algorithm}" does not run in a federation, since {algorithm.__name__} does not'
+            f'"{named}" does not run in a federation, since {algorithm.__name__} does not'
             f" say all_clients_from_start; use one that does, such as {Fed2Ucb.name}",
         )
-    own = {key: value for key, value in tables.items() if key not in _File.model_fields}
-    known = [*_File.model_fields, *keys_of(algorithm)]
-    for key in own:
+    own = keys_of(algorithm)
+    known = [*keys_of(TrialKeys), *own]
+    said = {key: value for key, value in tables.items() if key not in ("algorithm", "plugins")}
+    assumed = said.pop("assume", {})
+    if not isinstance(assumed, Mapping):
+        raise InputError("assume", f"{assumed!r} is not a table such as {{ noise = 0.5 }}")
+    said |= {f"assume.{key}": value for key, value in assumed.items()}
+    for key in said:
         if key not in known:
             raise InputError(key, f"is not a key here; {nearest(key, known)}")
-    check_word(file.goal, Goal, "goal")
+    if isinstance(said.get("arms"), list):
+        said["arms"] = tuple(said["arms"])
+    shared = construct(TrialKeys, {k: v for k, v in said.items() if k not in own}, "")
     trial = Trial(
-        title=file.title,
-        arms=tuple(file.arms),
-        algorithm=construct(algorithm, own, ""),
-        noise=assume.noise,
-        spread=assume.spread,
-        limits=None if file.range is None else _range(file.range),
-        goal="max" if file.goal == "max" else "min",
-        horizon=file.horizon,
-        population=file.population,
-        privacy=None if file.privacy is None else construct(Privacy, file.privacy, "privacy"),
-        quorum=construct(Quorum, file.quorum, "quorum"),
-        patience=construct(Patience, file.patience, "patience"),
-        min_pulls=file.min_pulls,
-        quarantine_after=file.quarantine_after,
-        max_phases=file.max_phases,
-        interleave=file.interleave,
-        seed=file.seed,
-        live=None if file.live is None else construct(Live, file.live, "live"),
+        **parameters_of(shared),
+        algorithm=construct(algorithm, {k: v for k, v in said.items() if k in own}, ""),
         tables=dict(tables),
     )
     _check(trial)
     return trial
 
 
-def _range(values: list[float]) -> tuple[float, float]:
-    try:
-        return pair_from(values)
-    except InputError as error:
-        raise error.within("range") from None
-
-
 def _check(trial: Trial) -> None:
     """Refuse a trial that could never run, before anybody pulls anything."""
     rule = trial.rule()
-    pulls = rule.pulls(1)
-    if pulls < trial.min_pulls:
+    if trial.population is not None and trial.population < trial.quorum.least:
         raise InputError(
-            "pulls",
-            f"{pulls} in the first phase, and min_pulls is {trial.min_pulls}: a mean of so few"
-            " gives observations away; pull more, or lower min_pulls",
+            "quorum.least",
+            f"{trial.quorum.least}, and population is {trial.population}: nothing would ever be"
+            " decided",
         )
+    if trial.range is None and trial.outside == "clip":
+        raise InputError("outside", '"clip", and no range is declared; write range = [low, high]')
+    for phase in rule.checked_phases():
+        if phase.pulls < trial.min_pulls:
+            which = "the first phase" if phase.number == 1 else f"phase {phase.number}"
+            raise InputError(
+                "pulls",
+                f"{phase.pulls} in {which}, and min_pulls is {trial.min_pulls}: a mean of so few"
+                " gives observations away; pull more, or lower min_pulls",
+            )
+    pulls = rule.pulls(1)
     if pulls * rule.n_arms > (math.inf if trial.horizon is None else trial.horizon):
         raise InputError(
             "horizon", f"{trial.horizon:,} slots, and the first phase takes {pulls * rule.n_arms:,}"
         )
+    check_not_above(trial.patience.clients, trial.population, "patience.clients")
     if trial.live is not None:
         _check_live(trial, trial.live)
+
+
+def check_not_above(clients: int, population: int | None, where: str) -> None:
+    """Refuse to wait for more clients than exist."""
+    if population is not None and clients > population:
+        raise InputError(
+            where,
+            f"{clients} clients, and the population is {population}: the run would wait for ever;"
+            f" give at most {population}",
+        )
 
 
 def _check_live(trial: Trial, live: Live) -> None:
@@ -356,7 +385,7 @@ def _check_live(trial: Trial, live: Live) -> None:
             f"{resend:g} s, and the deadline {deadline:g} s: clients with live traffic report when"
             " they are asked again, so ask more often than that",
         )
-    limits = trial.limits
+    limits = trial.range
     if live.missing is not None and limits and not limits[0] <= live.missing <= limits[1]:
         raise InputError(
             "live.missing", f"{live.missing:g} is outside the range {limits[0]:g} to {limits[1]:g}"

@@ -2,27 +2,16 @@
 
 from fedbandits.protocol.answer import Answer, answer_of, conclusion_of
 from fedbandits.protocol.client import Client, ClientState, Pull, RefusalError
-from fedbandits.protocol.log import (
-    AnswerRefused,
-    ArmWithdrawn,
-    Log,
-    MemoryLog,
-    PhaseAbandoned,
-    PhaseClosed,
-    PhaseOpened,
-    Record,
-    Rejection,
-    RunEnded,
-    ServerStarted,
-    UpdateAccepted,
-    UpdateRejected,
-)
+from fedbandits.protocol.log import Log, MemoryLog
 from fedbandits.protocol.messages import (
     Assignment,
     Conclusion,
     Decision,
+    Halt,
     Header,
     Reason,
+    Recall,
+    Receipt,
     Refusal,
     Refused,
     Release,
@@ -31,6 +20,23 @@ from fedbandits.protocol.messages import (
 )
 from fedbandits.protocol.outbox import Entry, Outbox
 from fedbandits.protocol.quorum import Quorum
+from fedbandits.protocol.records import (
+    AnswerRefused,
+    ArmWithdrawn,
+    ClaimRefused,
+    ClientHalted,
+    ClientsBound,
+    PhaseAbandoned,
+    PhaseClosed,
+    PhaseOpened,
+    RecallConfirmed,
+    Record,
+    Rejection,
+    RunEnded,
+    ServerStarted,
+    UpdateAccepted,
+    UpdateRejected,
+)
 from fedbandits.protocol.server import Server, ServerSnapshot
 from fedbandits.protocol.state import RunState, ServerState
 
@@ -39,11 +45,15 @@ __all__ = [
     "AnswerRefused",
     "ArmWithdrawn",
     "Assignment",
+    "ClaimRefused",
     "Client",
+    "ClientHalted",
     "ClientState",
+    "ClientsBound",
     "Conclusion",
     "Decision",
     "Entry",
+    "Halt",
     "Header",
     "Log",
     "MemoryLog",
@@ -54,6 +64,9 @@ __all__ = [
     "Pull",
     "Quorum",
     "Reason",
+    "Recall",
+    "RecallConfirmed",
+    "Receipt",
     "Record",
     "Refusal",
     "RefusalError",

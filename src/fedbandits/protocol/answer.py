@@ -11,46 +11,35 @@ from fedbandits.errors import ProtocolError, check_number
 from fedbandits.protocol.messages import Conclusion, Reason
 from fedbandits.protocol.promises import coverage
 from fedbandits.protocol.server import Server
-from fedbandits.rules.guarantees import Condition, Guarantee, Status, listed
+from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.guarantees import Assumption, Condition, Guarantee, Status, listed
 from fedbandits.rules.levels import as_level
 
 _WHY = {
-    Reason.OPEN: "it goes on: several options are left",
+    Reason.OPEN: "it goes on: {left}",
     Reason.ONE_ARM_LEFT: "it is over: one option is left",
     Reason.WITHIN_TOLERANCE: "it is over: the options that are left differ by no more than the"
     " tolerance of {tolerance:g}",
-    Reason.LAST_PHASE: "it is over: no phase follows, and several options are left",
-    Reason.HORIZON: "it is over: the horizon is reached, and several options are left",
-    Reason.QUORUM: "it is over: too few clients answer, and several options are left",
-    Reason.STOPPED: "it was stopped, and several options are left",
-    Reason.BUDGET: "it is over: the clients' privacy budget is spent, and several options are left",
+    Reason.LAST_PHASE: "it is over: no phase follows, and {left}",
+    Reason.HORIZON: "it is over: the horizon is reached, and {left}",
+    Reason.QUORUM: "it is over: too few clients answer, and {left}",
+    Reason.STOPPED: "it was stopped{stopped}, and {left}",
+    Reason.BUDGET: "it is over: the clients' privacy budget is spent, and {left}",
 }
 
 
-def error_words(found: Guarantee, stated: Guarantee, tolerance: float) -> str | None:
-    """Return with which probability the best option is lost, or what has broken that promise.
+def guarantee_words(found: Guarantee) -> str:
+    """Return what a run still proves, in a sentence; else what broke it, or why nothing is proven.
 
-    None if no probability was ever proven, and nothing has happened since.
-
-    Parameters
-    ----------
-    found, stated : Guarantee
-        Of the run, and what its rule states before anything has happened.
-    tolerance : float
-        By how much the answer may be worse than the best option and still be good enough; 0 if
-        there is no answer.
+    What the run is known to keep is not said again.
     """
-    if found.error is not None:
-        also = [one.words for one in _open(found) if not one.kind.common]
-        moreover = f", if moreover {listed(also)}" if also else ""
-        # A tolerance stops while the best option may not be the one that looks best.
-        within = f" Else the answer is worse than it by at most {tolerance:g}."
-        return (
-            "The best option is lost on the way with a probability of at most"
-            f" {found.error:g}{moreover}.{within if tolerance else ''}"
-        )
-    events = [why for why in found.breaches if why not in stated.breaches]
-    return f"No error probability is stated: {'; '.join(events)}." if events else None
+    if not found.holds:
+        why = "; ".join(found.breaches) or found.reason.removeprefix("none: ")
+        return f"No error probability is stated: {why}."
+    also = [one.words for one in _open(found) if not one.common]
+    moreover = f", if moreover {listed(also)}" if also else ""
+    unknown = "" if found.error is not None else " No error probability is stated."
+    return f"Guarantee: {found.claim}{moreover}.{unknown}"
 
 
 def _open(found: Guarantee) -> list[Condition]:
@@ -92,12 +81,14 @@ class Answer:
         proven.
     coverage : str
         What is said of all intervals, after "they".
-    error : str or None
-        With which probability the rule loses the best arm, or what broke that promise, in words.
+    error : str
+        With which probability the rule loses the best arm, or why none is stated, in words.
     assumptions : tuple of str
         What all of it rests on.
     withdrawn : dict of str to str
         Arms that somebody has taken out, and why.
+    stopped : str
+        Why somebody has stopped the run, in their words.
     """
 
     winner: str | None
@@ -111,15 +102,21 @@ class Answer:
     intervals: dict[str, tuple[float, float]]
     level: float
     coverage: str
-    error: str | None
+    error: str
     assumptions: tuple[str, ...]
     withdrawn: dict[str, str] = field(default_factory=dict)
+    stopped: str = ""
 
     def words(self) -> str:
         """Return it in words that a non-statistician can repeat."""
         phases = "1 phase" if self.phase == 1 else f"{self.phase} phases"
         clients = "1 client" if self.clients == 1 else f"{self.clients:,} clients"
-        why = _WHY[self.reason].format(tolerance=self.tolerance)
+        one = len(self.survivors) == 1
+        why = _WHY[self.reason].format(
+            tolerance=self.tolerance,
+            stopped=f" ({self.stopped})" if self.stopped else "",
+            left="one option is left" if one else "several options are left",
+        )
         lines = [f"After {phases} with {clients} {why}. The answer is for {self.whom}."]
         if self.winner is not None:
             low, high = self.intervals[self.winner]
@@ -130,14 +127,19 @@ class Answer:
             if not math.isfinite(low):
                 known = "the only one left, and nothing is known of how good it is"
             lines.append(f"The answer is {self.winner}: {known}.")
-        if len(self.survivors) > 1:
-            lines.append(f"Left are {', '.join(self.survivors)}.")
+        if len(self.survivors) > 1 or self.winner is None:
+            lines.append(f"Left {'is' if one else 'are'} {', '.join(self.survivors)}.")
         for arm, reason in self.withdrawn.items():
             lines.append(f"{arm} was withdrawn ({reason}): all of this is about the rest.")
-        if self.error is not None:
-            lines.append(self.error)
-        lines.append(f"All intervals {self.coverage}, if {'; '.join(self.assumptions)}.")
+        lines.append(self.error)
+        lines.append(f"{self.of_intervals} {'; '.join(self.assumptions)}.")
         return "\n".join(lines)
+
+    @property
+    def of_intervals(self) -> str:
+        """What is said of all intervals, up to where the assumptions follow."""
+        join = ", if" if self.level < 1 else ". All of this assumes that"
+        return f"All intervals {self.coverage}{join}"
 
 
 def answer_of(server: Server, *, level: float = 0.05) -> Answer:
@@ -159,7 +161,7 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
     --------
     >>> from fedbandits.protocol import Update
     >>> from fedbandits.rules.algorithms import Fed1Ucb
-    >>> from fedbandits.rules.phased import Beliefs
+    >>> from fedbandits.rules.beliefs import Beliefs
     >>> rule = Fed1Ucb(pulls="10", clients=1).rule(
     ...     Beliefs(n_arms=2, horizon=1000, noise=0.01, spread=0.0)
     ... )
@@ -193,21 +195,32 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
         phase=decision.phase,
         clients=server.heard,
         estimates=dict(zip(arms, estimates.tolist(), strict=True)),
-        intervals={
-            arm: (float(estimate - width), float(estimate + width))
-            for arm, estimate, width in zip(arms, estimates, widths, strict=True)
-        },
+        intervals=_intervals(server, estimates, widths),
         level=1.0 if covered.error is None else covered.error,
         coverage=_coverage_words(covered),
-        error=error_words(
-            proven,
-            server.rule.guarantee(),
-            # As long as several are left there is no answer that could be close to the best.
-            0.0 if decision.winner is None else server.rule.epsilon,
-        ),
+        error=guarantee_words(proven),
         assumptions=tuple(one.words for one in _open(covered) if not one.why),
         withdrawn={arms[arm]: reason for arm, reason in sorted(server.withdrawn.items())},
+        stopped=server.run_state.stopped,
     )
+
+
+def _intervals(
+    server: Server, estimates: FloatArray, widths: FloatArray
+) -> dict[str, tuple[float, float]]:
+    """Return the intervals; the part of them in which the mean may lie, if outcomes have a range.
+
+    Intervals of which nothing is known stay infinite. If outcomes have lain outside the range it
+    bounds nothing.
+    """
+    low, high = estimates - widths, estimates + widths
+    limits = server.terms.range
+    in_range = server.run_state.guarantee.condition(Assumption.IN_RANGE)
+    if limits is not None and (in_range is None or in_range.status is not Status.BROKEN):
+        known = np.isfinite(widths)
+        low = np.where(known, np.clip(low, *limits), low)
+        high = np.where(known, np.clip(high, *limits), high)
+    return dict(zip(server.arms, zip(low.tolist(), high.tolist(), strict=True), strict=True))
 
 
 def conclusion_of(server: Server, *, level: float = 0.05) -> Conclusion:

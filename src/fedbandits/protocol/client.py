@@ -7,7 +7,7 @@ asks. What it has sent is in its outbox.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
@@ -23,6 +23,7 @@ from fedbandits.privacy.sampling import Noise, discrete_noise
 from fedbandits.protocol.messages import (
     Assignment,
     Decision,
+    Halt,
     Header,
     Refusal,
     Refused,
@@ -30,7 +31,9 @@ from fedbandits.protocol.messages import (
     Update,
 )
 from fedbandits.protocol.outbox import Entry, Outbox
+from fedbandits.protocol.outcomes import Limits, Outside, as_outcomes, joint_range, refuse_outside
 from fedbandits.protocol.turns import Turns, in_order
+from fedbandits.protocol.unfinished import ArmSums, MemoryWorkbench, Unfinished, Workbench
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.variance_components import merged_squares
 
@@ -56,14 +59,31 @@ class RefusalError(ProtocolError):
         self.refusal = refusal
 
 
-@dataclass(slots=True)
-class _Tally:
-    """What is kept of an arm's observations while a phase is played."""
+Halted: TypeAlias = Callable[[], Halt | None]
+"""Says what is halted at the client at this moment; asked before every call of ``pull``."""
 
-    pulls: int = 0
-    total: float = 0.0
-    squares: float = 0.0
-    clipped: int = 0
+
+def _nothing() -> None:
+    """Say that nothing is halted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """How long a client may play before it answers that it has not finished.
+
+    Parameters
+    ----------
+    seconds : float
+        Of this call of `Client.play`. One call of ``pull`` is always made.
+    in_all : float
+        Of the whole phase; then the client gives it up.
+    clock : callable
+        The time in seconds.
+    """
+
+    seconds: float
+    in_all: float
+    clock: Callable[[], float]
 
 
 class ClientState(Enum):
@@ -75,20 +95,6 @@ class ClientState(Enum):
     """The last assignment is played and its update made."""
     FINISHED = "finished"
     """The winner is known."""
-
-
-class _Event(Enum):
-    ASSIGNED = "an assignment"
-    DECIDED = "the last decision"
-
-
-_TRANSITIONS: dict[tuple[ClientState, _Event], ClientState] = {
-    (ClientState.WAITING, _Event.ASSIGNED): ClientState.REPORTED,
-    (ClientState.WAITING, _Event.DECIDED): ClientState.FINISHED,
-    (ClientState.REPORTED, _Event.ASSIGNED): ClientState.REPORTED,
-    (ClientState.REPORTED, _Event.DECIDED): ClientState.FINISHED,
-    (ClientState.FINISHED, _Event.DECIDED): ClientState.FINISHED,
-}
 
 
 class Client:
@@ -114,6 +120,18 @@ class Client:
         In which order the arms are pulled; one after the other by default.
     min_pulls : int
         A mean of fewer pulls is not sent, whatever the policy says.
+    halted : callable, optional
+        Says what is halted here, without any server; nothing by default.
+    workbench : Workbench, optional
+        Where a phase is kept that is not finished; in memory by default.
+    limits : (float, float), optional
+        The range that contains every outcome. Without one nothing is refused; a mechanism clips to
+        its own range all the same.
+    outside : {"refuse", "clip"}
+        What becomes of an outcome outside these limits. If means are noised it is clipped
+        whatever is said here: a refusal would tell of a single outcome.
+    where : callable, optional
+        From an arm and a number of pulls to what an error about them begins with.
 
     Examples
     --------
@@ -134,6 +152,11 @@ class Client:
         rng: np.random.Generator | None = None,
         turns: Turns = in_order,
         min_pulls: int = 1,
+        halted: Halted = _nothing,
+        workbench: Workbench | None = None,
+        limits: Limits | None = None,
+        outside: Outside = "refuse",
+        where: Callable[[int, int], str] = "pull(arm={}, n={})".format,
     ) -> None:
         self.name = name
         self.min_pulls = min_pulls if privacy is None else max(min_pulls, privacy.min_pulls)
@@ -147,6 +170,11 @@ class Client:
         self._outbox = outbox
         self._noise = noise
         self._turns = turns
+        self._halted = halted
+        self._workbench = MemoryWorkbench() if workbench is None else workbench
+        self._limits = limits
+        self._outside = outside
+        self._where = where
         self._rng = np.random.default_rng() if rng is None else rng
         self._header: Header | None = None
         # What was sent last, by game.
@@ -182,6 +210,8 @@ class Client:
         if policy is None or policy.noise is None:
             return Spending()
         pulls = [n for n in entry.update.counts if n]
+        if not pulls:  # all arms were withdrawn, and nothing was sent
+            return Spending()
         if isinstance(mechanism, Noised):
             return policy.spends(min(pulls), len(pulls), mechanism)
         # Means without noise protect nobody. An observation of another release is another matter.
@@ -190,34 +220,50 @@ class Client:
     def _after_spending(self, spent: Spending) -> Spending:
         return self.spent if self.privacy is None else self.privacy.total(self.spent, spent)
 
-    def play(self, assignment: Assignment) -> Update:
+    def play(self, assignment: Assignment, within: Slice | None = None) -> Update:
         """Play a phase and return its update; the same assignment again gets the same update.
+
+        Nothing is pulled of an arm that is withdrawn or halted here, from the next call of ``pull``
+        on, and nothing is reported of it: a mean of the first few pulls would be less protected
+        than was agreed.
+
+        Parameters
+        ----------
+        assignment : Assignment
+            What to play.
+        within : Slice, optional
+            How long to play before the rest is left for the next time; until it is done by default.
 
         Raises
         ------
         RefusalError
-            If the policy does not allow the answer; nothing was pulled then.
+            If the policy does not allow the answer, or the client has played on without this
+            server, and nothing was pulled then; if the client is halted; or if the time is over:
+            what was pulled is kept, and the client goes on when it is asked again.
         """
         self._check(assignment.header)
         last = self._last.get(_game(assignment.header))
         if last is not None and assignment.phase <= last.update.phase:
             return self._again(assignment, last)
-        after = self._after(_Event.ASSIGNED)
-        spent = self._allowed(assignment)
-        release, counts = assignment.release, assignment.pulls
-        totals = [_Tally() for _ in counts]
-        for arm, n in self._turns(assignment.phase, counts):
-            self._observe(totals[arm], arm, n, release)
+        if self.state is ClientState.FINISHED:
+            raise ProtocolError(f"client {self.name} is finished: it cannot take an assignment")
+        self._allowed(assignment, assignment.pulls)
+        work = self._played(assignment, within)
+        left_out = {*assignment.withdrawn, *work.halted}
+        counts = tuple(0 if k in left_out else n for k, n in enumerate(assignment.pulls))
+        spent = self._allowed(assignment, counts)
+        release, sums = assignment.release, work.sums
         means = np.array(
-            [tally.total / n if n else 0.0 for tally, n in zip(totals, counts, strict=True)]
+            [kept.total / n if n else 0.0 for kept, n in zip(sums, counts, strict=True)]
         )
-        clipped = sum(tally.clipped for tally in totals)
+        pulled = np.array(counts) > 0
+        clipped = sum(kept.clipped for kept, n in zip(sums, counts, strict=True) if n)
         mechanism, packed = release.mechanism, b""
         if mechanism is not None:
-            pulled = np.array(counts) > 0
             places = self._places(mechanism, means[pulled])
             packed = pack(places.tolist(), mechanism.bits)
             means[pulled] = mechanism.values(places)
+        squares = tuple(kept.squares if n else 0.0 for kept, n in zip(sums, counts, strict=True))
         update = Update(
             header=assignment.header,
             phase=assignment.phase,
@@ -225,8 +271,9 @@ class Client:
             counts=counts,
             means=tuple(means.tolist()) if mechanism is None else (),
             packed=packed,
-            squares=tuple(tally.squares for tally in totals) if release.squares else None,
+            squares=squares if release.squares else None,
             clipped=0 if isinstance(mechanism, Noised) else clipped,
+            halted=work.halted,
         )
         total = self._after_spending(spent)
         entry = Entry(
@@ -240,62 +287,134 @@ class Client:
         )
         if self._outbox is not None:
             self._outbox.append(entry)
+        self._workbench.clear()
         self.spent = total
         self.releases += 1
         self.clipped += clipped
         self._last[_game(update.header)] = entry
-        self._header, self.state = assignment.header, after
+        self._header, self.state = assignment.header, ClientState.REPORTED
         return update
+
+    def _played(self, assignment: Assignment, within: Slice | None) -> Unfinished:
+        """Pull what is left of a phase, and return all that came of it."""
+        header, pulls = assignment.header, assignment.pulls
+        begun = Unfinished(
+            run=header.run,
+            arms=header.arms,
+            phase=assignment.phase,
+            pulls=pulls,
+            sums=(ArmSums(),) * len(pulls),
+        )
+        kept = self._workbench.read()
+        if kept is not None and _same_phase(kept, begun):
+            begun = kept
+        sums, halted = list(begun.sums), set(begun.halted)
+        asked = {k for k, n in enumerate(pulls) if n}.difference(assignment.withdrawn)
+        start = 0.0 if within is None else within.clock()
+
+        def played() -> float:
+            return 0.0 if within is None else within.clock() - start
+
+        def work(calls: int) -> Unfinished:
+            return replace(
+                begun,
+                calls=calls,
+                sums=tuple(sums),
+                halted=tuple(sorted(halted)),
+                seconds=begun.seconds + played(),
+            )
+
+        def left(calls: int, why: Refused, detail: str) -> RefusalError:
+            self._workbench.keep(work(calls))
+            return self._refused(assignment, why, detail)
+
+        calls, made = 0, 0
+        for calls, (arm, n) in enumerate(self._calls(assignment)):
+            if calls < begun.calls:
+                continue
+            halt = self._halted()
+            if halt is not None:
+                out = asked.difference(halted).intersection(halt.arms)
+                if out and out == asked.difference(halted):
+                    raise left(calls, Refused.HALTED, halt.reason)
+                halted |= out
+            if arm in halted or arm in assignment.withdrawn:
+                continue
+            if within is not None and made and played() >= within.seconds:
+                raise left(calls, Refused.PAUSED, f"{calls} calls of pull are made")
+            if within is not None and begun.seconds + played() > within.in_all:
+                raise TimeoutError(
+                    f"pull has taken more than {within.in_all:g} s for phase {assignment.phase};"
+                    " give it longer (patience.pulls), or mend it"
+                )
+            sums[arm] = self._observe(sums[arm], arm, n, assignment.release)
+            made += 1
+        return work(calls + 1)
+
+    def _calls(self, assignment: Assignment) -> Iterator[tuple[int, int]]:
+        """Yield the calls of ``pull`` that a phase takes, which is always the same sequence."""
+        for arm, n in self._turns(assignment.phase, assignment.pulls):
+            for start in range(0, n, MOST_AT_ONCE):
+                yield arm, min(n - start, MOST_AT_ONCE)
 
     def _again(self, assignment: Assignment, last: Entry) -> Update:
         """Return what was sent for the last phase, as it was."""
         update = last.update
-        same = (assignment.phase, assignment.pulls, assignment.release) == (
-            update.phase,
-            update.counts,
-            last.release,
-        )
-        if not same or self.state is ClientState.FINISHED:
-            raise ProtocolError(
-                f"client {self.name}: phase {assignment.phase} after phase {update.phase}"
-            )
-        self._header, self.state = assignment.header, self._after(_Event.ASSIGNED)
+        # Nothing was sent of arms that were withdrawn or halted by then.
+        sent, asked = update.counts, assignment.pulls
+        same = (assignment.phase, assignment.release) == (update.phase, last.release)
+        same &= len(sent) == len(asked) and all(map(lambda n, all_: n in (0, all_), sent, asked))
+        after = f"phase {assignment.phase} after phase {update.phase}"
+        if self.state is ClientState.FINISHED:
+            raise ProtocolError(f"client {self.name}: {after}")
+        if not same:
+            raise self._refused(assignment, Refused.PLAYED, after)
+        self._header, self.state = assignment.header, ClientState.REPORTED
         return replace(update, header=assignment.header)
 
-    def _allowed(self, assignment: Assignment) -> Spending:
-        """Return what answering an assignment spends, or refuse it."""
+    def refuse_forbidden(self, assignment: Assignment) -> None:
+        """Refuse what the policy does not allow, before anything is begun for it.
+
+        Raises
+        ------
+        RefusalError
+            If `play` would refuse it whatever is observed.
+        """
+        last = self._last.get(_game(assignment.header))
+        if last is None or assignment.phase > last.update.phase:
+            self._allowed(assignment, assignment.pulls)
+
+    def _allowed(self, assignment: Assignment, counts: Sequence[int]) -> Spending:
+        """Return what sending means of so many pulls spends, or refuse it."""
         policy, mechanism = self.privacy, assignment.release.mechanism
-
-        def refused(why: Refused, detail: str) -> RefusalError:
-            return RefusalError(
-                Refusal(
-                    header=assignment.header,
-                    phase=assignment.phase,
-                    client=self.name,
-                    why=why,
-                    detail=detail,
-                )
-            )
-
-        pulls = [n for n in assignment.pulls if n]
+        pulls = [n for n in counts if n]
         fewest = min(pulls, default=0)
         if pulls and fewest < self.min_pulls:
-            raise refused(Refused.FEW_PULLS, f"{fewest} pulls, and min_pulls is {self.min_pulls}")
-        if policy is None:
+            raise self._refused(
+                assignment, Refused.FEW_PULLS, f"{fewest} pulls, and min_pulls is {self.min_pulls}"
+            )
+        if policy is None or not pulls:
             return Spending()
         if not _protects(policy, assignment.release, fewest, len(assignment.pulls)):
-            raise refused(Refused.POLICY, f"{assignment.release}, and the policy is {policy}")
+            raise self._refused(
+                assignment, Refused.POLICY, f"{assignment.release}, and the policy is {policy}"
+            )
         if not isinstance(mechanism, Noised):
             return Spending()
         if policy.releases is not None and self.releases >= policy.releases:
-            raise refused(Refused.BUDGET, f"all {policy.releases} releases were made")
+            raise self._refused(
+                assignment, Refused.BUDGET, f"all {policy.releases} releases were made"
+            )
         spent = policy.spends(fewest, len(pulls), mechanism)
         total = policy.total(self.spent, spent)
         if not policy.within_budget(total):
-            raise refused(Refused.BUDGET, policy.in_words(total))
+            raise self._refused(assignment, Refused.BUDGET, policy.in_words(total))
         if self._noise is discrete_noise:  # said before anything is pulled for nothing
             discrete_noise(mechanism.kind, float(PLACES_PER_SCALE), 1)
         return spent
+
+    def _refused(self, assignment: Assignment, why: Refused, detail: str) -> RefusalError:
+        return RefusalError(assignment.refused(self.name, why, detail))
 
     def _places(self, mechanism: Mechanism, means: FloatArray) -> IntArray:
         if isinstance(mechanism, Noised):
@@ -307,16 +426,8 @@ class Client:
         self._check(decision.header)
         if not decision.final:
             raise ProtocolError(f"client {self.name}: phase {decision.phase} is not the last")
-        self.state = self._after(_Event.DECIDED)
+        self.state = ClientState.FINISHED
         self.best = decision.best
-
-    def _after(self, event: _Event) -> ClientState:
-        step = (self.state, event)
-        if step not in _TRANSITIONS:
-            raise ProtocolError(
-                f"client {self.name} is {self.state.value}: it cannot take {event.value}"
-            )
-        return _TRANSITIONS[step]
 
     def _check(self, header: Header) -> None:
         """Refuse another game; a server that was restarted counts its epoch up."""
@@ -326,36 +437,48 @@ class Client:
         ):
             raise ProtocolError(f"client {self.name}: {header} where {known} is played")
 
-    def _observe(self, tally: _Tally, arm: int, pulls: int, release: Release) -> None:
-        """Add fresh observations of an arm to its tally, in pieces of bounded size."""
-        mechanism, left = release.mechanism, pulls
-        while left:
-            n = min(left, MOST_AT_ONCE)
-            where = f"pull(arm={arm}, n={n})"
-            returned = self._pull(arm, n)
-            try:
-                observations = np.asarray(returned, dtype=np.float64)
-            except (TypeError, ValueError):
-                kind = type(returned).__name__
-                raise InputError(where, f"returned a {kind}; return {n} numbers") from None
-            if observations.shape != (n,):
-                raise InputError(
-                    where, f"returned an array of shape {observations.shape}; return {n} numbers"
-                )
-            if not np.isfinite(observations).all():
-                raise InputError(where, "returned an observation that is not a finite number")
-            if mechanism is not None:
-                inside = np.clip(observations, mechanism.low, mechanism.high)
-                tally.clipped += int((inside != observations).sum())
-                observations = inside
-            fresh = float(observations.sum())
-            if release.squares:
-                apart = observations - fresh / n
-                before = (tally.pulls, tally.total, tally.squares)
-                tally.squares = float(merged_squares(before, (n, fresh, float(apart @ apart))))
-            tally.total += fresh
-            tally.pulls += n
-            left -= n
+    def _observe(self, kept: ArmSums, arm: int, n: int, release: Release) -> ArmSums:
+        """Return an arm's sums with fresh observations."""
+        returned = self._pull(arm, n)
+        try:
+            observations, clipped = self._held_to_range(as_outcomes(returned, n), release)
+        except InputError as error:
+            raise error.within(self._where(arm, n)) from None
+        fresh, squares = float(observations.sum()), kept.squares
+        if release.squares:
+            apart = observations - fresh / n
+            before = (kept.pulls, kept.total, kept.squares)
+            squares = float(merged_squares(before, (n, fresh, float(apart @ apart))))
+        return ArmSums(
+            pulls=kept.pulls + n,
+            total=kept.total + fresh,
+            squares=squares,
+            clipped=kept.clipped + clipped,
+        )
+
+    def _held_to_range(self, observations: FloatArray, release: Release) -> tuple[FloatArray, int]:
+        """Return observations inside the declared range, and how many had to be clipped to it.
+
+        Those outside are refused, unless they are to be clipped.
+        """
+        mechanism = release.mechanism
+        if (
+            self._limits is not None
+            and self._outside == "refuse"
+            and not isinstance(mechanism, Noised)
+        ):
+            refuse_outside(observations, self._limits)
+        own = None if mechanism is None else (mechanism.low, mechanism.high)
+        limits = joint_range((self._limits, own))
+        if limits is None:
+            return observations, 0
+        inside = np.clip(observations, *limits)
+        return inside, int((inside != observations).sum())
+
+
+def _same_phase(kept: Unfinished, begun: Unfinished) -> bool:
+    same = ("run", "arms", "phase", "pulls")
+    return all(getattr(kept, name) == getattr(begun, name) for name in same)
 
 
 def _protects(policy: Privacy, release: Release, pulls: int, arms: int) -> bool:

@@ -30,7 +30,7 @@ def encode(value: Any) -> Any:
     --------
     >>> from fedbandits.protocol.messages import Header
     >>> encode(Header(run="demo", epoch=1, arms="x"))
-    {'is': 'Header', 'run': 'demo', 'epoch': 1, 'arms': 'x', 'version': 1}
+    {'is': 'Header', 'run': 'demo', 'epoch': 1, 'arms': 'x', 'version': 2}
     """
     if is_dataclass(value) and not isinstance(value, type):
         said = {field.name: encode(getattr(value, field.name)) for field in fields(value)}
@@ -60,7 +60,7 @@ def decode(kind: Any, said: Any, where: str = "message") -> Any:
     --------
     >>> from fedbandits.protocol.messages import Header
     >>> decode(Header, encode(Header(run="demo", epoch=1, arms="x")))
-    Header(run='demo', epoch=1, arms='x', version=1)
+    Header(run='demo', epoch=1, arms='x', version=2)
     >>> decode(Header, {"is": "Header", "run": "demo", "epoch": "1", "arms": "x", "version": 1})
     Traceback (most recent call last):
         ...
@@ -114,7 +114,7 @@ def _plain(kind: Any) -> Reader:
 def _whole(said: Any) -> int:
     if type(said) is not int:  # a truth value is a whole number to Python, and not to us
         raise _wrong(said, int)
-    if abs(said) > _LARGEST_WHOLE:
+    if not -_LARGEST_WHOLE <= said <= _LARGEST_WHOLE:
         raise _MisfitError("is a whole number of more than 64 bits")
     return said
 
@@ -135,7 +135,7 @@ def _number(said: Any) -> float:
 def _text(said: Any) -> str:
     if type(said) is not str:
         raise _wrong(said, str)
-    if not is_text(said):
+    if not said.isascii() and not is_text(said):
         raise _MisfitError("is not text that can be written down")
     return said
 

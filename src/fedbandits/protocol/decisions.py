@@ -16,7 +16,7 @@ from fedbandits.protocol.state import RunState
 from fedbandits.protocol.tally import Tally
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.phased import PhasedRule, cut_to_fit
-from fedbandits.rules.plans import Plan, State
+from fedbandits.rules.plans import PhasePlan, State
 from fedbandits.rules.reports import Reports
 
 
@@ -60,7 +60,8 @@ def looks(state: RunState) -> int:
     The rule gives every phase p a share of δ that is proportional to 1/p², for estimates whose
     counts were known in advance. An arm that was dropped in one of w phases, or in none, and has
     come back is one of w + 1 such estimates, and of two arms there are (w + 1)² pairs: each gets
-    an equal part of the share of its phase, which is that of phase p (w + 1).
+    an equal part of the share of its phase, which is that of phase p (w + 1). That is so after
+    every withdrawal in phase w, whether or not an arm comes back, since that depends on the data.
     """
     return state.phase * state.comebacks
 
@@ -73,7 +74,7 @@ def decided(state: RunState) -> Decision:
     rule, active = state.terms.rule, state.active
     verdict = judged(state).verdict(rule, active)
     left = (verdict.active & active) | state.returning
-    best = int(rule.best(verdict.estimates, left))
+    best = best_known(rule, verdict.estimates, left, gathered(state))
     if verdict.settled and not state.returning.any():
         reason = Reason.ONE_ARM_LEFT if left.sum() == 1 else Reason.WITHIN_TOLERANCE
     else:
@@ -91,6 +92,14 @@ def decided(state: RunState) -> Decision:
 
 
 _WON = (Reason.ONE_ARM_LEFT, Reason.WITHIN_TOLERANCE)
+
+
+def best_known(
+    rule: PhasedRule, estimates: FloatArray, left: BoolArray, behind: Tally | None
+) -> int:
+    """Return the arm that is left with the best estimate; one without any only if all are."""
+    known = left if behind is None else left & behind.pulled.any(axis=1)
+    return int(rule.best(estimates, known if known.any() else left))
 
 
 def _last_phase(rule: PhasedRule, phase: int) -> Reason | None:
@@ -117,7 +126,7 @@ def ending(state: RunState) -> Reason | None:
 def last_word(state: RunState, reason: Reason) -> Decision:
     """Return all that is known, as the last decision of a run that ends for a reason."""
     left = state.left
-    best = int(state.terms.rule.best(state.estimates, left))
+    best = best_known(state.terms.rule, state.estimates, left, state.behind)
     return Decision(
         header=state.header,
         phase=0 if state.decision is None else state.decision.phase,
@@ -148,9 +157,14 @@ def reinstated(state: RunState) -> BoolArray:
 
 
 def admission(state: RunState) -> tuple[int, bool]:
-    """Return how many new clients the next phase asks for, and whether a cap has cut them."""
-    plan = _plan(state)
-    return int(plan.newcomers), bool(plan.capped)
+    """Return how many new clients the next phase asks for, and whether a cap has cut them.
+
+    They are never fewer than a decision needs, whatever the rule's schedule is. How many join is
+    settled before anybody has pulled, and widths follow from who reports: what is proven is proven
+    of any number of clients.
+    """
+    plan, short = _plan(state), state.terms.quorum.least - len(state.columns)
+    return max(int(plan.newcomers), short), bool(plan.capped)
 
 
 def planned(state: RunState, newcomers: int) -> tuple[Assignment, bool]:
@@ -171,7 +185,7 @@ def planned(state: RunState, newcomers: int) -> tuple[Assignment, bool]:
     return assignment, bool((fitting == pulls).all())
 
 
-def _plan(state: RunState, joined: int | None = None) -> Plan:
+def _plan(state: RunState, joined: int | None = None) -> PhasePlan:
     """Return the plan of the next phase, if so many of those that it asks for have joined."""
     rule = state.terms.rule
     known = state.columns and not rule.scheduled
@@ -210,7 +224,7 @@ def _release(state: RunState, pulls: IntArray, newcomers: int) -> Release:
     return replace(before, mechanism=mechanism)
 
 
-def interval_widths(state: RunState, phase: int, level: float) -> FloatArray:
+def interval_widths(state: RunState, level: float) -> FloatArray:
     """Return half-widths of intervals around all estimates, as of each arm's last decision.
 
     They hold together, in all phases, with probability 1 − ``level`` at least, unless pulls
@@ -220,6 +234,5 @@ def interval_widths(state: RunState, phase: int, level: float) -> FloatArray:
     if behind is None:  # one arm was left before anything was measured
         return np.full(terms.rule.n_arms, np.inf)
     reports = _reports(state, behind)
-    shared = phase * state.comebacks  # see `looks`
-    widths = terms.rule.interval_widths(level, phase=shared, reports=reports)
+    widths = terms.rule.interval_widths(level, phase=state.decided_as, reports=reports)
     return np.where(behind.pulled.any(axis=1), widths, np.inf)

@@ -7,22 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from fedbandits.errors import ProtocolError
-from fedbandits.protocol.decisions import ending, gathered, judged, reinstated
+from fedbandits.protocol import records
+from fedbandits.protocol.decisions import best_known, ending, gathered, judged, looks, reinstated
 from fedbandits.protocol.journal import Journal
-from fedbandits.protocol.log import (
-    AnswerRefused,
-    ArmWithdrawn,
-    PhaseAbandoned,
-    PhaseClosed,
-    PhaseOpened,
-    Record,
-    Rejection,
-    RunEnded,
-    ServerStarted,
-    UpdateAccepted,
-    UpdateRejected,
-)
-from fedbandits.protocol.messages import Decision, Refusal, Refused
+from fedbandits.protocol.messages import Decision, Halt, Refusal, Refused
 from fedbandits.protocol.promises import still_proven
 from fedbandits.protocol.state import RunState, ServerState
 from fedbandits.protocol.tally import Tally
@@ -34,45 +22,42 @@ _TRANSITIONS: dict[ServerState, dict[str, ServerState]] = {
     ServerState.READY: {
         "PhaseOpened": ServerState.COLLECTING,
         _CUT: ServerState.ENDING,
-        "UpdateRejected": ServerState.READY,
-        "ArmWithdrawn": ServerState.READY,
-        "ServerStarted": ServerState.READY,
         "RunEnded": ServerState.FINISHED,
     },
     ServerState.COLLECTING: {
-        "UpdateAccepted": ServerState.COLLECTING,
-        "UpdateRejected": ServerState.COLLECTING,
-        "AnswerRefused": ServerState.COLLECTING,
-        "ArmWithdrawn": ServerState.COLLECTING,
-        "ServerStarted": ServerState.COLLECTING,
         "PhaseClosed": ServerState.READY,
         "PhaseAbandoned": ServerState.READY,
         "RunEnded": ServerState.FINISHED,
     },
-    ServerState.ENDING: {
-        "UpdateRejected": ServerState.ENDING,
-        "ServerStarted": ServerState.ENDING,
-        "RunEnded": ServerState.FINISHED,
-    },
-    ServerState.FINISHED: {
-        "UpdateRejected": ServerState.FINISHED,
-        "ServerStarted": ServerState.FINISHED,
-    },
+    ServerState.ENDING: {"RunEnded": ServerState.FINISHED},
+    ServerState.FINISHED: {},
 }
-"""Where each record leads. What leads to READY leads to ENDING if no phase follows."""
+"""Where records lead. What leads to READY leads to ENDING if no phase follows."""
+
+# What may come, and leave the run where it is: in a phase or between two, and at any time.
+_ABOUT_ARMS = ("ArmWithdrawn", "RecallConfirmed", "ClientHalted")
+_ALWAYS = ("UpdateRejected", "ServerStarted", "ClientsBound", "ClaimRefused")
+_STAYS = {
+    ServerState.READY: {*_ALWAYS, *_ABOUT_ARMS},
+    ServerState.COLLECTING: {*_ALWAYS, *_ABOUT_ARMS, "UpdateAccepted", "AnswerRefused"},
+    ServerState.ENDING: {*_ALWAYS, "RecallConfirmed"},
+    ServerState.FINISHED: {*_ALWAYS, "RecallConfirmed"},
+}
 
 
-def stage_after(state: RunState, record: Record) -> ServerState:
+def stage_after(state: RunState, record: records.Record) -> ServerState:
     """Return where a record leads by the table; refuse one that may not come now."""
-    cut = isinstance(record, PhaseOpened) and not record.complete
+    cut = isinstance(record, records.PhaseOpened) and not record.complete
     event = _CUT if cut else type(record).__name__
+    if event in _STAYS[state.stage]:
+        return state.stage
     stage = _TRANSITIONS[state.stage].get(event)
     if stage is None:
         raise ProtocolError(f"{event} may not come while the server is {state.stage.value}")
     return stage
 
 
-def apply(state: RunState, record: Record) -> RunState:
+def apply(state: RunState, record: records.Record) -> RunState:
     """Return the state after one more record: the only way in which it ever changes.
 
     Raises
@@ -90,39 +75,68 @@ def apply(state: RunState, record: Record) -> RunState:
     return after if after.stage is stage else replace(after, stage=stage)
 
 
-def _changed(state: RunState, record: Record) -> RunState:
+def _changed(state: RunState, record: records.Record) -> RunState:
     """Return the state after what a record says, still where it was."""
     after = state
     match record:
-        case PhaseOpened():
+        case records.PhaseOpened():
             after = _opened(state, record)
-        case UpdateAccepted(update=update):
+        case records.UpdateAccepted(update=update):
             after = state.with_report(update)
-        case UpdateRejected(client=client, rejection=rejection) if rejection in FAULTS:
+        case records.UpdateRejected(client=client, rejection=rejection) if rejection in FAULTS:
             after = replace(state, faults=state.faults.added(client, None))
-            if rejection is Rejection.RANGE:
+            if rejection is records.Rejection.RANGE:
                 after = replace(after, outside=state.outside | {client})
-        case AnswerRefused(refusal=refusal):
+        case records.AnswerRefused(refusal=refusal):
             after = replace(state, refusals=state.refusals.added(refusal_key(refusal), None))
-        case PhaseClosed(decision=decision):
+        case records.PhaseClosed(decision=decision):
             after = _closed(state, decision)
-        case PhaseAbandoned():
+        case records.PhaseAbandoned():
             after = _between_phases(state, gathered(state))
             after = replace(after, abandoned=state.abandoned + 1)
-        case ArmWithdrawn(arm=arm, reason=reason):
+        case records.ArmWithdrawn(arm=arm, reason=reason):
             after = _withdrawn(state, arm, reason)
-        case ServerStarted(epoch=epoch):
+        case records.ServerStarted(epoch=epoch):
             after = _taken_over(state, epoch)
-        case RunEnded(decision=decision):
+        case (
+            records.RecallConfirmed()
+            | records.ClientHalted()
+            | records.ClientsBound()
+            | records.ClaimRefused()
+        ):
+            after = _clients_changed(state, record)
+        case records.RunEnded(decision=decision, words=words):
             # A last word that says nothing of any arm is not a decision.
             decided = state.decision is not None or decision.winner is not None
             after = replace(
                 state,
                 last_word=decision,
                 decision=decision if decided else None,
+                stopped=words,
                 reports=Journal(),
             )
     return after
+
+
+def _clients_changed(
+    state: RunState,
+    record: records.RecallConfirmed
+    | records.ClientHalted
+    | records.ClientsBound
+    | records.ClaimRefused,
+) -> RunState:
+    """Return the state after a record about clients that concerns no phase."""
+    match record:
+        case records.RecallConfirmed(clients=clients):
+            return replace(state, recalled=state.recalled.union(clients))
+        case records.ClientHalted(client=client, arms=arms, reason=reason):
+            others = {each: halt for each, halt in state.halts.items() if each != client}
+            now = {client: Halt(arms=arms, reason=reason)} if arms else {}
+            return replace(state, halts={**others, **now})
+        case records.ClientsBound(node=node, clients=clients):
+            return replace(state, homes={**state.homes, **dict.fromkeys(clients, node)})
+        case records.ClaimRefused(node=node, clients=clients):
+            return replace(state, claims=state.claims | {(client, node) for client in clients})
 
 
 def refusal_key(refusal: Refusal) -> tuple[str, int, Refused]:
@@ -130,7 +144,7 @@ def refusal_key(refusal: Refusal) -> tuple[str, int, Refused]:
     return refusal.client, refusal.phase, refusal.why
 
 
-def _opened(state: RunState, record: PhaseOpened) -> RunState:
+def _opened(state: RunState, record: records.PhaseOpened) -> RunState:
     columns = dict(state.columns)
     for client in record.admitted:
         columns[client] = len(columns)
@@ -170,6 +184,7 @@ def _closed(state: RunState, decision: Decision) -> RunState:
         estimates=np.array(decision.estimates),
         widths=np.array(decision.widths),
         behind=behind.with_arms(state.active, counted),
+        decided_as=looks(state),
         beaten=beaten,
         decision=decision,
         abandoned=0,
@@ -182,24 +197,32 @@ def _withdrawn(state: RunState, arm: int, reason: str) -> RunState:
     What is known already is without it, too: nobody stays on it.
     """
     other = np.arange(state.active.size) != arm
+    assignment = state.assignment
+    if assignment is not None and state.stage is ServerState.COLLECTING and assignment.pulls[arm]:
+        assignment = replace(assignment, withdrawn=(*assignment.withdrawn, arm))
     out = replace(
         state,
+        assignment=assignment,
+        recalled=frozenset(),
         withdrawn={**state.withdrawn, arm: reason},
         active=state.active & other,
         returning=state.returning & other,
+        beaten={k: shown for k, shown in state.beaten.items() if k != arm},
     )
     back = reinstated(out)
     after = replace(
         out,
         returning=out.returning | back,
-        comebacks=out.comebacks * (state.phase + 1) if back.any() else out.comebacks,
+        # Whether an arm comes back depends on what was observed: the share of those who stayed is
+        # the smaller one, too, if nobody does.
+        comebacks=out.comebacks * (state.phases_over + 1),
         beaten={k: shown for k, shown in out.beaten.items() if not back[k]},
     )
     if state.stage is ServerState.READY:
         after = _between_phases(after, after.counted)
     if after.decision is None:
         return after
-    best = int(state.terms.rule.best(after.estimates, after.left))
+    best = best_known(state.terms.rule, after.estimates, after.left, after.behind)
     decision = replace(after.decision, active=tuple(after.left.tolist()), best=best)
     return replace(after, decision=decision)
 

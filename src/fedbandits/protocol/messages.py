@@ -15,7 +15,7 @@ from enum import Enum
 from fedbandits.privacy.mechanisms import UNPROTECTED_BITS, Mechanism
 from fedbandits.privacy.packing import payload_bits
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
 
 def arms_hash(arms: Sequence[str]) -> str:
@@ -149,6 +149,9 @@ class Assignment:
         What to send.
     previous : Decision or None
         The decision of the phase before, which rides along.
+    withdrawn : tuple of int
+        Arms that were withdrawn since the phase was opened: nobody pulls them any more, and what
+        was pulled of them is not reported.
     """
 
     header: Header
@@ -156,6 +159,65 @@ class Assignment:
     pulls: tuple[int, ...]
     release: Release = field(default_factory=Release)
     previous: Decision | None = None
+    withdrawn: tuple[int, ...] = ()
+
+    def refused(self, client: str, why: Refused, detail: str = "") -> Refusal:
+        """Return what a client says that does not answer it."""
+        return Refusal(header=self.header, phase=self.phase, client=client, why=why, detail=detail)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recall:
+    """What is sent to all clients as soon as an arm is withdrawn, in the middle of a phase or not.
+
+    Parameters
+    ----------
+    header : Header
+        Whose message this is.
+    arms : tuple of int
+        All arms that are withdrawn so far. Nobody is given them any more.
+    """
+
+    header: Header
+    arms: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Halt:
+    """What the operator of a client has stopped there, without asking a server.
+
+    Parameters
+    ----------
+    arms : tuple of int
+        The arms that are not given at this client; all of them if the client is halted altogether.
+    reason : str
+        Why, in the operator's words.
+    """
+
+    arms: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What a client says when it has taken a recall: it obeys from now on.
+
+    Parameters
+    ----------
+    header : Header
+        Whose message this is.
+    client : str
+        Who says it.
+    arms : tuple of int
+        Those of the recall.
+    halt : Halt or None
+        What is halted at the client now.
+    """
+
+    header: Header
+    client: str
+    arms: tuple[int, ...]
+    halt: Halt | None = None
 
 
 class Refused(Enum):
@@ -166,6 +228,10 @@ class Refused(Enum):
     POLICY = "less protection than its own policy asks for"
     ARMS = "its list of arms is another one"
     PENDING = "not all of its outcomes are there yet"
+    PAUSED = "it has not finished, and goes on when it is asked again"
+    HALTED = "it is halted where it is"
+    OUTSIDE = "an outcome lies outside the declared range"
+    PLAYED = "it has played more of this run than the server's log knows"
     FAILED = "its own code failed"
 
 
@@ -185,6 +251,8 @@ class Refusal:
         The reason.
     detail : str
         The rule, the value and the way out.
+    halt : Halt or None
+        What is halted at the client now.
     """
 
     header: Header
@@ -192,6 +260,7 @@ class Refusal:
     client: str
     why: Refused
     detail: str = ""
+    halt: Halt | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,6 +324,10 @@ class Update:
     clipped : int
         How many observations were clipped to the declared range. Always 0 where means are noised:
         such a count is a release of its own, and stays with the client.
+    halted : tuple of int
+        Arms of which nothing is reported, because they were halted at the client in this phase.
+    halt : Halt or None
+        What is halted at the client when it sends this; it is not part of what was observed.
     """
 
     header: Header
@@ -265,6 +338,8 @@ class Update:
     packed: bytes = b""
     squares: tuple[float, ...] | None = None
     clipped: int = 0
+    halted: tuple[int, ...] = ()
+    halt: Halt | None = None
 
     @property
     def payload_bits(self) -> int:

@@ -2,56 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from fedbandits.protocol.log import (
-    ArmWithdrawn,
-    PhaseAbandoned,
-    PhaseClosed,
-    Record,
-    Rejection,
-    UpdateAccepted,
-    UpdateRejected,
-)
+from fedbandits.protocol import records
+from fedbandits.protocol.decisions import admission
+from fedbandits.protocol.messages import Refused, Update
+from fedbandits.protocol.outcomes import words_of
 from fedbandits.protocol.state import RunState
 from fedbandits.rules.guarantees import Assumption, Condition, Guarantee
 
-_NO_REGRET_BOUND = (
-    "none: an option was withdrawn, and the regret bounds are about games in which none is"
+_TAKEN_OUT = (
+    "an option was withdrawn or halted, and the regret bounds are about games in which none is"
+)
+_FEWER = "{}, and the regret bounds are about phases in which all of the planned clients report"
+
+_NO_COMEBACKS = (
+    "none: an option was withdrawn, and nothing is proven of options that have missed phases and"
+    " come back"
 )
 
 
-def still_proven(record: Record, before: RunState, state: RunState) -> Guarantee:
+def still_proven(record: records.Record, before: RunState, state: RunState) -> Guarantee:
     """Return what is still proven after a record.
 
     Parameters
     ----------
-    record : Record
+    record : records.Record
         What has happened.
     before, state : RunState
         What the run was, and what it is but for its guarantee.
     """
     found = before.guarantee
     match record:
-        case UpdateAccepted(update=update) if update.clipped:
-            return found.broken(
-                Assumption.IN_RANGE,
-                f"observations lay outside {_clips_to(state)} and were clipped: the answer is about"
-                " clipped outcomes",
-            )
-        case UpdateRejected(rejection=Rejection.RANGE):
+        case records.UpdateAccepted(update=update) if update.clipped or update.halted:
+            return _of_update(found, update, state)
+        case records.UpdateRejected(rejection=records.Rejection.RANGE):
             return found.broken(Assumption.IN_RANGE, _outside(state))
-        case PhaseClosed():
-            if before.missing or state.quarantined:
-                found = found.opened(Assumption.NO_SELECTION)
-            return _of_part(found, before, state)
-        case PhaseAbandoned():
-            return found.opened(Assumption.NO_SELECTION)
-        case ArmWithdrawn():
-            if found.regret:
-                return replace(found, claim="", regret=False, reason=_NO_REGRET_BOUND)
-            return found.requiring(Condition(Assumption.WITHDRAWN_ANYWAY))
+        case records.PhaseOpened(admitted=admitted) if len(admitted) < admission(before)[0]:
+            return _without_regret(found, _FEWER.format("fewer clients joined than planned"))
+        case records.PhaseClosed():
+            return _of_part(_of_silent(found, before), before, state)
+        case records.PhaseAbandoned():
+            found = _of_silent(found, before).opened(Assumption.NO_SELECTION)
+            return _without_regret(found, _FEWER.format("a phase was abandoned"))
+        case records.ArmWithdrawn():
+            found = _taken_out(found, Assumption.WITHDRAWN_ANYWAY)
+            if found.claim and state.comebacks > 1 and not state.terms.rule.outlives_withdrawals:
+                found = replace(found, claim="", reason=_NO_COMEBACKS)
+            return found
+        case records.ClientHalted(arms=arms) if arms:
+            return _taken_out(found, Assumption.HALTED_ANYWAY)
     return found
+
+
+def _of_update(found: Guarantee, update: Update, state: RunState) -> Guarantee:
+    """Return what an update leaves proven, of which a part was halted or clipped."""
+    if update.halted:
+        found = _taken_out(found, Assumption.HALTED_ANYWAY)
+    if update.clipped and state.terms.outside != "clip":
+        words = f"observations lay outside {_range(state, clipped=True)} and were clipped"
+        found = found.broken(Assumption.IN_RANGE, f"{words}: the answer is about clipped outcomes")
+    return found
+
+
+def _taken_out(found: Guarantee, kind: Assumption) -> Guarantee:
+    """Return what is still proven if people take options out, here or everywhere."""
+    return _without_regret(found, _TAKEN_OUT).requiring(Condition(kind))
+
+
+def _without_regret(found: Guarantee, why: str) -> Guarantee:
+    """Return what is proven if a bound on the regret is not any more."""
+    if not found.regret:
+        return found
+    return replace(found, claim="", regret=False, reason=f"none: {why}")
+
+
+def _of_silent(found: Guarantee, before: RunState) -> Guarantee:
+    """Return what is proven when a phase ends without the clients that have not reported."""
+    if not before.missing and not before.quarantined:
+        return found
+    found = _without_regret(_kept_back(found, before), _FEWER.format("clients did not report"))
+    return found.opened(Assumption.NO_SELECTION)
 
 
 def coverage(state: RunState, level: float) -> Guarantee:
@@ -79,10 +111,14 @@ def _of_part(found: Guarantee, before: RunState, state: RunState) -> Guarantee:
     rule = state.terms.rule
     if not rule.asks_everyone or rule.population is None:
         return found
-    heard = int(state.counted.pulled[before.active].sum(axis=1).min(initial=rule.population))
+    heard_of = state.counted.pulled[before.active].sum(axis=1)
+    # What nobody has pulled is not judged.
+    heard = int(heard_of[heard_of > 0].min(initial=rule.population))
     if heard >= rule.population:
         return found.kept(Assumption.ALL_CLIENTS)
-    never = f"{rule.population - heard:,} of {rule.population:,} clients were never heard, and"
+    # A client that has halted an option is heard of the others.
+    silent = "were never heard" if heard_of.max() == heard else "have not reported every option"
+    never = f"{rule.population - heard:,} of {rule.population:,} clients {silent}, and"
     if not rule.spread:
         return found.broken(
             Assumption.ALL_CLIENTS,
@@ -97,24 +133,35 @@ def _of_part(found: Guarantee, before: RunState, state: RunState) -> Guarantee:
     return found.requiring(*more)
 
 
+def _kept_back(found: Guarantee, before: RunState) -> Guarantee:
+    """Return what a phase leaves proven whose outcomes some clients do not report for their range.
+
+    Who has corrected them meanwhile has reported.
+    """
+    clients = [
+        client
+        for client in before.missing
+        if (client, before.phase, Refused.OUTSIDE) in before.refusals
+    ]
+    if not clients:
+        return found
+    why = f"outcomes of {_named(clients)} lay outside {_range(before)} and were not reported"
+    return found.broken(Assumption.IN_RANGE, f"{why}, though the answer is for them, too")
+
+
 def _outside(state: RunState) -> str:
-    clients = sorted(state.outside)
-    named = ", ".join(clients[:3]) + (f" and {len(clients) - 3:,} more" if clients[3:] else "")
     return (
-        f"means of {named} lay outside {_range(state)} and were not counted, though"
-        " the answer is for them, too"
+        f"means of {_named(sorted(state.outside))} lay outside {_range(state)} and were not"
+        " counted, though the answer is for them, too"
     )
 
 
-def _clips_to(state: RunState) -> str:
-    privacy = state.terms.privacy
-    return _words_of(None if privacy is None else privacy.range)
+def _named(clients: Sequence[str]) -> str:
+    return ", ".join(clients[:3]) + (f" and {len(clients) - 3:,} more" if clients[3:] else "")
 
 
-def _range(state: RunState) -> str:
-    return _words_of(state.terms.range)
-
-
-def _words_of(limits: tuple[float, float] | None) -> str:
-    low, high = limits or (0.0, 0.0)
-    return f"[{low:g}, {high:g}]"
+def _range(state: RunState, *, clipped: bool = False) -> str:
+    """Return the range in words: what clients clip to, or what outcomes are declared to lie in."""
+    terms = state.terms
+    limits = terms.privacy.range if clipped and terms.privacy is not None else terms.range
+    return "the range" if limits is None else words_of(limits)

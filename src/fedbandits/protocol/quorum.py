@@ -17,7 +17,7 @@ class Quorum:
     fraction : float
         Of the clients that were asked, above 0 and at most 1; all of them by default.
     least : int
-        Their number, at least.
+        Their number, at least. The first phase lets so many in, and is not opened with fewer.
 
     Examples
     --------

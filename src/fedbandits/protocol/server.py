@@ -7,12 +7,11 @@ and closes the phase. Whoever moves the bytes is a driver.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import TypeAlias, Unpack
 
 from fedbandits.errors import ProtocolError
-from fedbandits.privacy.policy import Privacy
+from fedbandits.protocol import records
 from fedbandits.protocol.decisions import (
     admission,
     decided,
@@ -22,62 +21,27 @@ from fedbandits.protocol.decisions import (
     planned,
 )
 from fedbandits.protocol.fold import apply, refusal_key, stage_after
-from fedbandits.protocol.log import (
-    AnswerRefused,
-    ArmWithdrawn,
-    Log,
-    MemoryLog,
-    PhaseAbandoned,
-    PhaseClosed,
-    PhaseOpened,
-    Record,
-    Rejection,
-    RunEnded,
-    ServerStarted,
-    UpdateAccepted,
-    UpdateRejected,
-)
+from fedbandits.protocol.log import Log, MemoryLog
 from fedbandits.protocol.messages import (
     Assignment,
     Decision,
+    Halt,
     Header,
     Reason,
+    Recall,
+    Receipt,
     Refusal,
     Refused,
-    Release,
     Update,
 )
-from fedbandits.protocol.quorum import Quorum
 from fedbandits.protocol.state import RunState, ServerState
-from fedbandits.protocol.terms import terms_of
+from fedbandits.protocol.terms import TermsGiven, terms_of
 from fedbandits.protocol.validation import is_well_formed, rejection_of
 from fedbandits.rules.arrays import FloatArray
-from fedbandits.rules.draws import PhaseDraws
 from fedbandits.rules.phased import PhasedRule
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSnapshot:
-    """All of a server's state, as plain values that compare bit for bit."""
-
-    state: ServerState
-    phase: int
-    slots_played: int
-    capped: bool
-    clients: tuple[str, ...]
-    reported: tuple[str, ...]
-    active: tuple[bool, ...]
-    returning: tuple[bool, ...]
-    estimates: tuple[float, ...]
-    widths: tuple[float, ...]
-    counts: bytes
-    reward_sums: bytes
-    squares: bytes
-    distortion: bytes
-    behind: bytes
-    beaten: tuple[tuple[int, int], ...]
-    withdrawn: tuple[int, ...]
-    quarantined: tuple[str, ...]
+ServerSnapshot: TypeAlias = Mapping[str, object]
+"""What a server has counted and decided, as plain values that compare bit for bit."""
 
 
 class Server:
@@ -113,6 +77,9 @@ class Server:
     limits : (float, float), optional
         The range that contains every outcome: a mean outside it, or outside the radius's own, is
         not counted.
+    outside : {"refuse", "clip"}
+        What clients do with an outcome outside it. If they clip, the answer is about clipped
+        outcomes, and says so.
     quarantine_after : int, optional
         After so many invalid updates a client is ignored; by default every update is judged by
         itself.
@@ -123,7 +90,7 @@ class Server:
     Examples
     --------
     >>> from fedbandits.rules.algorithms import Fed1Ucb
-    >>> from fedbandits.rules.phased import Beliefs
+    >>> from fedbandits.rules.beliefs import Beliefs
     >>> rule = Fed1Ucb(pulls="10", clients=1).rule(
     ...     Beliefs(n_arms=2, horizon=1000, noise=0.01, spread=0.0)
     ... )
@@ -141,34 +108,9 @@ class Server:
     """
 
     def __init__(
-        self,
-        rule: PhasedRule,
-        *,
-        arms: Sequence[str] | None = None,
-        run: str = "run",
-        epoch: int = 1,
-        log: Log | None = None,
-        release: Release | None = None,
-        weights: Mapping[str, float] | None = None,
-        privacy: Privacy | None = None,
-        quorum: Quorum | None = None,
-        quarantine_after: int | None = None,
-        limits: tuple[float, float] | None = None,
-        draws: PhaseDraws | None = None,
+        self, rule: PhasedRule, *, log: Log | None = None, **terms: Unpack[TermsGiven]
     ) -> None:
-        self.terms = terms_of(
-            rule,
-            arms=arms,
-            run=run,
-            epoch=epoch,
-            release=release,
-            weights=weights,
-            privacy=privacy,
-            quorum=quorum,
-            quarantine_after=quarantine_after,
-            limits=limits,
-            draws=draws,
-        )
+        self.terms = terms_of(rule, **terms)
         self.log: Log = MemoryLog() if log is None else log
         self.run_state = reduce(apply, self.log, RunState.begun(self.terms))
 
@@ -181,11 +123,6 @@ class Server:
     def arms(self) -> tuple[str, ...]:
         """Names of the arms."""
         return self.terms.arms
-
-    @property
-    def privacy(self) -> Privacy | None:
-        """How clients protect their means."""
-        return self.terms.privacy
 
     @property
     def header(self) -> Header:
@@ -291,28 +228,33 @@ class Server:
         self.terms.check_admitted(admitted, wanted)
         assignment, complete = planned(state, len(admitted))
         self._commit(
-            PhaseOpened(
+            records.PhaseOpened(
                 admitted=tuple(admitted), assignment=assignment, complete=complete, capped=capped
             )
         )
         self.end()
         return assignment
 
-    def receive(self, update: object) -> Rejection | None:
+    def receive(self, update: object) -> records.Rejection | None:
         """Take what a client has sent; return None if it counts, else why not. Never raises."""
         if not is_well_formed(update):
-            self._commit(UpdateRejected(client="", phase=0, rejection=Rejection.FORM))
-            return Rejection.FORM
+            self._commit(
+                records.UpdateRejected(client="", phase=0, rejection=records.Rejection.FORM)
+            )
+            return records.Rejection.FORM
+        self.note_halt(update)
         rejection = self._rejection_of(update)
         if rejection is None:
-            self._commit(UpdateAccepted(update))
+            self._commit(records.UpdateAccepted(update))
         else:
             self._commit(
-                UpdateRejected(client=update.client, phase=update.phase, rejection=rejection)
+                records.UpdateRejected(
+                    client=update.client, phase=update.phase, rejection=rejection
+                )
             )
         return rejection
 
-    def _rejection_of(self, update: Update) -> Rejection | None:
+    def _rejection_of(self, update: Update) -> records.Rejection | None:
         return rejection_of(self.run_state, update)
 
     def note_refusal(self, refusal: Refusal) -> None:
@@ -322,7 +264,42 @@ class Server:
         if refusal.phase != self.phase:
             raise ProtocolError(f"a refusal of phase {refusal.phase} in phase {self.phase}")
         if refusal_key(refusal) not in self.run_state.refusals:
-            self._commit(AnswerRefused(refusal))
+            self._commit(records.AnswerRefused(refusal))
+
+    def note_halt(self, said: Update | Refusal | Receipt) -> Halt | None:
+        """Write down what is halted at a client, if that has changed; return it if it has.
+
+        Every message of a client says what is halted there when it is sent.
+        """
+        known = self.run_state.halts.get(said.client)
+        if said.header != self.header or said.client not in self.run_state.columns:
+            return None
+        nothing = Halt(arms=(), reason="")
+        halt = said.halt if said.halt is not None and said.halt.arms else nothing
+        if halt == (known or nothing) or self.finished:
+            return None
+        if not set(halt.arms) <= set(range(len(self.arms))):
+            return None
+        self._commit(records.ClientHalted(client=said.client, arms=halt.arms, reason=halt.reason))
+        return halt
+
+    @property
+    def recall(self) -> Recall:
+        """What all clients are told while arms are withdrawn."""
+        return Recall(header=self.header, arms=tuple(self.withdrawn))
+
+    def confirm(self, receipts: Iterable[Receipt]) -> tuple[str, ...]:
+        """Write down who has taken the last recall; return those who are new."""
+        recall, known = self.recall, self.run_state.recalled
+        news = {
+            said.client: None
+            for said in receipts
+            if (said.header, said.arms) == (recall.header, recall.arms) and said.client not in known
+        }
+        if not news:
+            return ()
+        self._commit(records.RecallConfirmed(tuple(news)))
+        return tuple(news)
 
     def refuse(self, refusal: Refusal) -> Decision | None:
         """Take a client's refusal: if its budget is spent the run stops with what is known."""
@@ -338,22 +315,57 @@ class Server:
         """Begin a new epoch: messages of a server before this one are not taken any more."""
         if epoch <= self.header.epoch:
             raise ProtocolError(f"epoch {epoch} after epoch {self.header.epoch}")
-        self._commit(ServerStarted(epoch=epoch))
+        self._commit(records.ServerStarted(epoch=epoch))
         self.end()
 
     def withdraw(self, arm: int, reason: str) -> None:
         """Take an arm out, for harm or any reason but its estimates; the rest goes on.
 
-        Arms that were dropped only because of arms that are withdrawn are in the game again from
-        the next phase on.
+        `recall` is to be sent to all clients then. An open phase goes on without the arm, and
+        nothing of it is counted. Arms that were dropped only because of arms that are withdrawn are
+        in the game again from the next phase on: so one that was decided against may be withdrawn,
+        too, and does not come back.
         """
         left = self.run_state.left
-        if not 0 <= arm < left.size or not left[arm]:
+        if not 0 <= arm < left.size or arm in self.withdrawn or self.finished:
             raise ProtocolError(f"arm {arm} is not in the game any more")
-        if left.sum() == 1:
+        if left[arm] and left.sum() == 1:
             raise ProtocolError("the last arm that is left cannot be withdrawn; stop the run")
-        self._commit(ArmWithdrawn(arm=arm, reason=reason))
+        self._commit(records.ArmWithdrawn(arm=arm, reason=reason))
         self.end()
+
+    def settle(self, node: str, clients: Sequence[str]) -> list[str]:
+        """Take down which clients a node claims; return those that it answers for.
+
+        A client that nobody answers for is bound to the node for the rest of the run. One that
+        another node answers for is not given away: that was claimed is in the log.
+
+        Parameters
+        ----------
+        node : str
+            Fingerprint of its key.
+        clients : sequence of str
+            Whom it claims.
+        """
+        homes, claims = self.run_state.homes, self.run_state.claims
+        new = tuple(client for client in clients if client not in homes)
+        others = [client for client in clients if homes.get(client, node) != node]
+        refused = tuple(client for client in others if (client, node) not in claims)
+        if new:
+            self._commit(records.ClientsBound(node=node, clients=new))
+        if refused:
+            self._commit(records.ClaimRefused(node=node, clients=refused))
+        denied = set(others)
+        return [client for client in clients if client not in denied]
+
+    def rebind(self, clients: Sequence[str], node: str, reason: str) -> None:
+        """Let another node answer for clients that have one."""
+        strangers = [client for client in clients if client not in self.run_state.homes]
+        if strangers:
+            raise ProtocolError(f"no node answers for {', '.join(strangers[:5])} yet")
+        moved = tuple(client for client in clients if self.run_state.homes[client] != node)
+        if moved:
+            self._commit(records.ClientsBound(node=node, clients=moved, reason=reason))
 
     def abandon(self) -> None:
         """End a phase below its quorum: what came is counted, and nothing is decided."""
@@ -362,7 +374,7 @@ class Server:
             raise ProtocolError("enough clients have reported; close the phase")
         reported, missing = len(self.run_state.reports), len(self.missing)
         self._commit(
-            PhaseAbandoned(phase=self.phase, reported=reported, expected=reported + missing)
+            records.PhaseAbandoned(phase=self.phase, reported=reported, expected=reported + missing)
         )
         self.end()
 
@@ -374,7 +386,7 @@ class Server:
             asked = len(self.run_state.reports) + missing
             raise ProtocolError(f"{missing} of {asked} clients have not reported")
         decision = decided(self.run_state)
-        self._commit(PhaseClosed(decision))
+        self._commit(records.PhaseClosed(decision))
         self.end()
         return decision
 
@@ -383,47 +395,48 @@ class Server:
         if self.state is ServerState.ENDING:
             self.stop(ending(self.run_state) or Reason.HORIZON)
 
-    def stop(self, reason: Reason = Reason.STOPPED) -> Decision | None:
-        """End the run; return what is known."""
-        self._commit(RunEnded(last_word(self.run_state, reason)))
+    def stop(self, reason: Reason = Reason.STOPPED, words: str = "") -> Decision | None:
+        """End the run, and an open phase with it; return what is known.
+
+        Parameters
+        ----------
+        reason : Reason
+            Why.
+        words : str
+            The same in the words of whoever has stopped it.
+        """
+        self._commit(records.RunEnded(last_word(self.run_state, reason), words))
         return self.decision
 
     @classmethod
-    def replay(cls, rule: PhasedRule, records: Iterable[Record], **terms: Any) -> Server:
+    def replay(
+        cls, rule: PhasedRule, log: Iterable[records.Record], **terms: Unpack[TermsGiven]
+    ) -> Server:
         """Return the server whose log holds these records; the rest as when it was made."""
-        return cls(rule, log=MemoryLog(records), **terms)
+        return cls(rule, log=MemoryLog(log), **terms)
 
     def interval_widths(self, level: float) -> FloatArray:
         """Return half-widths of intervals around all estimates, after the last closed phase."""
         if self.decision is None:
             raise ProtocolError("nothing is known before the first phase is closed")
-        return interval_widths(self.run_state, self.decision.phase, level)
+        return interval_widths(self.run_state, level)
 
     def snapshot(self) -> ServerSnapshot:
-        """Return all of the state as values that can be compared."""
+        """Return what was counted and decided as values that can be compared."""
         state = self.run_state
-        return ServerSnapshot(
-            state=state.stage,
-            phase=state.phase,
-            slots_played=state.slots_played,
-            capped=state.capped,
-            clients=self.clients,
-            reported=tuple(sorted(client for client, _ in state.reports)),
-            active=tuple(state.active.tolist()),
-            returning=tuple(state.returning.tolist()),
-            estimates=tuple(state.estimates.tolist()),
-            widths=tuple(state.widths.tolist()),
-            counts=state.counted.counts.tobytes(),
-            reward_sums=state.counted.sums.tobytes(),
-            squares=state.counted.squares.tobytes(),
-            distortion=state.counted.distorted.tobytes(),
-            behind=b"" if state.behind is None else state.behind.tobytes(),
-            beaten=tuple(sorted((arm, shown.phase) for arm, shown in state.beaten.items())),
-            withdrawn=tuple(sorted(state.withdrawn)),
-            quarantined=state.quarantined,
-        )
+        alike = ("stage", "phase", "slots_played", "capped", "columns", "withdrawn", "homes")
+        others = ("recalled", "claims", "quarantined")
+        arrays = ("active", "returning", "estimates", "widths", "counted")
+        return {
+            **{name: getattr(state, name) for name in (*alike, *others)},
+            **{name: getattr(state, name).tobytes() for name in arrays},
+            "reported": {client for client, _ in state.reports},
+            "behind": b"" if state.behind is None else state.behind.tobytes(),
+            "beaten": {arm: shown.phase for arm, shown in state.beaten.items()},
+            "halts": {client: halt.arms for client, halt in state.halts.items()},
+        }
 
-    def follow(self, record: Record) -> None:
+    def follow(self, record: records.Record) -> None:
         """Take a record that is in a log already, as somebody who only reads it."""
         self.run_state = apply(self.run_state, record)
 
@@ -431,7 +444,7 @@ class Server:
         if self.state is not state:
             raise ProtocolError(f"cannot {action} while {self.state.value}")
 
-    def _commit(self, record: Record) -> None:
+    def _commit(self, record: records.Record) -> None:
         """Log a record, then apply it."""
         stage_after(self.run_state, record)
         self.log.append(record)

@@ -11,7 +11,7 @@ import numpy as np
 from fedbandits.privacy.mechanisms import Mechanism
 from fedbandits.protocol.journal import Journal
 from fedbandits.protocol.judgement import Judgement
-from fedbandits.protocol.messages import Assignment, Decision, Header, Refused, Update
+from fedbandits.protocol.messages import Assignment, Decision, Halt, Header, Refused, Update
 from fedbandits.protocol.tally import Tally
 from fedbandits.protocol.terms import Terms
 from fedbandits.rules.arrays import BoolArray, FloatArray
@@ -77,17 +77,29 @@ class RunState:
         Once the run is over.
     withdrawn : mapping from int to str
         Arms that somebody has taken out, and why.
+    recalled : frozenset of str
+        Clients that have confirmed all withdrawals so far.
+    halts : mapping from str to Halt
+        What is halted at clients by their operators.
+    stopped : str
+        Why somebody has stopped the run, in their words.
     faults : Journal
         Clients of invalid updates, one entry for each.
     outside : frozenset of str
         Clients with means outside the range, which were not counted.
     refusals : Journal
         Who has refused which phase, and why.
+    homes : mapping from str to str
+        Which node answers for a client, by the fingerprint of its key.
+    claims : frozenset of (str, str)
+        Clients and nodes that have claimed them while another one answered for them.
     guarantee : Guarantee
         What is still proven.
     comebacks : int
         In how many ways an arm may have missed phases and come back; see
-        `fedbandits.protocol.decisions.reinstated`.
+        `fedbandits.protocol.decisions.looks`.
+    decided_as : int
+        The number of the phase by which the last decision has its share of the error.
     """
 
     terms: Terms
@@ -110,11 +122,17 @@ class RunState:
     decision: Decision | None = None
     last_word: Decision | None = None
     withdrawn: Mapping[int, str] = field(default_factory=dict)
+    recalled: frozenset[str] = frozenset()
+    halts: Mapping[str, Halt] = field(default_factory=dict)
+    stopped: str = ""
     faults: Journal[str, None] = field(default_factory=Journal)
     outside: frozenset[str] = frozenset()
     refusals: Journal[tuple[str, int, Refused], None] = field(default_factory=Journal)
+    homes: Mapping[str, str] = field(default_factory=dict)
+    claims: frozenset[tuple[str, str]] = frozenset()
     guarantee: Guarantee
     comebacks: int = 1
+    decided_as: int = 0
 
     @classmethod
     def begun(cls, terms: Terms) -> RunState:
@@ -131,6 +149,11 @@ class RunState:
             guarantee=terms.guarantee(),
         )
 
+    @property
+    def phases_over(self) -> int:
+        """How many phases were opened and have ended."""
+        return self.phase - (self.stage is ServerState.COLLECTING)
+
     def with_report(self, update: Update) -> RunState:
         """Return the state with one more update: what happens most, and must cost little."""
         after = object.__new__(RunState)
@@ -146,6 +169,13 @@ class RunState:
     def mechanism(self) -> Mechanism | None:
         """How means of the last phase are protected."""
         return None if self.assignment is None else self.assignment.release.mechanism
+
+    @property
+    def conflicts(self) -> tuple[tuple[str, str], ...]:
+        """Clients and nodes that claim them, and do not answer for them, in alphabetical order."""
+        return tuple(
+            sorted((client, node) for client, node in self.claims if self.homes.get(client) != node)
+        )
 
     def is_quarantined(self, client: str) -> bool:
         """Return whether a client is ignored, because its updates were invalid too often."""
@@ -170,15 +200,20 @@ class RunState:
     @property
     def has_quorum(self) -> bool:
         """Whether enough clients have reported for the open phase to be decided."""
-        reported = len(self.reports)
         if self.terms.rule.estimator.needs_shares and self._unheard():
             return False
-        asked = reported + len(self.missing)
+        return self.decides_with(len(self.reports))
+
+    def decides_with(self, reports: int) -> bool:
+        """Return whether reports of so many clients are enough to decide a phase."""
         # Whose means lie outside the range is ignored and still one of those the answer is for.
-        asked += sum(client in self.outside for client in self.quarantined)
-        return reported >= self.terms.quorum.of(asked)
+        ignored = sum(client not in self.outside for client in self.quarantined)
+        return reports >= self.terms.quorum.of(len(self.columns) - ignored)
 
     def _unheard(self) -> bool:
-        """Return whether a client has never reported: without it weights mean something else."""
-        silent = [c for client, c in self.columns.items() if client not in self.reports]
-        return not self.counted.pulled[:, silent].any(axis=0).all()
+        """Return whether a client has never reported an arm: then weights mean something else."""
+        heard = self.counted.pulled.copy()
+        for client, update in self.reports:
+            heard[:, self.columns[client]] |= np.array(update.counts) > 0
+        asked = self.active & (np.array(self.assignment.pulls if self.assignment else 0) > 0)
+        return not heard[asked].all()

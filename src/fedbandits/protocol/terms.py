@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -11,11 +12,17 @@ from fedbandits.errors import LARGEST, InputError, ProtocolError, check_number
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import protected
 from fedbandits.protocol.messages import Header, Release, arms_hash
+from fedbandits.protocol.outcomes import Limits, Outside, joint_range
 from fedbandits.protocol.quorum import Quorum
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.draws import PhaseDraws, SeededDraws
 from fedbandits.rules.guarantees import Assumption, Guarantee, within
 from fedbandits.rules.phased import PhasedRule
+
+_MORE_AT_FIRST = (
+    "none: the first phase lets in more clients (quorum.least) than the schedule of admissions, and"
+    " the regret bounds are about the schedule"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +49,8 @@ class Terms:
         After so many invalid updates a client is ignored.
     limits : (float, float), optional
         The range that contains every outcome.
+    outside : {"refuse", "clip"}
+        What clients do with an outcome outside it.
     draws : callable
         What a randomised rule draws, by phase.
     """
@@ -54,31 +63,42 @@ class Terms:
     privacy: Privacy | None
     quorum: Quorum
     quarantine_after: int | None
-    limits: tuple[float, float] | None
+    limits: Limits | None
+    outside: Outside
     draws: PhaseDraws
 
     @property
-    def range(self) -> tuple[float, float] | None:
+    def range(self) -> Limits | None:
         """The range that outcomes are declared to lie in: by the run, its rule, or its privacy."""
-        declared = [one for one in (self.limits, self.rule.radius.limits) if one is not None]
-        if not declared and self.privacy is not None:
-            declared = [self.privacy.range]
-        if not declared:
-            return None
-        return max(low for low, _ in declared), min(high for _, high in declared)
+        declared = joint_range((self.limits, self.rule.radius.limits))
+        if declared is None and self.privacy is not None:
+            return self.privacy.range
+        return declared
+
+    @property
+    def clips(self) -> bool:
+        """Whether clients clip outcomes by agreement: all do, or those with a policy."""
+        return self.privacy is not None or self.outside == "clip"
 
     def guarantee(self) -> Guarantee:
-        """Return what is proven before anything has happened: nobody is missing yet."""
-        found = self.rule.guarantee().kept(Assumption.NO_SELECTION)
+        """Return what is proven before anything has happened: nobody is missing yet.
+
+        Whatever a rule states of its own, the events of a run can break what every rule rests on.
+        """
+        found = self.rule.guarantee().requiring(*self.rule.grounds()).kept(Assumption.NO_SELECTION)
+        if found.regret and self.quorum.least > int(self.rule.first_plan().newcomers):
+            found = replace(found, claim="", regret=False, reason=_MORE_AT_FIRST)
         if self.range is None:
             return found
         condition = within(self.range)
-        if self.privacy is not None:
-            low, high = self.privacy.range
+        if self.clips:
+            low, high = self.range if self.privacy is None else self.privacy.range
             words = (
-                f"clients protect their means as agreed, and what lies outside [{low:g}, {high:g}]"
-                " is clipped: the answer is about clipped outcomes"
+                f"what lies outside [{low:g}, {high:g}] is clipped: the answer is about clipped"
+                " outcomes"
             )
+            if self.privacy is not None:
+                words = f"clients protect their means as agreed, and {words}"
             own = self.rule.radius.limits
             if own is not None and not own[0] <= low < high <= own[1]:
                 words = f"{within(own).words}, and {words}"
@@ -106,21 +126,25 @@ class Terms:
             )
 
 
-def terms_of(
-    rule: PhasedRule,
-    *,
-    arms: Sequence[str] | None = None,
-    run: str = "run",
-    epoch: int = 1,
-    release: Release | None = None,
-    weights: Mapping[str, float] | None = None,
-    privacy: Privacy | None = None,
-    quorum: Quorum | None = None,
-    quarantine_after: int | None = None,
-    limits: tuple[float, float] | None = None,
-    draws: PhaseDraws | None = None,
-) -> Terms:
+class TermsGiven(TypedDict, total=False):
+    """What may be said of a run; see `fedbandits.Server`."""
+
+    arms: Sequence[str] | None
+    run: str
+    epoch: int
+    release: Release | None
+    weights: Mapping[str, float] | None
+    privacy: Privacy | None
+    quorum: Quorum | None
+    quarantine_after: int | None
+    limits: Limits | None
+    outside: Outside
+    draws: PhaseDraws | None
+
+
+def terms_of(rule: PhasedRule, **given: Unpack[TermsGiven]) -> Terms:
     """Return the terms of a run; refuse what contradicts itself."""
+    arms, weights, privacy = given.get("arms"), given.get("weights"), given.get("privacy")
     names = [str(k) for k in range(rule.n_arms)] if arms is None else list(arms)
     if len(names) != rule.n_arms:
         raise ProtocolError(f"{len(names)} arm names for a rule of {rule.n_arms} arms")
@@ -128,7 +152,7 @@ def terms_of(
         raise InputError("weights", f'{weights!r} is not a mapping such as {{"alice": 2.0}}')
     counting = _counting(rule, weights)
     counting.check_clients()
-    release = Release(squares=rule.needs_squares) if release is None else release
+    release = given.get("release") or Release(squares=rule.needs_squares)
     if rule.needs_squares and not release.squares:
         raise ProtocolError("the rule estimates σ from sums of squares: release them")
     if release.mechanism is not None:
@@ -138,14 +162,17 @@ def terms_of(
     return Terms(
         rule=counting if privacy is None else protected(counting, privacy),
         arms=tuple(names),
-        header=Header(run=run, epoch=epoch, arms=arms_hash(names)),
+        header=Header(
+            run=given.get("run", "run"), epoch=given.get("epoch", 1), arms=arms_hash(names)
+        ),
         release=release,
         weights=None if weights is None else dict(weights),
         privacy=privacy,
-        quorum=Quorum() if quorum is None else quorum,
-        quarantine_after=quarantine_after,
-        limits=limits,
-        draws=SeededDraws(0) if draws is None else draws,
+        quorum=given.get("quorum") or Quorum(),
+        quarantine_after=given.get("quarantine_after"),
+        limits=given.get("limits"),
+        outside=given.get("outside", "refuse"),
+        draws=given.get("draws") or SeededDraws(0),
     )
 
 

@@ -10,8 +10,8 @@ from fedbandits.errors import LARGEST, InputError
 from fedbandits.privacy.mechanisms import Mechanism, Noised
 from fedbandits.privacy.packing import payload_bits, unpack
 from fedbandits.protocol.codec import is_text
-from fedbandits.protocol.log import Rejection
-from fedbandits.protocol.messages import Assignment, Header, Update
+from fedbandits.protocol.messages import Assignment, Halt, Header, Update
+from fedbandits.protocol.records import Rejection
 from fedbandits.protocol.state import RunState, ServerState
 from fedbandits.protocol.tally import means_of
 
@@ -66,20 +66,38 @@ def rejection_of(state: RunState, update: Update) -> Rejection | None:
     return _fault_in_values(update, assignment, state.terms.range)
 
 
+def _counts_as_assigned(update: Update, assignment: Assignment) -> bool:
+    """Return whether a client has pulled what it was to pull.
+
+    Of an arm that was withdrawn in this phase it may have pulled less: how much depends on when it
+    has heard of that, and nothing of it is counted. Of an arm that was halted at the client itself
+    nothing is reported.
+    """
+    arms = range(len(assignment.pulls))
+    if len(update.counts) != len(arms) or not set(update.halted) <= set(arms):
+        return False
+    for arm, (n, asked) in enumerate(zip(update.counts, assignment.pulls, strict=True)):
+        least, most = asked, asked
+        if arm in update.halted:
+            least, most = 0, 0
+        elif arm in assignment.withdrawn:
+            least = 0
+        if not least <= n <= most:
+            return False
+    return True
+
+
 def _fault_in_values(
     update: Update, assignment: Assignment, limits: tuple[float, float] | None
 ) -> Rejection | None:
     squares = () if update.squares is None else update.squares
     n_arms = len(assignment.pulls)
     mechanism = assignment.release.mechanism
-    wanted = (
-        n_arms if mechanism is None else 0,
-        n_arms if assignment.release.squares else 0,
-    )
+    wanted = (n_arms if mechanism is None else 0, n_arms if assignment.release.squares else 0)
     sent_as_asked = (update.squares is not None) == assignment.release.squares
     if (len(update.means), len(squares)) != wanted or not sent_as_asked:
         return Rejection.SHAPE
-    if update.counts != assignment.pulls:
+    if not _counts_as_assigned(update, assignment):
         return Rejection.COUNTS
     if not _packed_as(mechanism, update):
         return Rejection.PACKED
@@ -132,14 +150,18 @@ def is_well_formed(update: object) -> TypeGuard[Update]:
     header = update.header
     squares = () if update.squares is None else update.squares
     words = (header.run, header.arms, update.client)
-    vectors = (update.counts, update.means, squares)
+    vectors = (update.counts, update.means, squares, update.halted)
     return (
         all(_is_word(word) for word in words)
         and all(isinstance(vector, tuple) for vector in vectors)
         and all(
             _is_whole(number)
-            for number in (header.epoch, header.version, update.phase, *update.counts)
+            for number in (
+                *(header.epoch, header.version, update.phase),
+                *(*update.counts, *update.halted),
+            )
         )
+        and (update.halt is None or _is_halt(update.halt))
         and isinstance(update.packed, bytes)
         and _is_whole(update.clipped)
         and update.clipped >= 0
@@ -147,6 +169,15 @@ def is_well_formed(update: object) -> TypeGuard[Update]:
             isinstance(number, int | float) and not isinstance(number, bool)
             for number in (*update.means, *squares)
         )
+    )
+
+
+def _is_halt(halt: object) -> bool:
+    return (
+        isinstance(halt, Halt)
+        and isinstance(halt.arms, tuple)
+        and all(_is_whole(arm) for arm in halt.arms)
+        and _is_word(halt.reason)
     )
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,27 +20,50 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from fedbandits.errors import InputError
-from fedbandits.federation.flower.wire import CONCLUDE, PHASE, WHO, packed, unpacked
+from fedbandits.federation.flower.wire import CONCLUDE, PHASE, RECALL, WHO, packed, unpacked
 from fedbandits.federation.host import ClientHost, ClientInfo, PullByName
+from fedbandits.federation.in_time import each_in_time
 from fedbandits.federation.local import load_pull
-from fedbandits.federation.state_files import check_name
+from fedbandits.federation.output_limit import limited_output
+from fedbandits.federation.state_files import check_name, private_folder
 from fedbandits.federation.trial import Trial, load_trial
-from fedbandits.protocol import Assignment, Conclusion, Refusal, Refused, Update
+from fedbandits.protocol import Assignment, Conclusion, Recall, Refusal, Refused, Update
+from fedbandits.protocol.client import Slice
 from fedbandits.protocol.codec import decode, encode
+from fedbandits.protocol.outcomes import OutOfRangeError
+
+clients = ClientApp()
+"""What answers the messages of a node; `fedbandits.federation.flower.task` calls it."""
 
 app = ClientApp()
-"""What a SuperNode runs."""
+"""What bundles name. It answers nothing: a node that would load it runs what servers send."""
 
 _LOG = logging.getLogger("flwr.fedbandits")
+
+_Said = TypeVar("_Said", Assignment, Recall, Conclusion)
+_Done = TypeVar("_Done")
+
+SLICE = 10.0
+"""So many seconds a node plays before it looks whether something else was sent to it."""
 
 # A reply takes its time to arrive, too.
 _SHARE_OF_DEADLINE = 0.8
 
-_Found = TypeVar("_Found")
-
 
 class NodeError(Exception):
     """Something on a node failed; it says what kind of error it was, and nothing of its text."""
+
+
+def _unprotected(_: Message, __: Context) -> Message:
+    """Refuse to answer on a node that nothing keeps to its own app."""
+    raise NodeError(
+        "this node was started as flower-supernode, which runs any code that a server sends; start"
+        " it with: fedbandits node"
+    )
+
+
+for _register in (app.query(WHO), app.train(PHASE), app.query(RECALL), app.query(CONCLUDE)):
+    _register(_unprotected)
 
 
 @contextmanager
@@ -52,104 +76,112 @@ def _discreet() -> Iterator[None]:
         raise NodeError(_kind(error)) from None
 
 
-@app.query(WHO)
+@clients.query(WHO)
 def who(message: Message, context: Context) -> Message:
-    """Say which clients this node hosts."""
+    """Say which clients this node hosts, and what time it is here."""
     with _discreet():
         node = NodePlan(context.node_config)
         node.trial()  # a mistake in it is said now, and not in the middle of a phase
-        return Message(packed({"clients": [info.name for info in node.clients]}), reply_to=message)
+        said = {"clients": [info.name for info in node.clients], "time": time.time()}
+        return Message(packed(said), reply_to=message)
 
 
-@app.train(PHASE)
+@clients.train(PHASE)
 def phase(message: Message, context: Context) -> Message:
-    """Let the clients that are asked play a phase, one after the other."""
-    with _discreet():
-        node, said = NodePlan(context.node_config), unpacked(message)
-        assignment: Assignment = decode(Assignment, said.get("message"), "assignment")
-        here, strangers = node.named(said.get("clients"))
+    """Let the clients that are asked play a phase, for a slice of time.
+
+    A node takes one message at a time. Those who have not finished keep what they have and say so:
+    they go on when they are asked again, and the node can be told of a withdrawal in between. One
+    that hangs does not keep the others.
+    """
+    with _asked(message, context, Assignment) as (node, assignment, here, strangers):
         patience = node.trial().patience
-        # They answer together: none may take so long that all of them are late.
-        end = time.monotonic() + _SHARE_OF_DEADLINE * patience.deadline
+        end = time.monotonic() + SLICE
+        with limited_output():
+            found = each_in_time(
+                [partial(_played, node, info, assignment, end, patience.pulls) for info in here],
+                each=patience.pulls,
+                # They answer together: none may take so long that all of them are late.
+                together=_SHARE_OF_DEADLINE * patience.deadline,
+            )
         answers = [
-            _answer(node, info, assignment, min(patience.pulls, end - time.monotonic()))
-            for info in here
+            _failure(info, assignment, one) if isinstance(one, Exception) else one
+            for info, one in zip(here, found, strict=True)
         ]
         reply = {"answers": [encode(answer) for answer in answers], "strangers": strangers}
         return Message(packed(reply), reply_to=message)
 
 
-@app.query(CONCLUDE)
+@clients.query(RECALL)
+def recall(message: Message, context: Context) -> Message:
+    """Take options back from all clients: nobody gets them any more."""
+    with _asked(message, context, Recall) as (node, recalled, here, strangers):
+        receipts = _each(node, here, lambda host: encode(host.recall(recalled)))
+        return Message(packed({"answers": receipts, "strangers": strangers}), reply_to=message)
+
+
+@clients.query(CONCLUDE)
 def conclude(message: Message, context: Context) -> Message:
     """Let clients keep the last word; say which of them have."""
-    with _discreet():
-        node, said = NodePlan(context.node_config), unpacked(message)
-        conclusion: Conclusion = decode(Conclusion, said.get("message"), "conclusion")
-        here, strangers = node.named(said.get("clients"))
-        told = []
-        for info in here:
-            try:
-                node.host(info, plays=False).conclude(conclusion)
-            except Exception:
-                _LOG.exception("client %s cannot keep the last word", info.name)
-            else:
-                told.append(info.name)
+    with _asked(message, context, Conclusion) as (node, conclusion, here, strangers):
+
+        def kept(host: ClientHost) -> str:
+            host.conclude(conclusion)
+            return host.info.name
+
+        told = _each(node, here, kept)
         return Message(packed({"told": told, "strangers": strangers}), reply_to=message)
 
 
-def _answer(
-    node: NodePlan, info: ClientInfo, assignment: Assignment, seconds: float
+@contextmanager
+def _asked(
+    message: Message, context: Context, kind: type[_Said]
+) -> Iterator[tuple[NodePlan, _Said, list[ClientInfo], list[str]]]:
+    """Yield the node, what it is told, the clients that it is for, and who of them is not here."""
+    with _discreet():
+        node, said = NodePlan(context.node_config), unpacked(message)
+        told: _Said = decode(kind, said.get("message"), kind.__name__.lower())
+        here, strangers = node.named(said.get("clients"))
+        yield node, told, here, strangers
+
+
+def _each(
+    node: NodePlan, clients: Sequence[ClientInfo], act: Callable[[ClientHost], _Done]
+) -> list[_Done]:
+    """Return what came of each client; one that fails does not keep the others."""
+    done = []
+    for info in clients:
+        try:
+            done.append(act(node.host(info, plays=False)))
+        except Exception:
+            _LOG.exception("client %s cannot do what it is told", info.name)
+    return done
+
+
+def _played(
+    node: NodePlan, info: ClientInfo, assignment: Assignment, end: float, in_all: float
 ) -> Update | Refusal:
-    """Return a client's answer; if its own code fails or hangs, a refusal that says so."""
-    try:
-        return within(seconds, lambda: node.host(info).answer(assignment))
-    except Exception as error:
-        _LOG.exception("client %s cannot answer phase %d", info.name, assignment.phase)
-        return Refusal(
-            header=assignment.header,
-            phase=assignment.phase,
-            client=info.name,
-            why=Refused.FAILED,
-            detail=_kind(error),
-        )
+    """Let a client play until the end of the slice, if that is still to come."""
+    left = end - time.monotonic()
+    if left <= 0.0:
+        return assignment.refused(info.name, Refused.PAUSED, "it has not begun")
+    part = Slice(seconds=left, in_all=in_all, clock=time.monotonic)
+    return node.host(info).answer(assignment, part)
+
+
+def _failure(info: ClientInfo, assignment: Assignment, error: Exception) -> Refusal:
+    """Return what the server is told of an error: its kind. All of it is in the node's output."""
+    _LOG.error(
+        "client %s cannot answer phase %d: %s", info.name, assignment.phase, error, exc_info=error
+    )
+    outside = isinstance(error, OutOfRangeError)
+    why = Refused.OUTSIDE if outside else Refused.FAILED
+    return assignment.refused(info.name, why, _kind(error))
 
 
 def _kind(error: Exception) -> str:
     """Return what others are told of an error: what kind it is, and where the rest is."""
     return f"{type(error.__cause__ or error).__name__}; more is in the node's own output"
-
-
-def within(seconds: float, call: Callable[[], _Found]) -> _Found:
-    """Return what a call returns, if it does so in time.
-
-    A call that hangs is left to itself: the process that Flower starts for every message ends soon.
-
-    Raises
-    ------
-    TimeoutError
-        If it does not.
-    """
-    found: list[_Found] = []
-    failed: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            found.append(call())
-        except BaseException as error:
-            failed.append(error)  # and raised where it is waited for
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(max(seconds, 0.0))
-    if failed and not isinstance(failed[0], Exception):  # as of somebody who calls sys.exit
-        raise RuntimeError(f"it ends the process ({failed[0]!r})") from failed[0]
-    if failed:
-        raise failed[0]
-    if not found:
-        raise TimeoutError(
-            f"it takes more than {seconds:g} s; give it longer (patience.pulls), or mend it"
-        )
-    return found[0]
 
 
 class NodePlan:
@@ -167,6 +199,7 @@ class NodePlan:
         self.clients = _clients(config)
         self._trial: Trial | None = None
         self._pull: PullByName | None = None
+        self._loading = threading.Lock()
 
     def trial(self) -> Trial:
         """Return what is compared, as this node knows it."""
@@ -176,9 +209,10 @@ class NodePlan:
 
     def host(self, info: ClientInfo, *, plays: bool = True) -> ClientHost:
         """Return a client with its files, and the user's code if it is to play."""
-        self.state.mkdir(parents=True, exist_ok=True)
-        if plays and self._pull is None and self.trial().live is None:
-            self._pull = load_pull(self.project)
+        private_folder(self.state)
+        with self._loading:  # once, for all clients of the node
+            if plays and self._pull is None and self.trial().live is None:
+                self._pull = load_pull(self.project)
         return ClientHost(info, self._pull, self.trial(), folder=self.state)
 
     def named(self, names: Any) -> tuple[list[ClientInfo], list[str]]:
@@ -191,9 +225,9 @@ class NodePlan:
         """
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise InputError("clients", f"{str(names)[:200]} are no names")
-        here = {info.name: info for info in self.clients}
-        return [here[name] for name in names if name in here], [
-            name for name in names if name not in here
+        here, once = {info.name: info for info in self.clients}, dict.fromkeys(names)
+        return [here[name] for name in once if name in here], [
+            name for name in once if name not in here
         ]
 
 

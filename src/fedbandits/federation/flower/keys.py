@@ -6,7 +6,8 @@ only their public halves travel.
 
 from __future__ import annotations
 
-import os
+import hashlib
+from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -15,9 +16,12 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.x509.oid import NameOID
 
-_VALID = timedelta(days=30)
+from fedbandits.federation.state_files import open_private, private_folder
+
+_VALID = timedelta(days=3650)  # a node may run for years, and makes one when it starts
 _HOST = "127.0.0.1"
 
 
@@ -57,7 +61,7 @@ def make_certificates(folder: Path) -> Certificates:
 
     The authority's key is forgotten at once: nobody can sign another one.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     authority_key, server_key = _key(), _key()
     authority_name = _named("fedbandits local authority")
     authority = (
@@ -77,44 +81,56 @@ def make_certificates(folder: Path) -> Certificates:
         certificate=folder / "server.pem",
         key=folder / "server.key",
     )
-    made.authority.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
-    made.certificate.write_bytes(server.public_bytes(serialization.Encoding.PEM))
-    _write_secret(
-        made.key,
-        server_key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.TraditionalOpenSSL,
-            serialization.NoEncryption(),
-        ),
-    )
+    write_private(made.authority, authority.public_bytes(serialization.Encoding.PEM))
+    write_private(made.certificate, server.public_bytes(serialization.Encoding.PEM))
+    _write_key(made.key, server_key, serialization.PrivateFormat.TraditionalOpenSSL)
     return made
 
 
 def make_node_key(folder: Path, name: str) -> NodeKey:
     """Make a node's key; one that is there already is kept, since it is registered."""
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     made = NodeKey(private=folder / name, public=folder / f"{name}.pub")
     if made.private.exists() and made.public.exists():
         return made
     key = _key()
-    _write_secret(
-        made.private,
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.OpenSSH,
-            serialization.NoEncryption(),
-        ),
-    )
-    made.public.write_bytes(
-        key.public_key().public_bytes(
-            serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-        )
-    )
+    _write_key(made.private, key, serialization.PrivateFormat.OpenSSH)
+    write_private(made.public, _as_openssh(key.public_key()))
     return made
+
+
+def fingerprint(public: bytes) -> str:
+    """Return what a public key is known by, as ``ssh-keygen -l`` prints it.
+
+    Parameters
+    ----------
+    public : bytes
+        The key, in PEM or as OpenSSH writes it.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    pem = public.lstrip().startswith(b"-----")
+    key = (serialization.load_pem_public_key if pem else serialization.load_ssh_public_key)(public)
+    digest = hashlib.sha256(b64decode(_as_openssh(key).split()[1])).digest()
+    return f"SHA256:{b64encode(digest).decode().rstrip('=')}"
 
 
 def _key() -> ec.EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP384R1())
+
+
+def _as_openssh(key: PublicKeyTypes) -> bytes:
+    return key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+
+
+def _write_key(
+    path: Path, key: ec.EllipticCurvePrivateKey, kind: serialization.PrivateFormat
+) -> None:
+    nobody = serialization.NoEncryption()
+    write_private(path, key.private_bytes(serialization.Encoding.PEM, kind, nobody))
 
 
 def _named(name: str) -> x509.Name:
@@ -136,8 +152,8 @@ def _begun(
     )
 
 
-def _write_secret(path: Path, content: bytes) -> None:
-    """Write a file that nobody else may read, from its first moment on."""
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that is for nobody else, from its first moment on."""
     path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    with open_private(path, "xb") as file:
         file.write(content)

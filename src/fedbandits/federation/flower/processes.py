@@ -18,35 +18,29 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from fedbandits.errors import FedbanditsError, InputError
+from fedbandits.errors import InputError
+from fedbandits.federation.flower.command import QUIET, FlowerCommand, FlowerError
 from fedbandits.federation.flower.keys import (
     Certificates,
     NodeKey,
     make_certificates,
     make_node_key,
 )
+from fedbandits.federation.state_files import open_private, private_folder, written_whole
 
 HOST = "127.0.0.1"
 CONNECTION = "fedbandits-local"
 
-# Flower sends no news home, looks for none, and installs nothing.
-_ENVIRONMENT = {
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "NO_PROXY": "127.0.0.1,localhost",
-    "no_proxy": "127.0.0.1,localhost",
-}
+# A SuperLink looks this often for a process that is to be started; 1 s by default.
+_TASK_POLL = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2"}
+
+MOST_OUTPUT = 8 * 2**20
+"""Bytes of a process's output that are kept in a file, and as many before them."""
 
 _STARTS = 60.0
-_ENDS = 5.0
-
-
-class FlowerError(FedbanditsError):
-    """A process of Flower did not do what it should."""
+_ENDS = 12.0  # longer than a node gives its SuperNode, so that it can clean up
 
 
 @dataclass(slots=True)
@@ -66,6 +60,11 @@ class Child:
     name: str
     process: subprocess.Popen[bytes]
     output: Path
+
+    @property
+    def _before(self) -> Path:
+        """What it has said before, if that was trimmed."""
+        return self.output.with_suffix(".before.txt")
 
     @property
     def alive(self) -> bool:
@@ -88,9 +87,25 @@ class Child:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
 
+    def trim_output(self) -> None:
+        """Keep what it says below twice `MOST_OUTPUT`: the file and the one before it.
+
+        It goes on writing at the end of the file, which is then its beginning.
+        """
+        with contextlib.suppress(OSError):  # of a full disk, say: later, then
+            if self.output.stat().st_size > MOST_OUTPUT:
+                with self.output.open("rb") as file, open_private(self._before, "wb") as before:
+                    file.seek(-MOST_OUTPUT, os.SEEK_END)
+                    before.write(file.read(MOST_OUTPUT))
+                os.truncate(self.output, 0)
+
     def last_words(self) -> str:
         """Return the end of what it has said."""
-        text = self.output.read_text(encoding="utf-8", errors="replace")
+        text = "".join(
+            file.read_text(encoding="utf-8", errors="replace")
+            for file in (self._before, self.output)
+            if file.exists()
+        )
         return "\n".join(text.strip().splitlines()[-15:])
 
 
@@ -115,6 +130,7 @@ class LocalFederation:
         self.folder = folder.absolute()
         self.children: list[Child] = []
         self.superlink: Child | None = None
+        self.command = FlowerCommand(CONNECTION, self._environment("home"))
         self._port = 0
         self._certificates: Certificates | None = None
 
@@ -122,6 +138,13 @@ class LocalFederation:
         """Start the SuperLink, and wait until it answers."""
         self._certificates = make_certificates(self.folder / "certificates")
         self._port = free_port()
+        written_whole(
+            private_folder(self.folder / "home") / "config.toml",
+            f'[superlink]\ndefault = "{CONNECTION}"\n\n[superlink.{CONNECTION}]\n'
+            f'address = "{HOST}:{self._port}"\n'
+            f"root-certificates = {json.dumps(str(self._certificates.authority))}\n",
+        )
+        self.command.start()  # it loads while the SuperLink does
         self.superlink = self._child(
             "superlink",
             "flower-superlink",
@@ -132,14 +155,6 @@ class LocalFederation:
             ["--host", HOST, "--port", str(self._port)],
         )
         self._wait_for(self.superlink)
-        home = self.folder / "home"
-        home.mkdir(parents=True, exist_ok=True)
-        (home / "config.toml").write_text(
-            f'[superlink]\ndefault = "{CONNECTION}"\n\n[superlink.{CONNECTION}]\n'
-            f'address = "{HOST}:{self._port}"\n'
-            f"root-certificates = {json.dumps(str(self._certificates.authority))}\n",
-            encoding="utf-8",
-        )
 
     def key(self, name: str) -> NodeKey:
         """Return a node's key, made if it is not there."""
@@ -147,52 +162,25 @@ class LocalFederation:
 
     def register(self, names: Sequence[str]) -> None:
         """Tell the SuperLink which nodes may connect: by their public keys."""
-        calls = [
-            (name, self._flwr("supernode", "register", str(self.key(name).public), CONNECTION))
-            for name in names
-        ]
-        for name, call in calls:
-            out = _outcome(call)
-            if call.returncode or b'"success": false' in out:
-                raise FlowerError(f"{name} cannot be registered: {_told(out)}")
+        self.command.register(self.key(name).public for name in names)
 
     def start_node(self, name: str, config: Mapping[str, str | int]) -> Child:
         """Start a SuperNode with its key."""
         if self._certificates is None:
             raise FlowerError("the SuperLink is not there yet")
+        options = {
+            "--superlink": f"{HOST}:{self._port}",
+            "--root-certificates": str(self._certificates.authority),
+            "--key": str(self.key(name).private),
+            **{f"--{key}": str(value) for key, value in config.items() if key != "project"},
+        }
         return self._child(
-            name,
-            "flower-supernode",
-            ["--root-certificates", str(self._certificates.authority)],
-            ["--superlink", f"{HOST}:{self._port}"],
-            ["--auth-supernode-private-key", str(self.key(name).private)],
-            ["--node-config", as_config(config)],
-            ["--host", HOST, "--port", str(free_port())],
+            name, "fedbandits", ["node", str(config["project"])], *map(list, options.items())
         )
-
-    def run(self, app: Path, config: Mapping[str, str | int]) -> int:
-        """Start an app; return the number of its run."""
-        call = self._flwr(
-            "run", str(app), CONNECTION, "--run-config", as_config(config), "--format", "json"
-        )
-        out = _outcome(call)
-        try:
-            said: dict[str, Any] = json.loads(out)
-            return int(said["run-id"])
-        except (ValueError, KeyError, TypeError):
-            raise FlowerError(f"the run does not start: {_told(out)}") from None
-
-    def status_of(self, run: int) -> str:
-        """Return what Flower says of a run: its status, and why it ended."""
-        call = self._flwr("list", CONNECTION, "--run-id", str(run), "--format", "json")
-        out = _outcome(call)
-        try:
-            return str(json.loads(out)["runs"][0]["status"])
-        except (ValueError, KeyError, TypeError, IndexError):
-            raise FlowerError(f"nothing is known of run {run}: {_told(out)}") from None
 
     def stop(self) -> None:
         """End all children, and what they have started."""
+        self.command.close()
         for child in self.children:
             child.ask_to_end()
         end = time.monotonic() + _ENDS
@@ -206,37 +194,34 @@ class LocalFederation:
                     os.kill(number, signal.SIGKILL)
             time.sleep(0.05)
 
-    def strays(self) -> list[int]:
+    def strays(self, child: str = "") -> list[int]:
         """Return the processes that have a home in this federation's folder, whoever started them.
+
+        With the name of a child, only its own.
 
         A SuperLink that was killed leaves its helpers behind, each in a session of its own. Known
         on Linux only.
         """
-        mark = f"FLWR_HOME={self.folder}{os.sep}".encode()
+        mark = f"FLWR_HOME={self.folder / child}{os.sep}".encode()
         found = []
         for entry in Path("/proc").glob("[0-9]*/environ"):
             with contextlib.suppress(OSError):
-                if any(word.startswith(mark) for word in entry.read_bytes().split(b"\0")):
+                words = entry.read_bytes().split(b"\0")
+                if any((word + os.sep.encode()).startswith(mark) for word in words):
                     found.append(int(entry.parent.name))
         return found
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _child(self, name: str, program: str, *arguments: Sequence[str]) -> Child:
-        output = self.folder / "output" / f"{name}.txt"
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with output.open("ab") as file:
+        output = private_folder(self.folder / "output") / f"{name}.txt"
+        with open_private(output, "ab") as file:
             process = subprocess.Popen(
-                [_program(program), *(word for words in arguments for word in words)],
+                [flower_program(program), *(word for words in arguments for word in words)],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
@@ -247,24 +232,11 @@ class LocalFederation:
         self.children.append(child)
         return child
 
-    def _flwr(self, *words: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [_program("flwr"), *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=self._environment("home"),
-        )
-
     def _environment(self, home: str) -> dict[str, str]:
         # Every process has a home of its own, and finds Flower's other programs.
         programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-        return {
-            **os.environ,
-            **_ENVIRONMENT,
-            "PATH": programs,
-            "FLWR_HOME": str(self.folder / home),
-        }
+        own = {"PATH": programs, "FLWR_HOME": str(self.folder / home)}
+        return {**quiet_environment(), **_TASK_POLL, **own}
 
     def _wait_for(self, child: Child) -> None:
         end = time.monotonic() + _STARTS
@@ -277,14 +249,12 @@ class LocalFederation:
         raise FlowerError(f"the {child.name} does not start:\n{child.last_words()}")
 
 
-def _outcome(call: subprocess.Popen[bytes]) -> bytes:
-    """Return what a command of Flower says, when it is done."""
-    try:
-        return call.communicate(timeout=_STARTS)[0]
-    except subprocess.TimeoutExpired:
-        call.kill()
-        call.wait()
-        raise FlowerError(f"flwr does not answer in {_STARTS:g} s") from None
+def quiet_environment() -> dict[str, str]:
+    """Return what processes of Flower are to find: no news, and no proxy before this machine."""
+    here = f"{HOST},localhost"
+    known = (os.environ.get("NO_PROXY"), os.environ.get("no_proxy"))
+    direct = ",".join([*(said for said in known if said), here])
+    return {**os.environ, **QUIET, "NO_PROXY": direct, "no_proxy": direct}
 
 
 def free_port() -> int:
@@ -294,25 +264,10 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def as_config(config: Mapping[str, str | int]) -> str:
-    """Return key-value pairs as Flower's options take them.
-
-    Examples
-    --------
-    >>> as_config({"name": "clinic", "clients": 3})
-    'name="clinic" clients=3'
-    """
-    return " ".join(f"{key}={json.dumps(value)}" for key, value in config.items())
-
-
-def _program(name: str) -> str:
+def flower_program(name: str) -> str:
     """Return where a program of Flower is."""
     beside = Path(sys.executable).parent / name
     found = str(beside) if beside.exists() else shutil.which(name)
     if found is None:
         raise InputError(name, 'is not installed; pip install "fedbandits[flower]"')
     return found
-
-
-def _told(out: bytes) -> str:
-    return " ".join(out.decode(errors="replace").split())[-500:]

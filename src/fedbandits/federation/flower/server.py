@@ -1,9 +1,9 @@
 """The ServerApp: opens the log of a run and drives its server until the run is over.
 
 What it is for is in the run's ``--run-config``: ``project`` (the folder with fedbandits.toml),
-``log`` (where the run is written down; what is there already goes on), ``clients`` (how many to
-wait for before the first phase, instead of the trial's), and ``now`` (a file that says where the
-run is, for who watches it).
+``log`` (where the run is written down; what is there already goes on), and ``clients`` (how many to
+wait for before the first phase, instead of the trial's). A file beside the log says where the run
+is, for those who watch it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedbandits.errors import InputError
 from fedbandits.federation.coordinator import Bulletin, Coordinator, Patience
+from fedbandits.federation.durable_log import is_held
 from fedbandits.federation.flower.transport import FlowerTransport
-from fedbandits.federation.now_file import NowFile
+from fedbandits.federation.now_file import NowFile, now_path
 from fedbandits.federation.requests import RequestFolder
 from fedbandits.federation.run import LOG_FILE, begin_or_resume
-from fedbandits.federation.trial import load_trial
+from fedbandits.federation.status import printable
+from fedbandits.federation.trial import Trial, check_not_above, load_trial
 
 app = ServerApp()
 """What a SuperLink runs."""
@@ -48,13 +50,13 @@ def serve(grid: Grid, config: Mapping[str, Any]) -> None:
         such a case.
     """
     project, path = _paths(config)
-    watched = str(config.get("now", ""))
-    now = NowFile(Path(watched) if watched else None)
+    now = NowFile(now_path(path), project)
     try:
         _serve(grid, config, project, path, now)
     except BaseException as error:
         _LOG.error("%s", error)
-        now.ended(error)
+        if not is_held(path):  # else it is the file of another server, which goes on
+            now.ended(error)
         raise
     now.ended()
 
@@ -65,20 +67,27 @@ def _serve(grid: Grid, config: Mapping[str, Any], project: Path, path: Path, now
         if log.dropped:
             _LOG.warning("%s: %d damaged records at its end are dropped", path, log.dropped)
         server = run.server
+        patience = _patience(run.trial, config)
+        transport = FlowerTransport(
+            grid, server, patience, tell=lambda news: _LOG.warning("%s", news), beat=now.beat
+        )
+
+        def beat(at: Bulletin) -> None:
+            now.write(at, server, transport.nodes())
 
         def watch(at: Bulletin) -> None:
-            _LOG.info("%s", at.news)
-            now.write(at, server)
+            _LOG.info("%s", printable(at.news))
+            beat(at)
 
-        patience = _patience(run.trial.patience, config)
         Coordinator(
             server,
-            FlowerTransport(grid, patience, tell=lambda news: _LOG.warning("%s", news)),
+            transport,
             clock=time.monotonic,
             seed=run.trial.seed,
             patience=patience,
             watch=watch,
             requests=RequestFolder(path, len(run.trial.arms)),
+            beat=beat,
         ).run()
 
 
@@ -95,8 +104,10 @@ def _paths(config: Mapping[str, Any]) -> tuple[Path, Path]:
     return folder, Path(log).absolute()
 
 
-def _patience(patience: Patience, config: Mapping[str, Any]) -> Patience:
+def _patience(trial: Trial, config: Mapping[str, Any]) -> Patience:
+    patience = trial.patience
     clients = config.get("clients", 0)
     if type(clients) is not int or clients < 0:
         raise InputError("run-config.clients", f"{clients!r} is not a number of clients")
+    check_not_above(clients, trial.population, "run-config.clients")
     return replace(patience, clients=clients) if clients else patience

@@ -1,8 +1,8 @@
 """Carries messages between a server and the clients on Flower's nodes.
 
 A node may host many clients: one message goes to a node, with the names of those it is for. Which
-clients a node has it says itself, when it comes; as long as it does not say otherwise, and for the
-life of this server, nobody else speaks for them.
+clients a node has it says itself, when it comes. From then on they are bound to its key, in the
+server's log: nobody else speaks for them unless the server's operator moves them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,19 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from fedbandits.errors import InputError
-from fedbandits.federation.coordinator import Patience, Received, Reply
-from fedbandits.federation.flower.wire import CONCLUDE, PHASE, WHO, packed, unpacked
+from fedbandits.federation.coordinator import Patience, Received, Reply, Sent
+from fedbandits.federation.flower.clocks import (
+    MOST_AHEAD,
+    MOST_BEHIND,
+    WORTH_SAYING,
+    clock_words,
+    off_by,
+)
+from fedbandits.federation.flower.keys import fingerprint
+from fedbandits.federation.flower.wire import CONCLUDE, PHASE, RECALL, WHO, packed, unpacked
 from fedbandits.federation.state_files import check_name
-from fedbandits.protocol import Assignment, Conclusion, Refusal
+from fedbandits.federation.status import MOST_NAMES, node_words, printable, short_name, shortened
+from fedbandits.protocol import Assignment, Conclusion, Recall, Refusal, Refused, Server
 from fedbandits.protocol.codec import decode, encode
 
 POLL = 0.25
@@ -29,13 +38,21 @@ LOOK_AROUND = 2.0
 """Seconds between looks at which nodes are there."""
 
 MOST_CLIENTS = 100_000
-"""A node that claims to host more than this is not believed."""
+"""A node that claims to host more than this, at once or in all, is not believed."""
 
 STRIKES = 3
 """A node that has sent what nobody sends by mistake so often is not listened to any more."""
 
 LONGEST_DETAIL = 300
 """So much of a client's own words about a refusal is kept."""
+
+# A node holds replies back if one that was overdue comes so soon after the message is sent again,
+# and if another, sent together with an extra message, is not overdue at all.
+_OVERDUE = 20.0
+_RELEASED = 10.0
+
+# A node that has not answered for so long is shown to those who watch.
+_LONG = 60.0
 
 # So long short questions are worth answering: a node may be busy.
 _SHORT = 600.0
@@ -44,6 +61,8 @@ _SHORT = 600.0
 # node is killed; and every message costs a node a process, so that haste makes it slower.
 _LOST_AFTER = 30.0
 
+_LONGEST_NEWS = 1000
+
 
 @dataclass(slots=True)
 class _Node:
@@ -51,6 +70,8 @@ class _Node:
 
     Parameters
     ----------
+    key : str
+        Fingerprint of its registered key, by which it is the same after any restart.
     settled : bool
         Whether it has said whom it hosts, since it was last seen to come.
     here : bool
@@ -59,26 +80,74 @@ class _Node:
         Clients that it claims, and another node has.
     strikes : int
         How many of its replies nobody could have sent by mistake.
+    last : int
+        Number of the last message that it was sent.
+    released, eased : int
+        Of its last replies, how many were overdue and came as soon as the message was sent again,
+        and how many came in time that were sent with an extra message.
     """
 
+    key: str
     settled: bool = False
     here: bool = False
     denied: set[str] = field(default_factory=set)
     strikes: int = 0
+    last: int = 0
+    released: int = 0
+    eased: int = 0
 
     @property
     def muted(self) -> bool:
         return self.strikes >= STRIKES
 
+    @property
+    def behind(self) -> bool:
+        """Whether it is one message behind: overdue, not with an extra message, overdue again."""
+        return self.released >= 2 and self.eased >= 1
+
+    @property
+    def is_nudged(self) -> bool:
+        """Whether it is sent an extra message: to see whether that helps, or since it does."""
+        return self.behind or (self.released >= 1 and self.eased == 0)
+
+    def trust(self) -> None:
+        """Forget what spoke for its being behind."""
+        self.released = self.eased = 0
+
+    def trouble(self, unanswered: float) -> str | None:
+        """Return what is wrong with it, in words, if it has not answered for so many seconds."""
+        if self.muted:
+            return "is ignored: it has sent what nobody sends by mistake"
+        if self.behind:
+            return _ONE_BEHIND
+        if self.denied:
+            return f"claims clients that another node has: {shortened(sorted(self.denied))}"
+        if self.here and unanswered >= _LONG:
+            return f"has not answered for over {_LONG:.0f} s: its clients are at work, or it hangs"
+        return None
+
+
+_ONE_BEHIND = (
+    "gives each reply only after it is sent another message: its SuperNode is one message behind."
+    " It is sent an extra message each time; restart its SuperNode to mend it"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sent:
-    """A message that is on its way."""
+    """A message that is on its way: when it left, and until when it is worth an answer.
+
+    Both are of a clock that never goes back; when it left is there by the time of day, too.
+    """
 
     kind: str
     node: int
     clients: tuple[str, ...]
+    number: int
+    nudged: bool
+    at: float
     until: float
+    time_of_day: float
 
 
 @dataclass(slots=True)
@@ -117,42 +186,87 @@ class FlowerTransport:
     ----------
     grid : Grid
         Flower's.
+    server : Server
+        Whose log says which node answers for whom.
     patience : Patience
         How long messages are worth answering.
     tell : callable
         Told, in words, what goes wrong on the way.
+    beat : callable
+        Called again and again while something is waited for: a sign of life.
     clock, sleep : callable
         The time.
+    time_of_day : callable
+        The time that nodes have, too, if their clocks are right.
     """
 
     def __init__(
         self,
         grid: Grid,
+        server: Server,
         patience: Patience,
         *,
         tell: Callable[[str], None] = lambda _: None,
+        beat: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        time_of_day: Callable[[], float] = time.time,
     ) -> None:
         self._grid = grid
+        self._server = server
+        self._bound = server.run_state.homes
         self._patience = patience
-        self._tell = tell
+        self._told = tell
+        self._beat = beat
         self._clock = clock
         self._sleep = sleep
+        self._time_of_day = time_of_day
         self._nodes: dict[int, _Node] = {}
         self._homes: dict[str, int] = {}
         self._sent: dict[str, _Sent] = {}
         self._resending: dict[tuple[int, str], _Resending] = {}
         self._parcel: _Parcel | None = None
         self._looked = -LOOK_AROUND
+        self._number = 0
+
+    def _tell(self, news: str) -> None:
+        """Say what goes wrong; what nodes say is cut short, and no command for a terminal."""
+        self._told(short_name(printable(news), _LONGEST_NEWS))
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Return what is known of each node, for those who watch."""
+        hosted: dict[int, list[str]] = {}
+        for client, number in self._homes.items():
+            hosted.setdefault(number, []).append(client)
+        asked: dict[int, float] = {}
+        for sent in self._sent.values():
+            asked[sent.node] = min(sent.at, asked.get(sent.node, sent.at))
+        now = self._clock()
+        return [
+            {
+                "node": str(number),
+                "key": node.key,
+                "connected": node.here,
+                "clients": len(hosted.get(number, ())),
+                "hosts": hosted.get(number, [])[:MOST_NAMES],
+                "trouble": node.trouble(now - asked.get(number, now)),
+            }
+            for number, node in self._nodes.items()
+        ]
 
     def connected(self) -> list[str]:
         """Return the clients of all nodes that are there and have said whom they host."""
         self._look_around()
         return [client for client in self._homes if self._reachable(client)]
 
-    def send(self, message: Assignment | Conclusion, clients: Sequence[str]) -> None:
-        """Send a message to the nodes of these clients; to who is not known yet when it is."""
+    def send(self, message: Sent, clients: Sequence[str]) -> None:
+        """Send a message to the nodes of these clients; to who is not known yet when it is.
+
+        A recall goes to those that are known: it is sent again until all have confirmed it.
+        """
+        if isinstance(message, Recall):
+            self._post(message, [client for client in clients if self._reachable(client)])
+            return
         homeless = set(clients).difference(self._homes)
         untold = set(clients) if isinstance(message, Conclusion) else set[str]()
         self._parcel = _Parcel(message, homeless, untold)
@@ -170,6 +284,7 @@ class FlowerTransport:
             left = end - self._clock()
             if answers or len(self._homes) > known or left <= 0:
                 return answers
+            self._beat()
             self._sleep(min(POLL, left))
 
     def flush(self, timeout: float) -> None:
@@ -186,6 +301,7 @@ class FlowerTransport:
                     " with the same log again to repeat it"
                 )
                 return
+            self._beat()
             self._sleep(POLL)
 
     def _reachable(self, client: str) -> bool:
@@ -198,17 +314,23 @@ class FlowerTransport:
         if now - self._looked < LOOK_AROUND:
             return
         self._looked = now
-        there = set(self._grid.get_node_ids())
-        for node in there:
-            self._nodes.setdefault(node, _Node())
+        self._obey_moves()
+        there = set[int]()
+        for node in self._grid.get_nodes():
+            there.add(node.node_id)
+            if node.node_id not in self._nodes:
+                self._nodes[node.node_id] = _Node(fingerprint(node.public_key))
         for number, known in self._nodes.items():
             came = number in there and not known.here
             known.here = number in there
             known.settled &= not came
+            if came:  # what it was told before it went may be lost
+                known.trust()
+                self._resending.pop((number, RECALL), None)
             if known.here and not known.settled and not known.muted:
                 self._ask(WHO, number, {}, (), key=(0, 0), ttl=_SHORT)
 
-    def _post(self, message: Assignment | Conclusion, clients: Iterable[str]) -> None:
+    def _post(self, message: Sent, clients: Iterable[str]) -> None:
         by_node: dict[int, list[str]] = {}
         for client in clients:
             by_node.setdefault(self._homes[client], []).append(client)
@@ -216,14 +338,28 @@ class FlowerTransport:
             if not self._nodes[node].muted:
                 self._post_to(node, message, names)
 
-    def _post_to(self, node: int, message: Assignment | Conclusion, names: list[str]) -> None:
+    def _post_to(self, node: int, message: Sent, names: list[str]) -> None:
         said: dict[str, Any] = {"clients": names, "message": encode(message)}
         epoch, patience = message.header.epoch, self._patience
         if isinstance(message, Conclusion):
             self._ask(CONCLUDE, node, said, names, key=(epoch, 0), ttl=_SHORT)
+        elif isinstance(message, Recall):
+            self._ask(RECALL, node, said, names, key=(epoch, len(message.arms)), ttl=_SHORT)
         else:
             worth = patience.deadline + patience.grace + patience.resend
             self._ask(PHASE, node, said, names, key=(epoch, message.phase), ttl=worth)
+
+    def _obey_moves(self) -> None:
+        """Let clients go that were moved to another node, and ask that one for them."""
+        bound = self._server.run_state.homes
+        if bound is self._bound:
+            return
+        self._bound = bound
+        self._homes = {
+            name: node for name, node in self._homes.items() if bound[name] == self._nodes[node].key
+        }
+        for known in self._nodes.values():
+            known.settled &= all(bound[name] != known.key for name in known.denied)
 
     def _ask(
         self,
@@ -244,11 +380,43 @@ class FlowerTransport:
         if now < last.again:
             return
         wait = max(self._patience.resend, _LOST_AFTER)
+        first = last.times == 0
         last.at, last.again = now, now + wait * 2**last.times
         last.times += 1
+        nudged = kind != WHO and self._nodes[node].is_nudged
+        # What is sent again is answered from memory: how soon says nothing.
+        self._push(kind, node, said, names, ttl, nudged=nudged and first)
+        if nudged:
+            # A SuperNode of Flower 1.41 looks for a reply to send only after it has taken a
+            # message. If one reply too many is left in it, it is one message late from then on.
+            self._push(WHO, node, {}, (), _SHORT)
+
+    def _push(
+        self,
+        kind: str,
+        node: int,
+        said: dict[str, Any],
+        names: Sequence[str],
+        ttl: float,
+        *,
+        nudged: bool = False,
+    ) -> None:
+        now = self._clock()
         message_type = f"train.{kind}" if kind == PHASE else f"query.{kind}"
         message = Message(packed(said), node, message_type, ttl=ttl)
-        sent = _Sent(kind=kind, node=node, clients=tuple(names), until=now + ttl)
+        self._number += 1
+        self._nodes[node].last = self._number
+        sent = _Sent(
+            kind=kind,
+            node=node,
+            clients=tuple(names),
+            number=self._number,
+            nudged=nudged,
+            at=now,
+            until=now + ttl,
+            time_of_day=self._time_of_day(),
+        )
+        self._beat()
         for pushed in self._grid.push_messages([message]):
             if pushed:  # what cannot be sent is sent again later
                 self._sent[pushed] = sent
@@ -262,6 +430,8 @@ class FlowerTransport:
             sent = self._sent.pop(reply.metadata.reply_to_message_id, None)
             if sent is not None:
                 self._note_answered(sent)
+                if not reply.has_error():  # Flower itself may have said so, and not the node
+                    self._note_order(sent)
                 answers += self._opened(sent, reply)
         now = self._clock()
         self._sent = {number: sent for number, sent in self._sent.items() if sent.until > now}
@@ -274,9 +444,24 @@ class FlowerTransport:
             last = self._resending[sent.node, sent.kind]
             last.times, last.again = 0, last.at + self._patience.resend
 
+    def _note_order(self, sent: _Sent) -> None:
+        """Notice a node that gives every reply one message late."""
+        node, now = self._nodes[sent.node], self._clock()
+        again = self._resending[sent.node, sent.kind].at
+        slow = sent.nudged and now - sent.at > _OVERDUE
+        if sent.number == node.last or slow:  # nothing was needed, or it did not help
+            node.trust()
+        elif sent.nudged and node.released:
+            node.eased += 1
+        elif again - sent.at >= _OVERDUE and now - again <= _RELEASED:
+            known = node.behind
+            node.released += 1
+            if node.behind and not known:
+                self._tell(f"{self._named(sent.node)} {_ONE_BEHIND}")
+
     def _opened(self, sent: _Sent, reply: Message) -> list[Received]:
         if reply.has_error():
-            self._tell(f"node {sent.node} did not answer: {_why(reply)}")
+            self._tell(f"{self._named(sent.node)} did not answer: {_why(reply)}")
             return []
         try:
             said = unpacked(reply)
@@ -285,9 +470,10 @@ class FlowerTransport:
             match sent.kind:
                 case "who":
                     self._settle(sent.node, said)
+                    self._compare_clocks(sent, said)
                 case "conclude":
                     self._note_told(sent, said)
-                case "phase":
+                case "phase" | "recall":
                     return self._answers(sent, said)
         except InputError as error:
             self._strike(sent.node, str(error))
@@ -296,33 +482,57 @@ class FlowerTransport:
 
     def _strike(self, node: int, why: str) -> None:
         """Hold against a node what it has sent; too often, and it is not listened to any more."""
-        self._tell(f"node {node}: {why}")
+        self._tell(f"{self._named(node)}: {why}")
         self._nodes[node].strikes += 1
         if self._nodes[node].strikes == STRIKES:
-            self._tell(f"node {node} is not listened to any more")
+            self._tell(f"{self._named(node)} is not listened to any more")
+
+    def _named(self, node: int) -> str:
+        """Return a node as people know it: by its clients, and its key."""
+        key = self._nodes[node].key
+        return node_words(key, (name for name, home in self._bound.items() if home == key))
 
     def _settle(self, node: int, said: dict[str, Any]) -> None:
-        """Take down whom a node hosts; a name that another node has is not given twice."""
+        """Take down whom a node hosts; a name that is bound to another node is not given to it."""
         names: tuple[str, ...] = decode(tuple[str, ...], said.get("clients"), "clients")
         if len(names) > MOST_CLIENTS or len(set(names)) != len(names):
             raise InputError("clients", "are too many, or there twice")
         for name in names:
             check_name(name, "clients")
-        freed = {name for name, home in self._homes.items() if home == node}.difference(names)
-        for name in freed:
+        key = self._nodes[node].key
+        bound = {name for name, home in self._server.run_state.homes.items() if home == key}
+        if len(bound.union(names)) > MOST_CLIENTS:
+            raise InputError("clients", "are others every time, and too many")
+        for name in [name for name, home in self._homes.items() if home == node]:
             del self._homes[name]
-        for other in self._nodes.values():  # whoever wanted them is asked once more
-            other.settled &= freed.isdisjoint(other.denied)
+        self._obey_moves()
         known = self._nodes[node]
-        known.denied = {name for name in names if self._homes.get(name, node) != node}
+        own = self._server.settle(known.key, names)
+        self._bound = self._server.run_state.homes
+        known.denied = set(names).difference(own)
         for name in sorted(known.denied):
-            self._tell(f'node {node} claims client "{name}", which another node has')
-        self._homes |= dict.fromkeys((name for name in names if name not in known.denied), node)
+            self._tell(
+                f'{self._named(node)} claims client "{name}", which {self._bound[name]} answers'
+                " for; to move it: fedbandits rebind"
+            )
+        self._homes |= dict.fromkeys(own, node)
         known.settled = True
         if self._parcel is not None:
             found = self._parcel.homeless.intersection(self._homes)
             self._parcel.homeless -= found
             self._post(self._parcel.message, sorted(found))
+
+    def _compare_clocks(self, sent: _Sent, said: dict[str, Any]) -> None:
+        """Say so if a node's clock is off: too far, and Flower refuses all that it signs."""
+        there = said.get("time")
+        if type(there) is not float:
+            return
+        ahead = off_by(there, there, sent.time_of_day, self._time_of_day())
+        if abs(ahead) >= WORTH_SAYING:
+            self._tell(
+                f"the clock of {self._named(sent.node)} is {clock_words(ahead)} this"
+                f" server's; from {MOST_AHEAD:g} s ahead or {MOST_BEHIND:g} s behind it is refused"
+            )
 
     def _note_told(self, sent: _Sent, said: dict[str, Any]) -> None:
         told: tuple[str, ...] = decode(tuple[str, ...], said.get("told"), "told")
@@ -345,6 +555,8 @@ class FlowerTransport:
             if self._homes.get(answer.client) != sent.node:
                 wrong.append(f'it speaks for client "{answer.client}", which is not its own')
                 continue
+            if isinstance(answer, Refusal) and answer.why is Refused.PAUSED:
+                self._resending[sent.node, sent.kind].again = 0.0  # it goes on when it is asked
             answers.append(_short(answer))
         if wrong:
             self._strike(sent.node, wrong[0])
@@ -354,8 +566,11 @@ class FlowerTransport:
 
 def _short(answer: Reply) -> Reply:
     """Return an answer with no more text in it than a log should keep."""
+    if answer.halt is not None:
+        halt = replace(answer.halt, reason=printable(answer.halt.reason[:LONGEST_DETAIL]))
+        answer = replace(answer, halt=halt)
     if isinstance(answer, Refusal):
-        return replace(answer, detail=answer.detail[:LONGEST_DETAIL])
+        return replace(answer, detail=printable(answer.detail[:LONGEST_DETAIL]))
     return answer
 
 

@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
 
 from fedbandits.errors import InputError
-from fedbandits.federation.durable_log import is_begun
-from fedbandits.federation.flower.processes import FlowerError, LocalFederation
+from fedbandits.federation.durable_log import is_begun, is_held
+from fedbandits.federation.flower.processes import Child, LocalFederation
+from fedbandits.federation.flower.watchdog import CrashError, ShowNow, Stage, keep_running
 from fedbandits.federation.followed import LoggedRun
+from fedbandits.federation.kept_file import KeptFile
 from fedbandits.federation.local import load_pull
-from fedbandits.federation.now_file import Now, read_now
 from fedbandits.federation.project import flower_app
-from fedbandits.federation.run import LOG_FILE
-from fedbandits.federation.state_files import lock_file, written_whole
+from fedbandits.federation.run import LOG_FILE, check_same, plan_path
+from fedbandits.federation.state_files import lock_file, open_private, private_folder
 from fedbandits.federation.trial import load_trial
 
 MOST_NODES = 4
-"""So many nodes are started at most, unless it is said: each is two processes of its own."""
+"""So many nodes are started at most, unless it is said."""
 
-_LOOK = 0.25
-_DOUBT = 60.0
+MOST_NODE_RESTARTS = 20
+"""So often a SuperNode that has ended is started again."""
 
-Stage: TypeAlias = Callable[[str], None]
-"""Told what is being started."""
-
-ShowNow: TypeAlias = Callable[[Now], None]
-"""Told where the run is, whenever it is somewhere else."""
+_NODE_PAUSE = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +60,9 @@ def plan_new(
         If the project is not as it must be, or the log is there already.
     """
     project = project.absolute()
-    if load_trial(project).live is None:
+    trial = load_trial(project)
+    trial.check_clients(clients)
+    if trial.live is None:
         load_pull(project)
     path = (project / LOG_FILE if log is None else log).absolute()
     if not path.parent.is_dir():
@@ -73,12 +72,21 @@ def plan_new(
             str(path),
             f"is there already; go on with: fedbandits resume {path}; or name another with --log",
         )
-    most = min(clients, MOST_NODES) if nodes is None else nodes
+    most = min(clients, _nodes_here()) if nodes is None else nodes
     if most > clients:
         raise InputError("nodes", f"{most} for {clients} clients; each needs a client at least")
     plan = LocalPlan(project=str(project), clients=clients, nodes=most)
-    written_whole(_plan_path(path), json.dumps(asdict(plan)))
+    _plan_file(path).write(plan)
     return path, plan
+
+
+def _plan_file(log: Path) -> KeptFile[LocalPlan]:
+    return KeptFile(plan_path(log), LocalPlan, "plan", "does not say what runs ({})")
+
+
+def _nodes_here() -> int:
+    """Return how many nodes this machine bears: each costs seconds of a processor to start."""
+    return min(MOST_NODES, max(2, os.cpu_count() or 2))
 
 
 def planned(log: Path) -> LocalPlan:
@@ -87,62 +95,141 @@ def planned(log: Path) -> LocalPlan:
     Raises
     ------
     InputError
-        If it was not begun on this machine.
+        If it was not begun on this machine, or its fedbandits.toml was changed.
     """
-    LoggedRun(log)
-    try:
-        said: dict[str, Any] = json.loads(_plan_path(log).read_text(encoding="utf-8"))
-        return LocalPlan(**said)
-    except (OSError, ValueError, TypeError):
+    begun = LoggedRun(log).trial
+    plan = _plan_file(log).read()
+    if plan is None:
         raise InputError(
             str(log),
-            "was not begun by fedbandits up; where Flower runs, go on with: flwr run … --run-config"
-            f' \'project="…" log="{log}"\'',
-        ) from None
+            "was not begun by fedbandits up; where its SuperLink runs, go on with: fedbandits serve"
+            f" PROJECT --log {log}",
+        )
+    # The server would refuse it as well, when all processes have been started for it.
+    check_same(begun, load_trial(plan.project), log)
+    return plan
+
+
+class LocalPlace:
+    """A federation on this machine, started when it is needed and mended when a part of it dies.
+
+    Parameters
+    ----------
+    federation : LocalFederation
+        Its processes.
+    log : path
+        Of the run.
+    plan : LocalPlan
+        What runs.
+    """
+
+    def __init__(self, federation: LocalFederation, log: Path, plan: LocalPlan) -> None:
+        self._federation = federation
+        self._log = log
+        self._plan = plan
+        self._nodes: dict[str, Child] = {}
+        self._restarts: Counter[str] = Counter()
+        self._again = 0.0
+
+    def begin(self, stage: Stage) -> int:
+        """Start the SuperLink and the nodes if they are not there, and submit the run."""
+        federation, plan = self._federation, self._plan
+        if federation.superlink is None or not federation.superlink.alive:
+            federation.stop()  # what is left of one before this
+            stage("starting the SuperLink")
+            federation.start()
+            names = [f"node-{place}" for place in range(plan.nodes)]
+            stage(f"registering the keys of {plan.nodes} SuperNodes")
+            federation.register(names)
+            stage(f"starting {plan.nodes} SuperNodes with {plan.clients} clients")
+            self._nodes = {name: self._start_node(name) for name in names}
+        run = federation.command.run(
+            flower_app(federation.folder / "app", Path(plan.project)),
+            {"project": plan.project, "log": str(self._log), "clients": plan.clients},
+        )
+        federation.command.close()  # it is not needed for long
+        stage(f"waiting for the server; {self._said()}")
+        return run
+
+    def end(self) -> None:
+        """End everything if the server cannot be left alone: it hangs, or its SuperLink is gone."""
+        superlink = self._federation.superlink
+        if is_held(self._log) or superlink is None or not superlink.alive:
+            self._federation.stop()
+
+    def status_of(self, run: int) -> str:
+        """Return what Flower says of a run."""
+        return self._federation.command.status_of(run)
+
+    def look_after(self, stage: Stage) -> None:
+        """Raise if the SuperLink is gone; start again the nodes that are.
+
+        A SuperNode that was killed is refused for up to a minute: it is started until it is let in.
+        """
+        for child in self._federation.children:
+            child.trim_output()
+        superlink = self._federation.superlink
+        if superlink is not None and not superlink.alive:
+            code = superlink.process.returncode
+            raise CrashError(f"the SuperLink has ended (exit code {code}); {self._said()}")
+        if time.monotonic() < self._again:
+            return
+        self._again = time.monotonic() + _NODE_PAUSE
+        for name, node in self._nodes.items():
+            if not node.alive and self._restarts[name] < MOST_NODE_RESTARTS:
+                self._restarts[name] += 1
+                if self._restarts[name] == 1:
+                    stage(f"{name} has ended and is started again; {self._said()}")
+                self._federation.children.remove(node)
+                self._nodes[name] = self._start_node(name)
+
+    def last_words(self) -> str:
+        """Return the end of what the SuperLink and the server have said."""
+        superlink = self._federation.superlink
+        return "" if superlink is None else superlink.last_words()
+
+    def _said(self) -> str:
+        return f"what processes say is in {self._federation.folder / 'output'}"
+
+    def _start_node(self, name: str) -> Child:
+        """Start a SuperNode with its share of the clients, as evenly as it goes."""
+        plan, place = self._plan, int(name.rpartition("-")[2])
+        first, end = (plan.clients * each // plan.nodes for each in (place, place + 1))
+        return self._federation.start_node(
+            name,
+            {"project": plan.project, "name": "client", "first": first, "clients": end - first},
+        )
 
 
 def bring_up(log: Path, plan: LocalPlan, *, stage: Stage, watch: ShowNow) -> None:
     """Run what is planned until it is over; whatever happens, no process is left.
 
+    After a crash of the server or the SuperLink the run goes on from its log.
+
     Raises
     ------
     FlowerError
-        If one of Flower's processes fails.
+        If Flower's processes fail again and again.
     InputError
         If the server refuses, as where another one writes the log.
     """
     # Logs of one name in two places are two runs.
     place = hashlib.blake2b(str(log).encode(), digest_size=4).hexdigest()
     folder = Path(plan.project) / ".federation" / f"{log.stem}-{place}"
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     with _alone(folder, log), LocalFederation(folder) as federation:
         federation.stop()  # what one before this has left, if it was killed
-        stage("starting the SuperLink")
-        federation.start()
-        names = [f"node-{place}" for place in range(plan.nodes)]
-        stage(f"registering the keys of {plan.nodes} SuperNodes")
-        federation.register(names)
-        stage(f"starting {plan.nodes} SuperNodes with {plan.clients} clients")
-        _start_nodes(federation, names, plan)
-        now = folder / "now.json"
-        now.unlink(missing_ok=True)
-        run = federation.run(
-            flower_app(folder / "app", Path(plan.project)),
-            {
-                "project": plan.project,
-                "log": str(log),
-                "clients": plan.clients,
-                "now": str(now),
-            },
-        )
-        stage(f"waiting for the server; what processes say is in {folder / 'output'}")
-        _watch_until_over(federation, run, now, watch)
+        if is_held(log):
+            raise InputError(
+                str(log), "is being written by another server; watch it with: fedbandits status"
+            )
+        keep_running(log, LocalPlace(federation, log, plan), stage=stage, watch=watch)
 
 
 @contextmanager
 def _alone(folder: Path, log: Path) -> Iterator[None]:
     """Keep others from running the same log from here: they would end what runs for it."""
-    with (folder / "lock").open("ab") as file:
+    with open_private(folder / "lock", "ab") as file:
         try:
             lock_file(file, wait=False)
         except OSError:
@@ -150,53 +237,3 @@ def _alone(folder: Path, log: Path) -> Iterator[None]:
                 str(log), "is being run already; watch it with: fedbandits status"
             ) from None
         yield
-
-
-def _start_nodes(federation: LocalFederation, names: Sequence[str], plan: LocalPlan) -> None:
-    """Start SuperNodes with all clients among them, as evenly as it goes."""
-    first = 0
-    for place, name in enumerate(names):
-        hosted = (plan.clients - first) // (len(names) - place)
-        federation.start_node(
-            name, {"project": plan.project, "name": "client", "first": first, "clients": hosted}
-        )
-        first += hosted
-
-
-def _watch_until_over(federation: LocalFederation, run: int, file: Path, watch: ShowNow) -> None:
-    seen, since = None, time.monotonic()
-    while True:
-        now = read_now(file)
-        if now is not None and now != seen:
-            seen, since = now, time.monotonic()
-            if now.error is not None:
-                mistake = now.where is not None
-                raise InputError(str(now.where), now.error) if mistake else FlowerError(now.error)
-            watch(now)
-            if now.over:
-                return
-        superlink = federation.superlink
-        if superlink is not None and not superlink.alive:
-            raise FlowerError(f"the SuperLink has ended:\n{superlink.last_words()}")
-        if time.monotonic() - since > _DOUBT:
-            since = time.monotonic()
-            ended = _ended(federation, run)
-            if ended is not None and read_now(file) == seen:  # without a last word
-                raise FlowerError(ended)
-        time.sleep(_LOOK)
-
-
-def _ended(federation: LocalFederation, run: int) -> str | None:
-    """Return how the server has ended, if it has."""
-    try:
-        status = federation.status_of(run)
-    except FlowerError:  # not known now; it is asked again
-        return None
-    if not status.startswith("finished"):
-        return None
-    said = "" if federation.superlink is None else federation.superlink.last_words()
-    return f"the server has ended ({status}):\n{said}"
-
-
-def _plan_path(log: Path) -> Path:
-    return log.with_name(f"{log.name}.up.json")

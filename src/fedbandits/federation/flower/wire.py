@@ -13,6 +13,8 @@ WHO: Final = "who"
 """Asks a node for its clients."""
 PHASE: Final = "phase"
 """Asks clients of a node to play a phase."""
+RECALL: Final = "recall"
+"""Tells clients of a node which options are withdrawn: nobody gets them any more."""
 CONCLUDE: Final = "conclude"
 """Tells clients of a node the last word."""
 

@@ -1,0 +1,44 @@
+"""The phase that a client has not finished, in a file: it goes on there in the next process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedbandits.errors import InputError
+from fedbandits.federation.kept_file import KeptFile
+from fedbandits.protocol.unfinished import Unfinished
+
+
+class WorkbenchFile:
+    """A `fedbandits.protocol.unfinished.Workbench` that outlasts the process.
+
+    Parameters
+    ----------
+    path : path
+        Of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = KeptFile[Unfinished](path, Unfinished, "phase", "is no phase ({})")
+
+    def read(self) -> Unfinished | None:
+        """Return what is kept; None if there is nothing, or nothing that can be read.
+
+        What cannot be read is pulled again: nothing of it was sent.
+        """
+        try:
+            return self._file.read()
+        except InputError:
+            return None
+
+    def keep(self, work: Unfinished) -> None:
+        """Keep it instead of what was kept before."""
+        self._file.write(work)
+
+    def clear(self) -> None:
+        """Forget it: it is reported."""
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            raise InputError(str(self.path), f"cannot be removed: {error.strerror}") from None
