@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedbandits.experiments.estimates import estimate_of
+from fedbandits.experiments.game_means import game_mean
 from fedbandits.rules.arrays import FloatArray
 
 
@@ -41,10 +41,10 @@ def distance_to(totals: FloatArray, first: FloatArray) -> Distance:
     (2.17, 0.55)
     """
     ratio = float(totals.mean() / first.mean())
-    above = estimate_of(totals - first)
+    above = game_mean(totals - first)
     return Distance(
         ratio=ratio,
-        ratio_margin=estimate_of(totals - ratio * first).margin / float(first.mean()),
+        ratio_margin=game_mean(totals - ratio * first).margin / float(first.mean()),
         above=above.value,
         above_margin=above.margin,
     )

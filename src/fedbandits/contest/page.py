@@ -8,9 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
-from fedbandits.contest.figure import profile_figure
+from fedbandits.contest.charts import profile_chart
 from fedbandits.contest.markdown import as_markdown
 from fedbandits.contest.play import Contest
 from fedbandits.contest.standings import FIELDS
@@ -22,9 +20,11 @@ from fedbandits.contest.words import (
     shown_ratio,
     shown_standings,
 )
-from fedbandits.experiments.figures import image
-from fedbandits.experiments.report.markup import figure, items, row, table
-from fedbandits.experiments.report.shell import html_page
+from fedbandits.experiments.parquet import write_parquet
+from fedbandits.experiments.tables import Table
+from fedbandits.report.markup import items, row, table
+from fedbandits.report.page import html_page, live_chart
+from fedbandits.report.still import write_still
 
 _CAPTION = """How far up a curve is at a factor: the share of the games in which an entrant's mean
 total regret is within that factor of the least. Left: among those who have to ask clients. Right:
@@ -50,22 +50,20 @@ def write_contest(contest: Contest, folder: Path) -> None:
     text = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False)
     (folder / "contest.json").write_text(text + "\n", encoding="utf-8")
     (folder / "contest.md").write_text(as_markdown(summary), encoding="utf-8")
-    frame = pl.DataFrame(contest.table, infer_schema_length=None)
-    frame.write_parquet(folder / "contest.parquet")
-    profile = profile_figure(contest.table)
-    png = image(profile, "png")
-    (folder / "profile.png").write_bytes(png)
-    (folder / "profile.pdf").write_bytes(image(profile, "pdf"))
-    (folder / "report.html").write_text(contest_html(summary, png), encoding="utf-8")
+    write_parquet(contest.table, folder / "contest.parquet")
+    png = write_still(profile_chart(contest.table), folder, "profile")
+    (folder / "report.html").write_text(contest_html(summary, contest.table, png), encoding="utf-8")
 
 
-def contest_html(summary: Mapping[str, Any], png: bytes) -> str:
+def contest_html(summary: Mapping[str, Any], played: Table, png: bytes) -> str:
     """Return the contest as one page that needs no network.
 
     Parameters
     ----------
     summary : mapping
         What contest.json says.
+    played : Table
+        What contest.parquet has.
     png : bytes
         The profile.
     """
@@ -77,11 +75,13 @@ def contest_html(summary: Mapping[str, Any], png: bytes) -> str:
         sections=[
             ("The rules", f"<p>{_RULES}</p>"),
             ("Standings", f"{standings}\n<p>{escape(HOW_TO_READ)}</p>"),
-            ("Performance profiles", figure(png, alt=alt, caption=_CAPTION)),
+            (
+                "Performance profiles",
+                live_chart("profile", profile_chart(played), alt=alt, caption=_CAPTION, image=png),
+            ),
             (f"Where {escape(summary['champion'])} loses", _lost_html(summary)),
             ("Every game", _games_html(summary)),
         ],
-        figures={},
     )
 
 

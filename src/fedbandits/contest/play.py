@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from difflib import SequenceMatcher
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,12 +12,12 @@ from fedbandits.contest.distance import Distance, distance_to
 from fedbandits.contest.entrants import Entrant, entrants
 from fedbandits.contest.games import ContestGame, contest_games
 from fedbandits.contest.standings import FIELDS
-from fedbandits.errors import InputError
-from fedbandits.experiments.estimates import estimate_of
+from fedbandits.errors import InputError, nearest
+from fedbandits.experiments.game_means import game_mean
 from fedbandits.experiments.tables import Table, chose_best
 from fedbandits.rules.arrays import BoolArray
+from fedbandits.simulation import Simulation, Variant, build_rules, simulate_all
 from fedbandits.simulation.fidelities import Fidelity
-from fedbandits.simulation.simulator import Simulation, Variant, build_rules, simulate_all
 
 REPLICATIONS = 200
 """Of every game, by every entrant."""
@@ -30,6 +29,8 @@ END = 100
 
 COMPARED = tuple(field.name for field in fields(Distance))
 """What is said of an entrant beside the first of a field."""
+
+_MOST_HINTS = 6
 
 OnGame: TypeAlias = Callable[[str, int, int], None]
 """Called with a game's name, how many games are done, and out of how many."""
@@ -61,38 +62,22 @@ def chosen_games(names: Sequence[str]) -> list[ContestGame]:
     --------
     >>> [game.name for game in chosen_games(["Figure 3"])]
     ['figure 3, M = 5', 'figure 3, M = 10']
-    >>> chosen_games(["figure 3", "fgure 4"])
+    >>> chosen_games(["figure 3", "figre 4"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    fedbandits.errors.InputError: GAME: no game's name contains "fgure 4"; did you mean "figure 4"?
+    fedbandits.errors.InputError: GAME: no game's name contains "figre 4"; did you mean "figure...
     """
     games = contest_games()
     for name in names:
         if not any(_contains(game, name) for game in games):
-            raise InputError(
-                "GAME",
-                f'no game\'s name contains "{name}"; did you mean "{_nearest(name, games)}"?',
-            )
+            parts = {part for game in games for part in (game.name, *game.name.split(", "))}
+            hint = nearest(name, parts, most=_MOST_HINTS)
+            raise InputError("GAME", f'no game\'s name contains "{name}"; {hint}')
     return [game for game in games if not names or any(_contains(game, name) for name in names)]
 
 
 def _contains(game: ContestGame, words: str) -> bool:
     return words.strip().casefold() in game.name.casefold()
-
-
-def _nearest(words: str, games: Sequence[ContestGame]) -> str:
-    """Return the part of a game's name, up to a comma, or the name, that is most like some words.
-
-    What is typed is a part of a name more often than all of it.
-    """
-    known = [part for game in games for part in (game.name, *game.name.split(", "))]
-    like = SequenceMatcher(b=words.casefold())
-
-    def likeness(part: str) -> float:
-        like.set_seq1(part.casefold())
-        return like.ratio()
-
-    return max(known, key=likeness)
 
 
 def play_contest(
@@ -203,10 +188,10 @@ def _rows(game: ContestGame, runs: _Runs) -> list[dict[str, Any]]:
     rows = [_row(game, entrant, run) for entrant, run in runs]
     for field in FIELDS:
         members = [run for entrant, run in runs if field == "all" or not entrant.reference]
-        first = min(members, key=lambda run: float(run.outcome.total.mean()), default=None)
+        first = min(members, key=lambda run: float(run.games.total.mean()), default=None)
         for row, (_, run) in zip(rows, runs, strict=True):
             beside = (
-                asdict(distance_to(run.outcome.total, first.outcome.total))
+                asdict(distance_to(run.games.total, first.games.total))
                 if first is not None and run in members
                 else dict.fromkeys(COMPARED)
             )
@@ -215,9 +200,9 @@ def _rows(game: ContestGame, runs: _Runs) -> list[dict[str, Any]]:
 
 
 def _row(game: ContestGame, entrant: Entrant, run: Simulation) -> dict[str, Any]:
-    outcome = run.outcome
-    regret = estimate_of(outcome.total)
-    decided = outcome.winner >= 0
+    played = run.games
+    regret = game_mean(played.total)
+    decided = played.winner >= 0
     return {
         "game": game.name,
         "group": game.group,
@@ -229,9 +214,9 @@ def _row(game: ContestGame, entrant: Entrant, run: Simulation) -> dict[str, Any]
         "replications": regret.n,
         "regret": regret.value,
         "margin": regret.margin,
-        "communication": float(outcome.communication.mean()),
-        "clients": float(outcome.clients.mean()),
-        "phases": float(outcome.phases.mean()),
+        "communication": float(played.communication.mean()),
+        "clients": float(played.clients.mean()),
+        "phases": float(played.phases.mean()),
         "undecided": int((~decided).sum()),
         "wrong_commits": int((decided & ~chose_best(run)).sum()),
         "wrong_at_end": int(_wrong_at_end(run).sum()),
@@ -241,8 +226,8 @@ def _row(game: ContestGame, entrant: Entrant, run: Simulation) -> dict[str, Any]
 def _wrong_at_end(run: Simulation) -> BoolArray:
     """Return in which replications another arm than the best is played at the end.
 
-    An outcome holds no arm of an undecided game; but wherever exploration regret has grown in the
+    The games hold no arm of an undecided game; but wherever exploration regret has grown in the
     last part of the slots, some client has played another arm than the best in it.
     """
-    *_, before, at_end = run.outcome.exploration_curves.T
+    *_, before, at_end = run.games.exploration_curves.T
     return np.asarray(at_end > before)

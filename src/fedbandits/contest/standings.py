@@ -50,7 +50,7 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class EntrantRecord:
     """How an entrant stands.
 
     Parameters
@@ -80,7 +80,7 @@ class Place:
     wrong_at_end: int
 
 
-def standings(table: Table) -> list[Place]:
+def standings(table: Table) -> list[EntrantRecord]:
     """Return how all entrants stand, those who ask clients first, by how often they are near."""
     clear = {field: told_apart(table, field) for field in FIELDS}
     places = []
@@ -88,7 +88,7 @@ def standings(table: Table) -> list[Place]:
         rows = [i for i, label in enumerate(table["entrant"]) if label == entrant]
         reference = bool(table["reference"][rows[0]])
         places.append(
-            Place(
+            EntrantRecord(
                 entrant=entrant,
                 reference=reference,
                 games=len(rows),
@@ -104,7 +104,7 @@ def standings(table: Table) -> list[Place]:
 _COUNTS = ("undecided", "wrong_commits", "wrong_at_end")
 
 
-def _order(place: Place) -> tuple[bool, int, float]:
+def _order(place: EntrantRecord) -> tuple[bool, int, float]:
     rank = place.all if place.asking is None else place.asking
     return place.reference, -rank.near, rank.median
 

@@ -6,10 +6,11 @@ All of it is made from what contest.json says (`fedbandits.contest.summary`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from fedbandits.contest.standings import FIELDS, Field
-from fedbandits.experiments.report.shown import Shown
+from fedbandits.report.shown import Shown
 
 HOW_TO_READ = (
     f"Ranked twice: among {FIELDS['asking']}, from “first” to “worst ratio”, and among"
@@ -38,6 +39,11 @@ def shown_standings(summary: Mapping[str, Any]) -> Shown:
     ]
     rows = [_place_cells(place) for place in summary["standings"]]
     return Shown(name="Standings", headings=headings, rows=rows)
+
+
+def printed_standings(summary: Mapping[str, Any]) -> Shown:
+    """Return the standings as a terminal has them, which has no text around them."""
+    return replace(shown_standings(summary), name=played_with(summary), note=HOW_TO_READ)
 
 
 def _place_cells(place: Mapping[str, Any]) -> list[str]:

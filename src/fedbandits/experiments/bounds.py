@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fedbandits.experiments.experiment import Experiment
 from fedbandits.problems.problem import gaps
-from fedbandits.simulation.simulator import Variant
+from fedbandits.simulation import Variant
 from fedbandits.theory.regret import RegretBound, regret_bound
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from fedbandits.construct import parameters_of
 from fedbandits.privacy.policy import Privacy
-from fedbandits.rules.estimators import Estimator
+from fedbandits.rules.estimators import ESTIMATORS
 from fedbandits.rules.levels import Level
-from fedbandits.rules.radii import Radius
+from fedbandits.rules.radii import RADII
 from fedbandits.rules.schedules import Schedule
-from fedbandits.simulation.simulator import Assume, Variant
+from fedbandits.simulation import Assume, Variant
 
 if TYPE_CHECKING:
     from fedbandits.experiments.experiment import Experiment
@@ -93,9 +93,8 @@ def _plain(value: Any) -> Any:
             return source
         case Level():
             return str(value)
-    if isinstance(value, Radius):
-        parameters = {name: _plain(part) for name, part in parameters_of(value).items()}
-        return {"rule": value.rule, **parameters}
-    if isinstance(value, Estimator):
-        return {"name": value.name, **parameters_of(value)}
+    for registry in (RADII, ESTIMATORS):
+        if isinstance(value, registry.roles):
+            name = {registry.key: getattr(value, registry.key)}
+            return name | {key: _plain(part) for key, part in parameters_of(value).items()}
     return value

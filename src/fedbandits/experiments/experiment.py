@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
-from fedbandits.errors import InputError
+from fedbandits.errors import InputError, Mistakes
 from fedbandits.experiments.results import Results
+from fedbandits.experiments.unfinished import Unfinished
+from fedbandits.experiments.wording import listed
 from fedbandits.plugins import Plugin
-from fedbandits.problems.problem import Problem
+from fedbandits.problems.problem import Problem, gaps
 from fedbandits.rules.guarantees import Guarantee
-from fedbandits.simulation.simulator import (
-    DEFAULT_MEMORY_LIMIT,
-    Built,
-    Progress,
-    Variant,
-    all_doubts,
-    build_rules,
-    guarantee_of,
-    simulate_all,
-)
+from fedbandits.simulation import Variant, build_rules, simulate_all
+from fedbandits.simulation.simulator import DEFAULT_MEMORY_LIMIT, Progress
+from fedbandits.simulation.variants import Built, all_doubts, guarantee_of
+
+MOST_REPLICATIONS = 10_000_000
+"""A game takes 100 bytes, and 16 more per point of its curves."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,6 +70,12 @@ class Experiment:
         object.__setattr__(self, "variants", tuple(self.variants))
         if not self.variants:
             raise InputError("variants", "is empty; give at least one")
+        if self.replications > MOST_REPLICATIONS:
+            raise InputError(
+                "replications",
+                f"{self.replications:,} games; what is kept of more than {MOST_REPLICATIONS:,} does"
+                " not fit into memory: lower it, or play several seeds",
+            )
         labels = [variant.label for variant in self.variants]
         for number, label in enumerate(labels):
             if not label.strip():
@@ -97,8 +101,16 @@ class Experiment:
         return build_rules(self.variants, self.horizon)
 
     def check(self) -> list[str]:
-        """Return the fidelity of every variant, or say what is wrong, without simulating."""
-        return [fidelity.value for _, fidelity in self.built]
+        """Return the fidelity of every variant, or say all that is wrong, without simulating."""
+        try:
+            return [fidelity.value for _, fidelity in self.built]
+        except InputError:
+            mistakes = Mistakes()
+            for number, variant in enumerate(self.variants):
+                with mistakes.gathered():
+                    _built_alone(number, variant, self.horizon)
+            mistakes.tell()
+            raise  # of several variants together
 
     def guarantees(self) -> list[Guarantee]:
         """Return what is proven about every variant's game."""
@@ -110,7 +122,7 @@ class Experiment:
     def doubts(self) -> list[list[str]]:
         """Return for every variant what breaks its guarantee or speaks against its game."""
         return [
-            all_doubts(variant, rule)
+            [*all_doubts(variant, rule), *_ties(variant, self.horizon)]
             for variant, (rule, _) in zip(self.variants, self.built, strict=True)
         ]
 
@@ -120,8 +132,12 @@ class Experiment:
         workers: int | None = None,
         memory_limit: int = DEFAULT_MEMORY_LIMIT,
         progress: Progress | None = None,
+        kept: Unfinished | None = None,
     ) -> Results:
-        """Simulate every variant; see `fedbandits.simulate_all`."""
+        """Simulate every variant; see `fedbandits.simulate_all`.
+
+        With ``kept``, variants that an interrupted run has finished are not played again.
+        """
         simulations = simulate_all(
             self.variants,
             horizon=self.horizon,
@@ -133,5 +149,26 @@ class Experiment:
             progress=progress,
             warn=False,
             rules=self.built,
+            known=None if kept is None else kept.read(self),
+            finished=None if kept is None else partial(kept.keep, self),
         )
         return Results(experiment=self, simulations=tuple(simulations))
+
+
+def _built_alone(number: int, variant: Variant, horizon: int | None) -> None:
+    try:
+        build_rules([variant], horizon)
+    except InputError as error:
+        where = error.where.replace("variants[0]", f"variants[{number}]", 1)
+        raise InputError(where, error.problem) from None
+
+
+def _ties(variant: Variant, horizon: int | None) -> list[str]:
+    """Return that several arms are the best, if they are; without a horizon it is said already."""
+    (tied,) = (gaps(variant.problem) == 0).nonzero()
+    if tied.size < 2 or horizon is None or variant.algorithm.tolerance > 0:
+        return []
+    return [
+        f"arms {listed(map(str, tied.tolist()))} are equally good: no rule can tell them apart, it"
+        " goes on until the horizon, and whichever it ends on counts as the best"
+    ]

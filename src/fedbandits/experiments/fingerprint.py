@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fedbandits.errors import InputError
 from fedbandits.experiments.describe import versions
-from fedbandits.plugins import loaded_plugins
+from fedbandits.plugins import brought_by, loaded_plugins
 from fedbandits.registry import registered_at
 
 _SOURCES = {".py", ".toml", ".csv", ".css", ".js"}
@@ -100,7 +100,7 @@ def _code_of_class(part: type) -> frozenset[str]:
         found[name] = hashlib.sha256(source).hexdigest()
         left += [
             other
-            for other in dict.fromkeys(_imports(source, name))
+            for other in dict.fromkeys((*_imports(source, name), *brought_by(name)))
             if other not in found and _belongs(other, name)
         ]
     return frozenset(found.values())
@@ -161,7 +161,10 @@ def _source_of(module: str, part: type) -> bytes:
 
 
 def _imports(source: bytes, module: str) -> Iterator[str]:
-    """Yield what a source imports, anywhere in it: modules, and names that may be modules."""
+    """Yield what a source imports, anywhere in it: modules, and names that may be modules.
+
+    A function that imports what is written as its argument imports it, too.
+    """
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
@@ -175,3 +178,9 @@ def _imports(source: bytes, module: str) -> Iterator[str]:
                 first = resolve_name("." * level + (base or ""), package) if level else base or ""
                 yield first
                 yield from (f"{first}.{alias.name}" for alias in names)
+            case ast.Call(
+                func=ast.Name(id="__import__" | "import_module")
+                | ast.Attribute(attr="import_module"),
+                args=[ast.Constant(value=str(name)), *_],
+            ):
+                yield resolve_name(name, package) if package else name

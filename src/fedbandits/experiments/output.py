@@ -11,9 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from fedbandits.errors import InputError
+from fedbandits.experiments.parquet import write_parquet
 from fedbandits.experiments.results import Results
-
-_NEEDED = {"polars": "tables", "matplotlib": "figures", "plotly": "the page"}
 
 # What one command writes and the other does not; the rest has the same names.
 _ONLY_BY = {
@@ -62,12 +61,8 @@ def open_output(directory: Path, *, command: str | None = None) -> Iterator[Path
 @contextmanager
 def _staged(directory: Path, command: str | None) -> Iterator[Path]:
     """Yield a folder of this file system that is gone afterwards, with all that was made for it."""
-    missing = [package for package in _NEEDED if find_spec(package) is None]
-    if missing:
-        uses = " and ".join(_NEEDED[package] for package in missing)
-        raise InputError(
-            "", f"{uses} need {', '.join(missing)}: install the extra, fedbandits[report]"
-        )
+    if find_spec("matplotlib") is None:
+        raise InputError("", "figures need matplotlib: install the extra, fedbandits[report]")
     # What is said of it is said as it was typed.
     typed, directory = directory, directory.absolute()
     made: list[Path] = []
@@ -147,30 +142,25 @@ def write_results(results: Results, folder: Path) -> None:
 
 def write_tables_and_figures(results: Results, folder: Path) -> dict[str, bytes]:
     """Write all but the page; return the images by their names."""
-    import polars as pl  # noqa: PLC0415 - heavy, and only needed to write
-
-    from fedbandits.experiments import figures  # noqa: PLC0415 - likewise
+    from fedbandits.experiments.availability import (  # noqa: PLC0415 - Matplotlib, only here
+        availability_figure,
+        map_names,
+    )
+    from fedbandits.experiments.report.page import regret_of  # noqa: PLC0415
+    from fedbandits.report.still import write_still  # noqa: PLC0415
+    from fedbandits.report.style import image  # noqa: PLC0415
 
     summary = json.dumps(results.summary(), indent=2, allow_nan=False)
     (folder / "summary.json").write_text(summary + "\n", encoding="utf-8")
     curves = results.curves()
     for name, table in (("replications", results.replications()), ("curves", curves)):
-        frame = pl.DataFrame(table, infer_schema_length=None)
-        frame.write_parquet(folder / f"{name}.parquet")
-    variants = [simulation.variant for simulation in results.simulations]
-    named = [variant.label for variant in variants], [v.algorithm.name for v in variants]
-    figure = figures.regret_figure(
-        curves,
-        results.experiment.title,
-        colour_of=figures.colours(*named),
-        in_parts=figures.shown_in_parts(*named),
-    )
-    images = {"regret.png": figures.image(figure, "png")}
-    problems = [variant.problem for variant in variants]
-    names = figures.map_names(problems)
+        write_parquet(table, folder / f"{name}.parquet")
+    chart = regret_of(curves, results.summary())["total"]
+    images = {"regret.png": write_still(chart, folder, "regret")}
+    problems = [simulation.variant.problem for simulation in results.simulations]
+    names = map_names(problems)
     for problem in problems:
         if problem.map is not None and (name := names[problem.map.place]) not in images:
-            images[name] = figures.image(figures.availability_figure(problem), "png")
-    for name, content in {**images, "regret.pdf": figures.image(figure, "pdf")}.items():
-        (folder / name).write_bytes(content)
+            images[name] = image(availability_figure(problem))
+            (folder / name).write_bytes(images[name])
     return images

@@ -8,26 +8,26 @@ import numpy as np
 
 from fedbandits.experiments.tables import quantity
 from fedbandits.privacy.policy import Privacy
+from fedbandits.privacy.protection import spent_at_most
 from fedbandits.problems.clipping import clipping
-from fedbandits.simulation.private_games import spent_at_most
-from fedbandits.simulation.simulator import Simulation
+from fedbandits.simulation import Simulation
 
 
 def uplink_of(simulation: Simulation) -> dict[str, dict[str, float | None]]:
     """Return the bits of means that clients have sent: in total, and divided by the clients."""
-    outcome = simulation.outcome
+    played = simulation.games
     return {
-        "total": quantity(outcome.uplink_bits),
-        "per_client": quantity(outcome.uplink_bits / np.maximum(outcome.clients, 1)),
+        "total": quantity(played.uplink_bits),
+        "per_client": quantity(played.uplink_bits / np.maximum(played.clients, 1)),
     }
 
 
 def protection_of(simulation: Simulation) -> dict[str, Any] | None:
     """Return what summary.json says of a variant's privacy; None where nothing is protected."""
-    privacy, outcome, rule = simulation.variant.privacy, simulation.outcome, simulation.rule
+    privacy, played, rule = simulation.variant.privacy, simulation.games, simulation.rule
     if privacy is None or rule.decides_every_slot:
         return None
-    spent = spent_at_most(rule, privacy, int(outcome.phases.max()))
+    spent = spent_at_most(rule, privacy, int(played.phases.max()))
     epsilon = spent.epsilon(privacy.delta)
     found = clipping(simulation.variant.problem, *privacy.range)
     return {
@@ -37,8 +37,8 @@ def protection_of(simulation: Simulation) -> dict[str, Any] | None:
         "epsilon": epsilon if privacy.noise is not None and np.isfinite(epsilon) else None,
         "delta": privacy.delta,
         "spent": privacy.in_words(spent),
-        "budget_spent_rate": float(outcome.spent.mean()),
-        "clipped": quantity(outcome.clipped),
+        "budget_spent_rate": float(played.spent.mean()),
+        "clipped": quantity(played.clipped),
         "clipped_share": 0.0 if found.negligible else float(found.shares.max()),
     }
 
@@ -49,7 +49,7 @@ def protection_words(privacy: Privacy) -> str:
     Examples
     --------
     >>> protection_words(Privacy(range=(0, 1), noise="laplace", epsilon=1.0))
-    'laplace noise for epsilon = 1, event level, means in [0, 1]'
+    'laplace noise for epsilon = 1, event level (protects one observation), means in [0, 1]'
     """
     low, high = privacy.range
     within = f"means in [{low:g}, {high:g}]"
@@ -58,16 +58,17 @@ def protection_words(privacy: Privacy) -> str:
         bits = "bits by the radius" if quantize.bits == "radius" else f"{quantize.bits} bits"
         widened = ", widened as in the paper" if quantize.widening == "paper" else ""
         return f"{quantize.rounding} rounding to {bits}{widened}, {within}"
-    parts = [
-        f"{name} = {value:g}"
-        for name, value in (
-            ("scale", privacy.scale),
-            ("epsilon", privacy.epsilon),
-            ("delta", privacy.delta),
-            ("rho", privacy.rho),
-            ("observations", privacy.observations),
-            ("releases", privacy.releases),
-        )
-        if value is not None
-    ]
-    return f"{privacy.noise} noise for {', '.join(parts)}, {privacy.level} level, {within}"
+    names = ("scale", "epsilon", "delta", "rho", "observations", "releases")
+    given = {name: getattr(privacy, name) for name in names}
+    parts = [f"{name} = {value:g}" for name, value in given.items() if value is not None]
+    return (
+        f"{privacy.noise} noise for {', '.join(parts)}, {privacy.level} level"
+        f" ({_PROTECTED[privacy.level]}), {within}"
+    )
+
+
+_PROTECTED = {
+    "event": "protects one observation",
+    "person": "protects a person with so many observations",
+    "user": "protects all that a client has",
+}

@@ -15,7 +15,7 @@ from fedbandits.experiments.tables import (
     replications_table,
     summarise,
 )
-from fedbandits.simulation.simulator import Simulation
+from fedbandits.simulation import Simulation
 
 if TYPE_CHECKING:
     from fedbandits.experiments.experiment import Experiment
@@ -75,9 +75,9 @@ class Results:
 
     def table(self) -> str:
         """Return the summary as text that fits a terminal."""
-        from fedbandits.experiments.text import summary_text  # noqa: PLC0415 - Rich, only to print
+        from fedbandits.experiments.text import shown_summary  # noqa: PLC0415 - Rich, only to print
 
-        return summary_text(self.summary())
+        return shown_summary(self.summary()).text()
 
     def write(self, directory: str | Path) -> Path:
         """Write summary, tables, figures and the page into a directory; return its path.

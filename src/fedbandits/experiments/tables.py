@@ -14,7 +14,7 @@ import numpy as np
 from fedbandits.experiments.wording import ROUNDING
 from fedbandits.problems.problem import gaps
 from fedbandits.rules.arrays import BoolArray, FloatArray
-from fedbandits.simulation.simulator import Simulation
+from fedbandits.simulation import Simulation
 
 Table: TypeAlias = dict[str, list[Any]]
 """Columns of one length, by name."""
@@ -48,7 +48,7 @@ def chose_best(simulation: Simulation) -> BoolArray:
 
     With a tolerance one that is worse by no more is what was asked for, and counts as the best.
     """
-    winner = simulation.outcome.winner
+    winner = simulation.games.winner
     tolerance = simulation.variant.algorithm.tolerance * (1 + ROUNDING)
     return np.asarray((winner >= 0) & (gaps(simulation.variant.problem)[winner] <= tolerance))
 
@@ -69,20 +69,20 @@ def summarise(simulation: Simulation) -> dict[str, Any]:
 
 def outcome_columns(simulation: Simulation) -> dict[str, Any]:
     """Return an array for every column of `replications_table` that was measured."""
-    outcome = simulation.outcome
+    played = simulation.games
     return {
-        "total": outcome.total,
-        "exploration": outcome.exploration,
-        "communication": outcome.communication,
-        "clients": outcome.clients,
-        "phases": outcome.phases,
-        "decision_slot": outcome.decision_slot,
-        "winner": outcome.winner,
+        "total": played.total,
+        "exploration": played.exploration,
+        "communication": played.communication,
+        "clients": played.clients,
+        "phases": played.phases,
+        "decision_slot": played.decision_slot,
+        "winner": played.winner,
         "best": chose_best(simulation),
-        "capped": outcome.capped,
-        "budget_spent": outcome.spent,
-        "uplink_bits": outcome.uplink_bits,
-        "clipped": outcome.clipped,
+        "capped": played.capped,
+        "budget_spent": played.spent,
+        "uplink_bits": played.uplink_bits,
+        "clipped": played.clipped,
     }
 
 
@@ -96,7 +96,10 @@ def measured(columns: Mapping[str, Any]) -> dict[str, Any]:
     """
     decided, best = columns["winner"] >= 0, columns["best"]
     return {
-        "regret": {regret: quantity(columns[regret]) for regret in REGRETS},
+        "regret": {
+            **{regret: quantity(columns[regret]) for regret in REGRETS},
+            "per_client": quantity(columns["total"] / np.maximum(columns["clients"], 1)),
+        },
         "clients": quantity(columns["clients"].astype(np.float64)),
         "phases": quantity(columns["phases"].astype(np.float64)),
         "decision_slot": quantity(columns["decision_slot"][decided].astype(np.float64))
@@ -113,7 +116,7 @@ def replications_table(simulations: Sequence[Simulation]) -> Table:
     """Return a row for every variant and replication."""
     table: Table = {}
     for simulation in simulations:
-        n = simulation.outcome.winner.size
+        n = simulation.games.winner.size
         columns: dict[str, list[Any]] = {
             "variant": [simulation.variant.label] * n,
             "replication": list(range(n)),
@@ -130,11 +133,11 @@ def curves_table(simulations: Sequence[Simulation]) -> Table:
     """Return a row for every variant, regret and slot of the grid: mean, stderr and quantiles."""
     table: Table = {}
     for simulation in simulations:
-        outcome = simulation.outcome
+        played = simulation.games
         curves = {
             "total": simulation.total_curves(),
-            "exploration": outcome.exploration_curves,
-            "communication": outcome.communication_curves,
+            "exploration": played.exploration_curves,
+            "communication": played.communication_curves,
         }
         slots = simulation.grid.tolist()
         for regret, values in curves.items():

@@ -1,78 +1,54 @@
-"""The summary as a table for a terminal."""
+"""Tables for a terminal."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from fedbandits.experiments.bounds import VariantBound
 from fedbandits.experiments.wording import in_words, share
+from fedbandits.report.shown import Shown
+from fedbandits.simulation.fidelities import Fidelity
 
 
-def summary_table(summary: dict[str, Any]) -> Table:
-    """Return the summary as a Rich table: a row a variant, means ± standard errors."""
-    alone = all(variant["regret"]["total"]["stderr"] is None for variant in summary["variants"])
-    notes = [] if alone else ["± one standard error"]
+def shown_summary(summary: dict[str, Any]) -> Shown:
+    """Return the summary: one row per variant, means ± half of a 95 % interval."""
+    variants = summary["variants"]
+    alone = all(variant["regret"]["total"]["stderr"] is None for variant in variants)
+    notes = [] if alone else ["± half of a 95 % interval"]
     if any(variant.get("epsilon") for variant in summary["spec"]["variants"]):
         notes.append("best arm found: up to the variant's epsilon")
-    # Text, because titles and labels are the user's: what looks like markup in them is not.
-    table = Table(
-        title=Text(summary["title"]),
-        title_justify="left",
-        title_style="bold",
-        caption="; ".join(notes) or None,
-        caption_justify="left",
+    regrets = {
+        "total regret": "total",
+        "exploration": "exploration",
+        "communication": "communication",
+        "per client": "per_client",
+    }
+    return Shown(
+        name=summary["title"],
+        headings=["variant", "fidelity", *regrets, "clients", "phases", "best arm found"],
+        rows=[
+            [
+                variant["label"],
+                variant["fidelity"],
+                *(in_words(variant["regret"][regret]) for regret in regrets.values()),
+                in_words(variant["clients"]),
+                *(["–", "–"] if never_decides(variant) else _outcome(variant)),
+            ]
+            for variant in variants
+        ],
+        words=("fidelity", "best arm found"),
+        note="; ".join(notes),
     )
-    table.add_column("variant", overflow="fold")
-    table.add_column("fidelity", no_wrap=True)
-    for heading in ("total regret", "exploration", "communication", "clients", "phases"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("best arm found", justify="right")
-    for variant in summary["variants"]:
-        regret = variant["regret"]
-        table.add_row(
-            Text(variant["label"]),
-            variant["fidelity"],
-            in_words(regret["total"]),
-            in_words(regret["exploration"]),
-            in_words(regret["communication"]),
-            in_words(variant["clients"]),
-            in_words(variant["phases"]),
-            _outcome(variant),
-        )
-    return table
 
 
-def bounds_table(title: str, bounds: Sequence[VariantBound]) -> Table:
-    """Return bounds on the expected total regret as a Rich table, or why there are none."""
-    table = Table(title=Text(title), title_justify="left", title_style="bold")
-    table.add_column("variant", overflow="fold")
-    table.add_column("bound on regret", justify="right", no_wrap=True)
-    capped = any(found.bound is not None and found.bound.undecided > 0 for found in bounds)
-    also = ("undecided",) if capped else ()
-    for heading in ("exploration", "communication", "failure", *also, "phases"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("by", overflow="fold")
-    for found in bounds:
-        cells = ["–"] * (5 + capped)
-        if found.bound is not None:
-            bound, first, last = found.bound, found.bound.phases.min(), found.bound.phases.max()
-            terms = [bound.total, bound.exploration, bound.communication, bound.failure]
-            terms += [bound.undecided] if capped else []
-            cells = [f"{value:,.0f}" for value in terms]
-            cells.append(f"{first:,} to {last:,}")
-        by = found.reason if found.bound is None else f"Theorem {found.bound.theorem}"
-        table.add_row(Text(found.variant.label), *cells, by)
-    return table
+def never_decides(variant: Mapping[str, Any]) -> bool:
+    """Return whether a variant goes on choosing in every slot: it has no phases and no winner."""
+    return bool(variant["fidelity"] == Fidelity.SLOTS.value)
 
 
-def _outcome(variant: dict[str, Any]) -> str:
-    """Return how often the best arm was found, and what happened otherwise."""
+def _outcome(variant: dict[str, Any]) -> list[str]:
+    """Return the phases, how often the best arm was found, and what happened otherwise."""
     parts = [share(variant["best_arm_rate"])]
     for key, word in (("wrong_arm_rate", "wrong"), ("undecided_rate", "undecided")):
         if variant[key]:
@@ -80,11 +56,22 @@ def _outcome(variant: dict[str, Any]) -> str:
     if variant["privacy"] is not None and variant["privacy"]["budget_spent_rate"]:
         spent = share(variant["privacy"]["budget_spent_rate"])
         parts.append(f"{spent} ended by the privacy budget")
-    return ", ".join(parts)
+    return [in_words(variant["phases"]), ", ".join(parts)]
 
 
-def summary_text(summary: dict[str, Any], width: int = 140) -> str:
-    """Return the table as plain text."""
-    buffer = io.StringIO()
-    Console(file=buffer, width=width).print(summary_table(summary))
-    return buffer.getvalue().rstrip()
+def shown_bounds(title: str, bounds: Sequence[VariantBound]) -> Shown:
+    """Return bounds on the expected total regret, or why there are none."""
+    capped = any(found.bound is not None and found.bound.undecided > 0 for found in bounds)
+    also = ("undecided",) if capped else ()
+    terms = ("exploration", "communication", "failure", *also)
+    rows = []
+    for found in bounds:
+        bound, by = found.bound, found.reason or ""
+        cells = ["–"] * (len(terms) + 2)
+        if bound is not None:
+            cells = [f"{getattr(bound, term):,.0f}" for term in ("total", *terms)]
+            cells.append(f"{bound.phases.min():,} to {bound.phases.max():,}")
+            by = f"Theorem {bound.theorem}"
+        rows.append([found.variant.label, *cells, by])
+    headings = ["variant", "bound on regret", *terms, "phases", "by"]
+    return Shown(name=title, headings=headings, rows=rows, words=("by",))

@@ -5,39 +5,48 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
+from fedbandits.report.chart import NORMAL_95
+
 # Sums that are equal on paper differ by less than this part of them in a computer.
 ROUNDING = 1e-9
 
 
-def mean_and_error(measured: Mapping[str, float | None] | None) -> tuple[str, str]:
-    """Return a mean and its standard error, to the digits that the error leaves meaningful.
+def mean_and_half(measured: Mapping[str, float | None] | None) -> tuple[str, str]:
+    """Return a measured mean and half of its 95 % interval, as `to_digits` has them.
 
     Examples
     --------
-    >>> mean_and_error({"mean": 15089.31, "stderr": 52.1})
-    ('15,089', '52')
-    >>> mean_and_error({"mean": 7.3246, "stderr": 0.047})
-    ('7.325', '0.047')
-    >>> mean_and_error({"mean": 6.0, "stderr": 0.0})
-    ('6', '0')
-    >>> mean_and_error({"mean": 0.81234, "stderr": None})
-    ('0.8123', '')
+    >>> mean_and_half({"mean": 15089.31, "stderr": 52.1})
+    ('15,089', '102')
     """
     if measured is None or measured["mean"] is None:
         return "–", ""
-    mean, stderr = measured["mean"], measured["stderr"]
-    if stderr is not None and stderr <= ROUNDING * abs(mean):
-        stderr = 0.0
-    if stderr:
-        digits = 1 - math.floor(math.log10(stderr))
+    stderr = measured["stderr"]
+    return to_digits(measured["mean"], None if stderr is None else NORMAL_95 * stderr)
+
+
+def to_digits(mean: float, half: float | None) -> tuple[str, str]:
+    """Return a number and what follows its ±, to the digits that this leaves meaningful.
+
+    Examples
+    --------
+    >>> to_digits(15089.31, 52.1), to_digits(7.3246, 0.047)
+    (('15,089', '52'), ('7.325', '0.047'))
+    >>> to_digits(6.0, 0.0), to_digits(0.81234, None)
+    (('6', '0'), ('0.8123', ''))
+    """
+    if half is not None and half <= ROUNDING * abs(mean):
+        half = 0.0
+    if half:
+        digits = 1 - math.floor(math.log10(half))
     elif math.isclose(mean, round(mean), rel_tol=ROUNDING):
         digits = 0
     else:
         digits = 3 - math.floor(math.log10(abs(mean)))
     digits = min(max(digits, 0), 6)
-    if stderr is None:
+    if half is None:
         return _number(mean, digits), ""
-    return _number(mean, digits), _number(stderr, digits) if stderr else "0"
+    return _number(mean, digits), _number(half, digits) if half else "0"
 
 
 def _number(value: float, digits: int) -> str:
@@ -45,10 +54,10 @@ def _number(value: float, digits: int) -> str:
 
 
 def in_words(measured: Mapping[str, float | None]) -> str:
-    """Return a mean and its standard error, as a sentence has them."""
-    mean, error = mean_and_error(measured)
+    """Return a mean and half of its 95 % interval, as a sentence has them."""
+    mean, half = mean_and_half(measured)
     # The two stay in one line.
-    return f"{mean}\u00a0±\u00a0{error}" if error else mean
+    return f"{mean}\u00a0±\u00a0{half}" if half else mean
 
 
 def share(rate: float) -> str:

@@ -12,8 +12,9 @@ from fedbandits.planning.protection import doubles, release_error
 from fedbandits.planning.question import Question
 from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import FloatArray, IntArray
-from fedbandits.rules.distortion import UNDISTORTED, Distortion
-from fedbandits.rules.phased import Beliefs, PhasedRule
+from fedbandits.rules.beliefs import Beliefs
+from fedbandits.rules.distortion import UNDISTORTED, Distortion, ReleaseError
+from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.reports import Reports
 
 MOST_PHASES = 40
@@ -100,7 +101,7 @@ class Candidate:
         return scheduled(question, self.f, self.g)
 
 
-def scheduled(question: Question, pulls: str, admissions: str | None) -> Algorithm:
+def scheduled(question: Question, pulls: str, admissions: str | None) -> Fed1Ucb | Fed2Ucb:
     """Return Fed2-UCB with these schedules, or Fed1-UCB where there is none of admissions."""
     if admissions is None:
         return Fed1Ucb(pulls=pulls, radius=question.radius)
@@ -126,9 +127,9 @@ def foresee(question: Question, candidates: Sequence[Candidate]) -> Foreseen:
 
     Examples
     --------
-    >>> from fedbandits.planning.question import with_means
+    >>> from fedbandits.planning.question import Question
     >>> means = [0.70, 0.71, 0.72, 0.73, 0.74, 0.75, 0.76, 0.765, 0.77, 0.79]
-    >>> game = with_means(means, noise=0.5, spread=0.02, delta=1e-6)
+    >>> game = Question(means=means, noise=0.5, spread=0.02, delta=1e-6)
     >>> paper = Candidate(pulls=100, admissions=2, admissions_shape=Shape.DOUBLING)
     >>> foresee(game, [paper]).regret.round(-2), foresee(game, [paper]).phases
     (array([9600.]), array([8.]))
@@ -177,7 +178,7 @@ def _widths(
 ) -> FloatArray:
     """Return the width between two arms after every phase, shape (candidates, phases)."""
     counts = _since(np.cumsum(pulls, axis=1))
-    width = 2.0 * any_rule(question).width(
+    width = 2.0 * rule_for(question).width(
         phase=phases,
         reports=Reports.planned(
             counts,
@@ -188,9 +189,12 @@ def _widths(
     return np.asarray(2.0 * width if doubles(question.privacy) else width)
 
 
-def any_rule(question: Question) -> PhasedRule:
-    """Return a rule for a question: neither widths nor what is proven depend on the schedules."""
-    return Fed2Ucb(pulls=1, admissions=1, radius=question.radius, weights=question.weights).rule(
+def rule_for(question: Question, *, at_once: bool = False) -> PhasedRule:
+    """Return a rule for a question, whose clients join gradually or all at once.
+
+    Neither widths nor what is proven depend on the numbers of its schedules.
+    """
+    return scheduled(question, "1", None if at_once else "1").rule(
         Beliefs(
             n_arms=question.n_arms,
             horizon=None,
@@ -216,14 +220,11 @@ def _distortion(question: Question, pulls: FloatArray, counts: FloatArray) -> Di
         return UNDISTORTED
     each, places = np.unique(pulls, return_inverse=True)
     errors = [release_error(question.privacy, n, question.n_arms) for n in each.tolist()]
-    variance, scale, bias = (
-        np.array([getattr(error, name) for error in errors])[places].reshape(pulls.shape)
-        for name in ("variance", "scale", "bias")
-    )
+    error = ReleaseError.several((errors[at] for at in places.ravel()), pulls.shape)
     n = np.maximum(counts, 1.0)
     # Pulls never fall from phase to phase, so that the last release has the largest scale.
     return Distortion(
-        variance=_since(np.cumsum(pulls**2 * variance, axis=1)) / n**2,
-        scale=(pulls * scale)[:, :, np.newaxis] * (counts > 0) / n,
-        bias=_since(np.cumsum(pulls * bias, axis=1)) / n,
+        variance=_since(np.cumsum(pulls**2 * error.variance, axis=1)) / n**2,
+        scale=(pulls * error.scale)[:, :, np.newaxis] * (counts > 0) / n,
+        bias=_since(np.cumsum(pulls * error.bias, axis=1)) / n,
     )

@@ -32,8 +32,8 @@ from fedbandits.planning.question import Question
 from fedbandits.privacy.policy import Privacy
 from fedbandits.rules.algorithms import Fed2Ucb
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.beliefs import Beliefs
 from fedbandits.rules.distortion import UNDISTORTED, Distortion
-from fedbandits.rules.phased import Beliefs
 from fedbandits.rules.radii import CertifiedRadius
 from fedbandits.rules.reports import Reports
 from fedbandits.rules.statistics import client_factor
@@ -287,13 +287,13 @@ class Feasibility:
     pulls: int | None
     clients_unlimited: int | None
     within_reach: bool
-    chance_unlimited: float | None
-    clients_finite: int | None
-    pulls_of_all: int | None
-    gap_unlimited: float | None
-    gap_finite: float | None
-    all_needed: int | None
     fits: bool
+    chance_unlimited: float | None = None
+    clients_finite: int | None = None
+    pulls_of_all: int | None = None
+    gap_unlimited: float | None = None
+    gap_finite: float | None = None
+    all_needed: int | None = None
 
     def needs_nearly_all(self, population: int | None) -> bool:
         """Return whether the finite answer takes nearly all clients."""
@@ -349,12 +349,6 @@ def feasibility(question: Question) -> Feasibility:
             pulls=most,
             clients_unlimited=unlimited,
             within_reach=unlimited is not None,
-            chance_unlimited=None,
-            clients_finite=None,
-            pulls_of_all=None,
-            gap_unlimited=None,
-            gap_finite=None,
-            all_needed=None,
             fits=fits,
         )
     these = Detector.of(question, population=n)

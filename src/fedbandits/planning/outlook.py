@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,12 @@ import numpy as np
 from fedbandits.errors import InputError
 from fedbandits.planning.candidates import scheduled
 from fedbandits.planning.question import Question
-from fedbandits.rules.algorithms import Algorithm
+from fedbandits.rules.algorithms import Algorithm, FedIndex
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import PhasedRule
-from fedbandits.simulation.game import Outcome
-from fedbandits.simulation.simulator import Simulation, Variant, simulate_all
+from fedbandits.simulation import Simulation, Variant, simulate_all
+from fedbandits.simulation.game import PlayedGames
 
 LAST_PHASE = 200
 """Games that go on longer are called undecided."""
@@ -61,21 +62,55 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class Simulated:
+    """What came out of simulated games of an algorithm.
+
+    Parameters
+    ----------
+    algorithm : str
+        Its name.
+    regret, communication, clients, phases : Expected
+        Total regret, the part of it that is communication, clients admitted and phases.
+    wrong_rate, undecided_rate : float
+        Games that lose the best arm, and that end with several. Where all other arms are equal, a
+        game that has lost the best one may never end.
+    replications : int
+        How many games were simulated.
+    """
+
+    algorithm: str
+    regret: Expected
+    communication: Expected
+    clients: Expected
+    phases: Expected
+    wrong_rate: float
+    undecided_rate: float
+    replications: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it ready for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexOutlook(Simulated):
+    """What to expect of an index rule with its defaults, and what is proven about it, in words."""
+
+    guarantee: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook(Simulated):
     """What to expect of a schedule.
 
     Parameters
     ----------
     pulls, admissions : str
         f and g; no g is all clients from the start.
-    algorithm : str
-        By its name in experiment files.
     weights : str
         How clients are averaged.
-    regret, exploration, communication : Expected
-        Up to the horizon; without one, up to the decision.
-    clients, phases : Expected
-        Admitted and played.
+    exploration : Expected
+        Like the other regrets: up to the horizon; without one, up to the decision.
     slots : Expected, optional
         Until the decision, over the games that are decided: as many pulls a client makes that is
         in from the start.
@@ -87,13 +122,8 @@ class Outlook:
         Messages from clients to the server: one a client and phase.
     uplink_bits : Expected
         Of all means that a client sends, on average over those admitted.
-    wrong_rate, undecided_rate : float
-        Games that lose the best arm, and that end with several. Where all other arms are equal, a
-        game that has lost the best one may never end.
     spent_rate : float
         Undecided games that the clients' privacy budget has ended.
-    replications : int
-        How many games were simulated.
     decided : int
         Games with a decision. Without a horizon the expected numbers are theirs alone, or, if there
         are none, of all games up to where they were given up: after `LAST_PHASE` phases, or when
@@ -104,35 +134,23 @@ class Outlook:
 
     pulls: str
     admissions: str | None
-    algorithm: str
     weights: str
-    regret: Expected
     exploration: Expected
-    communication: Expected
-    clients: Expected
-    phases: Expected
     slots: Expected | None
     pulls_of_arm: Expected
     pulls_in_all: Expected
     reports: Expected
     uplink_bits: Expected
-    wrong_rate: float
-    undecided_rate: float
     spent_rate: float
-    replications: int
     decided: int
     cut: bool
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
-        return asdict(self)
 
-
-def ended(question: Question, outcome: Outcome) -> BoolArray:
+def ended(question: Question, played: PlayedGames) -> BoolArray:
     """Return which games have an end: with a horizon all of them, otherwise the decided ones."""
     if question.horizon is not None:
-        return np.ones(outcome.winner.size, dtype=np.bool_)
-    return np.asarray(outcome.winner >= 0)
+        return np.ones(played.winner.size, dtype=np.bool_)
+    return np.asarray(played.winner >= 0)
 
 
 def simulated(
@@ -194,42 +212,42 @@ def look_ahead(
     except InputError as error:
         # There is one variant, and nobody who plans has numbered it.
         raise InputError(error.where.removeprefix("variants[0]."), error.problem) from None
-    outcome = run.outcome
-    over = ended(question, outcome)
+    played = run.games
+    over = ended(question, played)
     cut = not over.all()
     if not over.any():
         over = ~over
-    each, members = _phases(run.rule, int(outcome.phases.max()))
-    if outcome.trace is None:
+    each, members = _phases(run.rule, int(played.phases.max()))
+    if played.trace is None:
         raise TypeError("a trace was asked for")
-    trace = outcome.trace
+    trace = played.trace
     if not len(trace):  # a phase that does not fit into the horizon leaves none
         trace = np.full((1, replications, question.n_arms), np.nan)
     playing = (~np.isnan(trace)).sum(axis=-1)[: len(each) - 1]
     in_all = (playing * (each * members)[1:, np.newaxis]).sum(axis=0)
-    decided = outcome.winner >= 0
+    decided = played.winner >= 0
     best = int(np.argmax(question.means))
-    last = np.maximum(outcome.phases, 1) - 1
-    gone = np.isnan(trace[last, np.arange(replications), best]) & (outcome.phases > 0)
-    lost = np.where(decided, outcome.winner != best, gone)
+    last = np.maximum(played.phases, 1) - 1
+    gone = np.isnan(trace[last, np.arange(replications), best]) & (played.phases > 0)
+    lost = np.where(decided, played.winner != best, gone)
     return Outlook(
         pulls=pulls,
         admissions=admissions,
         algorithm=algorithm.name,
         weights="equal" if admissions is None else question.weights,
-        regret=expected(outcome.total[over]),
-        exploration=expected(outcome.exploration[over]),
-        communication=expected(outcome.communication[over]),
-        clients=expected(outcome.clients[over]),
-        phases=expected(outcome.phases[over]),
-        slots=Expected.over(outcome.decision_slot[decided]),
-        pulls_of_arm=expected(np.cumsum(each)[outcome.phases[over]]),
+        regret=expected(played.total[over]),
+        exploration=expected(played.exploration[over]),
+        communication=expected(played.communication[over]),
+        clients=expected(played.clients[over]),
+        phases=expected(played.phases[over]),
+        slots=Expected.over(played.decision_slot[decided]),
+        pulls_of_arm=expected(np.cumsum(each)[played.phases[over]]),
         pulls_in_all=expected(in_all[over]),
-        reports=expected(np.cumsum(members)[outcome.phases[over]]),
-        uplink_bits=expected((outcome.uplink_bits / np.maximum(outcome.clients, 1))[over]),
+        reports=expected(np.cumsum(members)[played.phases[over]]),
+        uplink_bits=expected((played.uplink_bits / np.maximum(played.clients, 1))[over]),
         wrong_rate=float(lost.mean()),
         undecided_rate=float((~decided & ~lost).mean()),
-        spent_rate=float(outcome.spent.mean()),
+        spent_rate=float(played.spent.mean()),
         replications=replications,
         decided=int(decided.sum()),
         cut=cut,
@@ -243,12 +261,9 @@ def _phases(rule: PhasedRule | SlotRule, last: int) -> tuple[FloatArray, FloatAr
     """
     if rule.decides_every_slot:
         raise TypeError("a slot rule has no phases")
-    pulls, clients, capped = [0], [0], False
-    for phase in range(1, last + 1):
-        newcomers, capped = rule.admit(phase, clients[-1], capped)
-        clients.append(clients[-1] + newcomers)
-        pulls.append(rule.pulls(phase))
-    return np.array(pulls, dtype=np.float64), np.array(clients, dtype=np.float64)
+    phases = list(islice(rule.phases(), last))
+    pulls, clients = [0.0, *(one.pulls for one in phases)], [0.0, *(one.clients for one in phases)]
+    return np.array(pulls), np.array(clients)
 
 
 def expected(values: FloatArray | IntArray) -> Expected:
@@ -257,3 +272,42 @@ def expected(values: FloatArray | IntArray) -> Expected:
     if found is None:  # pragma: no cover - there is at least one replication
         raise ValueError("no replications")
     return found
+
+
+def look_at_index_rule(
+    question: Question, *, replications: int, seed: int, workers: int | None = 1
+) -> IndexOutlook | None:
+    """Simulate the index rule; None without a horizon, or where its first phase does not fit.
+
+    Examples
+    --------
+    >>> from fedbandits.planning.question import least_favourable
+    >>> game = least_favourable(
+    ...     n_arms=3, gap=0.2, noise=0.5, spread=0.1, horizon=10**5, delta=1e-5
+    ... )
+    >>> found = look_at_index_rule(game, replications=50, seed=1)
+    >>> found.wrong_rate, look_at_index_rule(
+    ...     least_favourable(n_arms=3, gap=0.2, noise=0.5, spread=0.1), replications=9, seed=1
+    ... )
+    (0.0, None)
+    """
+    if question.horizon is None:
+        return None
+    try:
+        run = simulated(question, FedIndex(), replications=replications, seed=seed, workers=workers)
+    except InputError:
+        return None
+    played = run.games
+    decided = played.winner >= 0
+    wrong = decided & (played.winner != int(np.argmax(question.means)))
+    return IndexOutlook(
+        algorithm=FedIndex.name,
+        regret=expected(played.total),
+        communication=expected(played.communication),
+        clients=expected(played.clients),
+        phases=expected(played.phases),
+        wrong_rate=float(wrong.mean()),
+        undecided_rate=float((~decided).mean()),
+        replications=replications,
+        guarantee=run.rule.guarantee().statement(),
+    )

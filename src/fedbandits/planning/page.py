@@ -7,24 +7,21 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from fedbandits.experiments.figures import image
+from fedbandits.experiments.protection import protection_words
 from fedbandits.experiments.report.glossary import WORDS
-from fedbandits.experiments.report.markup import definitions, items, row, table
-from fedbandits.experiments.report.shell import html_page, live_figure
-from fedbandits.planning.candidates import any_rule
-from fedbandits.planning.detection import POWER
-from fedbandits.planning.figures import (
+from fedbandits.planning.charts import (
     enough_clients,
-    gap_figure,
-    gap_page_figure,
-    map_figure,
-    map_page_figure,
+    gap_chart,
+    map_chart,
     planned_pulls,
     regret_map,
 )
+from fedbandits.planning.detection import POWER
 from fedbandits.planning.plan import Plan
-from fedbandits.planning.privacy_text import policy_in_words
-from fedbandits.planning.text import assumptions, cells, columns
+from fedbandits.planning.text import assumptions, cells, columns, guarantee
+from fedbandits.report.markup import definitions, items, row, table
+from fedbandits.report.page import html_page, live_chart
+from fedbandits.report.still import still
 
 _MAP_CAPTION = """Expected regret for first values of f and g around the best (the star), every
 cell simulated with the same random draws; the brighter, the less. Grey: not decided, or too many
@@ -36,10 +33,10 @@ def write_plan(plan: Plan, folder: Path) -> None:
     """Write plan.json, the pictures and report.html."""
     text = json.dumps(plan.as_dict(), indent=2, allow_nan=False, ensure_ascii=False)
     (folder / "plan.json").write_text(text + "\n", encoding="utf-8")
-    images = {"smallest-gap.png": image(gap_figure(plan))}
+    images = {"smallest-gap.png": still(gap_chart(plan))}
     found = regret_map(plan)
     if found is not None:
-        images["regret-map.png"] = image(map_figure(found))
+        images["regret-map.png"] = still(map_chart(found))
     for name, content in images.items():
         (folder / name).write_bytes(content)
     (folder / "report.html").write_text(plan_html(plan, images), encoding="utf-8")
@@ -56,7 +53,6 @@ def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
         The still pictures: ``smallest-gap.png``, and ``regret-map.png`` if there is one.
     """
     question = plan.question
-    live: dict[str, Any] = {"gap": gap_page_figure(plan)}
     answer = "\n".join(f"<p>{escape(line)}</p>" for line in plan.answer())
     sections = [("In short", answer)]
     if plan.suggested is not None:
@@ -67,25 +63,29 @@ def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
         sections.append(("What to expect", _expected(plan)))
     found = regret_map(plan)
     if found is not None and "regret-map.png" in images:
-        live["map"] = map_page_figure(found)
         row, column = found.best
         alt = (
             "Map of expected regret over pulls and admissions; the least is at "
             f"{found.pulls[row]:,} pulls and {found.admissions[column]:,} new clients."
         )
-        shown = live_figure("map", images["regret-map.png"], alt=alt, caption=_MAP_CAPTION)
+        image, chart = images["regret-map.png"], map_chart(found)
+        shown = live_chart("map", chart, alt=alt, caption=_MAP_CAPTION, image=image)
         sections.append(("Regret over f and g", shown))
     sections += [
         (
             "The smallest gap you can detect",
-            live_figure(
-                "gap", images["smallest-gap.png"], alt=_gap_alt(plan), caption=_gap_caption(plan)
+            live_chart(
+                "gap",
+                gap_chart(plan),
+                alt=_gap_alt(plan),
+                caption=_gap_caption(plan),
+                image=images["smallest-gap.png"],
             ),
         ),
         (
             "What this rests on",
-            f"<p>The suggested rule {escape(any_rule(question).guarantee().claim)}, if</p>\n"
-            f"{items(map(escape, assumptions(question)))}\n"
+            f"<p>The suggested rule {escape(guarantee(plan).claim)}, if</p>\n"
+            f"{items(map(escape, assumptions(plan)))}\n"
             "<p>The numbers of this page come from simulated games with normal noise and "
             f"spread; the suggested schedule was simulated anew after it was chosen among "
             f"{len(plan.searched.tried):,}. Seed {plan.seed}.</p>",
@@ -97,7 +97,6 @@ def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
         title=f"A plan for {question.n_arms} arms and a gap of {question.gap:.4g}",
         byline="Planned with fedbandits, before anything is run",
         sections=sections,
-        figures=live,
     )
 
 
@@ -144,36 +143,20 @@ def _gap_alt(plan: Plan) -> str:
 
 
 def _asked(plan: Plan) -> list[tuple[str, str]]:
-    question, pilot = plan.question, plan.pilot
-    hardest = ": the best, and all others exactly one gap below it"
-    facts = [
-        ("arms", f"{question.n_arms:,}{hardest if question.least_favourable else ''}"),
-        ("gap", f"{question.gap:.4g}, from the best mean to the next"),
-        ("noise", f"σ = {question.noise:.4g}"),
-        ("spread", f"σ<sub>c</sub> = {question.spread:.4g}"),
-        (
-            "clients",
-            "unlimited"
-            if question.population is None
-            else f"{question.population:,}, and the answer is for them alone",
-        ),
-        ("communication cost", f"{question.communication_cost:g} a client and phase"),
-        ("error probability", f"{question.delta:.3g}"),
-        (
-            "horizon",
-            "none: the game ends with the decision"
-            if question.horizon is None
-            else f"{question.horizon:,} slots",
-        ),
+    """Return what was asked; what the pilot data say stands above."""
+    facts = plan.question.as_dict() | {"least_favourable": None}
+    if plan.question.least_favourable:
+        facts["means"] = "the best, and all others exactly one gap below it"
+    if plan.question.privacy is not None:
+        facts["privacy"] = protection_words(plan.question.privacy)
+    return [
+        (escape(word.replace("_", " ")), escape(_fact(value)))
+        for word, value in facts.items()
+        if value is not None
     ]
-    if not question.least_favourable:
-        facts.insert(1, ("means", ", ".join(f"{mean:g}" for mean in question.means)))
-    if question.privacy is not None:
-        facts.append(("privacy", escape(policy_in_words(question.privacy))))
-    if pilot is not None:
-        ends = [
-            f"{name} {found.estimate:.4g} (95&nbsp;% interval {found.low:.4g} to {found.high:.4g})"
-            for name, found in (("noise", pilot.noise), ("spread", pilot.spread))
-        ]
-        facts.append(("pilot data", f"{'; '.join(ends)}; the plan uses the upper ends"))
-    return facts
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_fact, value))
+    return value if isinstance(value, str) else f"{value:,}" if value > 999 else f"{value:.4g}"

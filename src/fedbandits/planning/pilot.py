@@ -20,7 +20,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +69,7 @@ class Pilot:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it ready for JSON."""
-        return {
-            name: {"estimate": found.estimate, "low": found.low, "high": found.high}
-            for name, found in (("noise", self.noise), ("spread", self.spread))
-        } | {"clients": self.clients, "arms": self.arms, "observations": self.observations}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

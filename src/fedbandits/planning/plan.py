@@ -11,10 +11,9 @@ from fedbandits.errors import InputError, check_number
 from fedbandits.experiments.output import open_output
 from fedbandits.planning.candidates import scheduled
 from fedbandits.planning.detection import POWER, Feasibility, feasibility, gap_table
-from fedbandits.planning.index_outlook import IndexOutlook, look_at_index_rule
-from fedbandits.planning.outlook import Outlook, look_ahead
+from fedbandits.planning.outlook import IndexOutlook, Outlook, look_ahead, look_at_index_rule
 from fedbandits.planning.pilot import Pilot, read_pilot
-from fedbandits.planning.question import Question, as_means, least_favourable, with_means
+from fedbandits.planning.question import Question, as_means, least_favourable
 from fedbandits.planning.search import OnTried, Searched, map_table, search
 from fedbandits.planning.variant import variant_table, variant_toml
 from fedbandits.privacy.policy import Privacy
@@ -99,9 +98,9 @@ class Plan:
 
     def table(self) -> str:
         """Return the numbers as plain text."""
-        from fedbandits.planning.text import table_text  # noqa: PLC0415 - likewise
+        from fedbandits.planning.text import shown_plan  # noqa: PLC0415 - likewise
 
-        return table_text(self)
+        return shown_plan(self).text()
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON."""
@@ -111,7 +110,7 @@ class Plan:
         pulls = 1.0 if suggested is None else max(1.0, suggested.pulls_of_arm.mean)
         return {
             "answer": answer(self),
-            "assumptions": list(assumptions(self.question)),
+            "assumptions": list(assumptions(self)),
             "question": self.question.as_dict(),
             "pilot": None if self.pilot is None else self.pilot.as_dict(),
             "feasible": self.feasible,
@@ -309,7 +308,7 @@ def _question(
             raise InputError("gap", "is known from the means; give one of the two")
         if n_arms is not None and n_arms != len(means):
             raise InputError("arms", f"{n_arms} arms and {len(means)} means; give one of the two")
-        return with_means(means, **settings)
+        return Question(means=means, **settings)
     if n_arms is None:
         raise InputError("arms", "is missing; how many arms are compared?")
     if gap is None:

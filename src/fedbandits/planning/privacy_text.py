@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from fedbandits.experiments.protection import protection_words
 from fedbandits.experiments.wording import listed, share
 from fedbandits.planning.detection import POWER
 from fedbandits.planning.outlook import Outlook
@@ -16,49 +17,8 @@ from fedbandits.privacy.policy import Privacy
 
 def privacy_paragraphs(plan: Plan, privacy: Privacy) -> list[str]:
     """Return what the policy is, what it costs, and how far the simulation can be trusted."""
-    said = [f"Privacy: {policy_in_words(privacy)}.", *_cost(plan)]
+    said = [f"Privacy: {protection_words(privacy)}.", *_cost(plan)]
     return [*said, f"{stand_in(plan.question, privacy)}."]
-
-
-def policy_in_words(privacy: Privacy) -> str:
-    """Return a policy as part of a sentence.
-
-    Examples
-    --------
-    >>> print(policy_in_words(Privacy(range=(0, 1), noise="laplace", epsilon=1.0)))
-    clients add laplace noise to every mean that they send, for epsilon = 1 in total, which
-    protects one observation (level "event")
-    """
-    quantize = privacy.quantize
-    if quantize is not None:
-        how = "to the nearest place" if quantize.rounding == "nearest" else "up or down at random"
-        if quantize.bits == "radius":
-            fine = (
-                "so finely in each phase that the nearest place is off by no more than the radius"
-            )
-        else:
-            step = privacy.length / (2**quantize.bits - 1)
-            fine = f"to {counted(quantize.bits, 'bit')}, in steps of {step:.3g}"
-        return (
-            f"clients round every mean that they send {how}, {fine}; that is no differential"
-            " privacy"
-        )
-    whom = {
-        "event": "one observation",
-        "person": f"a person with up to {counted(privacy.observations or 1, 'observation')}",
-        "user": f"all that a client has, in {counted(privacy.releases or 1, 'release')} at most",
-    }[privacy.level]
-    names = ("epsilon", "delta", "rho", "scale")
-    given = [
-        f"{name} = {getattr(privacy, name):g}"
-        for name in names
-        if getattr(privacy, name) is not None
-    ]
-    total = " in total" if privacy.has_budget else ""
-    return (
-        f"clients add {privacy.noise} noise to every mean that they send, for {listed(given)}"
-        f'{total}, which protects {whom} (level "{privacy.level}")'
-    )
 
 
 def _cost(plan: Plan) -> list[str]:

@@ -33,7 +33,7 @@ def release_error(privacy: Privacy | None, pulls: float, arms: int) -> ReleaseEr
     >>> [round(float(release_error(events, n, 10).scale), 4) for n in (10, 100, math.inf)]
     [0.1, 0.01, 0.0]
     """
-    if privacy is None or leaves_bits_to_phases(privacy):
+    if privacy is None or privacy.bits_by_phase:
         return ReleaseError()
     if privacy.noise is None:
         return privacy.mechanism(privacy.min_pulls, arms).error
@@ -45,14 +45,9 @@ def release_error(privacy: Privacy | None, pulls: float, arms: int) -> ReleaseEr
     return noise_error(privacy.noise, float(privacy.noise_scale(max(1, int(pulls)), arms)))
 
 
-def leaves_bits_to_phases(privacy: Privacy) -> bool:
-    """Return whether every phase chooses its bits by its radius."""
-    return privacy.quantize is not None and privacy.quantize.bits == "radius"
-
-
 def doubles(privacy: Privacy | None) -> bool:
     """Return whether widths are twice what they were: rounding may err by as much as the radius."""
-    if privacy is None or privacy.quantize is None or not leaves_bits_to_phases(privacy):
+    if privacy is None or privacy.quantize is None or not privacy.bits_by_phase:
         return False
     return privacy.quantize.rounding == "nearest" or privacy.quantize.widening == "paper"
 

@@ -243,15 +243,3 @@ def as_means(means: Sequence[float] | FloatArray) -> tuple[float, ...]:
     for arm, mean in enumerate(means):
         check_number(mean, f"means[{arm}]")
     return tuple(float(mean) for mean in means)
-
-
-def with_means(means: Sequence[float], **others: Any) -> Question:
-    """Return the game with these means.
-
-    Examples
-    --------
-    >>> question = with_means([0.7, 0.75, 0.79], noise=0.5, spread=0.02)
-    >>> round(question.gap, 3), question.least_favourable
-    (0.04, False)
-    """
-    return Question(means=as_means(means), **others)

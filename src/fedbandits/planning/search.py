@@ -28,7 +28,7 @@ from fedbandits.planning.candidates import (
 from fedbandits.planning.detection import Detector
 from fedbandits.planning.outlook import Expected, ended
 from fedbandits.planning.question import MOST_CLIENTS, Question
-from fedbandits.simulation.simulator import Variant, simulate_all
+from fedbandits.simulation import Variant, simulate_all
 
 MOST_UNDECIDED = 0.05
 """Schedules that leave more games undecided are not suggested."""
@@ -283,12 +283,12 @@ class _Runner:
             warn=False,
         )
         for candidate, run in zip(new, runs, strict=True):
-            found = Expected.over(run.outcome.total[ended(self.question, run.outcome)])
+            found = Expected.over(run.games.total[ended(self.question, run.games)])
             self.tried[candidate] = Tried(
                 candidate=candidate,
                 regret=math.inf if found is None else found.mean,
                 stderr=math.inf if found is None else found.stderr,
-                undecided_rate=float((run.outcome.winner < 0).mean()),
+                undecided_rate=float((run.games.winner < 0).mean()),
             )
 
 

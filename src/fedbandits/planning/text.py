@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from fedbandits.experiments.wording import share
-from fedbandits.planning.candidates import any_rule
+from fedbandits.planning.candidates import rule_for
 from fedbandits.planning.detection import POWER
-from fedbandits.planning.index_outlook import IndexOutlook
-from fedbandits.planning.outlook import LAST_PHASE, Expected, Outlook
+from fedbandits.planning.outlook import LAST_PHASE, Expected, IndexOutlook, Outlook
 from fedbandits.planning.pilot import Pilot
 from fedbandits.planning.plan import Plan
 from fedbandits.planning.privacy_text import (
@@ -25,20 +19,27 @@ from fedbandits.planning.privacy_text import (
 from fedbandits.planning.question import MOST_CLIENTS, Question
 from fedbandits.planning.search import MOST_UNDECIDED
 from fedbandits.planning.wording import all_of, between, changed, counted, rounded
-from fedbandits.rules.guarantees import Assumption, within
+from fedbandits.report.chart import NORMAL_95
+from fedbandits.report.shown import Shown
+from fedbandits.rules.guarantees import Assumption, ConditionKind, Guarantee, within
 
 
-def assumptions(question: Question) -> tuple[str, ...]:
+def guarantee(plan: Plan) -> Guarantee:
+    """Return what is proven about the rule that a plan suggests, or would if it suggested one."""
+    suggested, privacy = plan.suggested, plan.question.privacy
+    at_once = suggested is not None and suggested.admissions is None
+    found = rule_for(plan.question, at_once=at_once).guarantee()
+    return found if privacy is None else found.requiring(within(privacy.range))
+
+
+def assumptions(plan: Plan) -> tuple[str, ...]:
     """Return what has to be true for the error probability and the numbers of a plan to hold."""
-    found = any_rule(question).guarantee()
-    if question.privacy is not None:
-        found = found.requiring(within(question.privacy.range))
-    also = {
+    also: dict[ConditionKind, str] = {
         Assumption.LIKE_DRAWS: " (a table of given clients, model “exact”, is judged by half the"
         " range of their means instead, which takes more of them)",
         Assumption.IN_RANGE: " (others are clipped, and the answer is about clipped ones)",
     }
-    return tuple(one.words + also.get(one.kind, "") for one in found.conditions)
+    return tuple(one.words + also.get(one.kind, "") for one in guarantee(plan).conditions)
 
 
 def answer(plan: Plan) -> list[str]:
@@ -213,7 +214,8 @@ def _advice(plan: Plan, outlook: Outlook) -> list[str]:
         f"{counted(outlook.reports.mean, 'report')} to the server. In nine of ten runs "
         f"{between(outlook.clients, 'client')} and {between(outlook.phases, 'phase')} are enough.",
         f"Expected regret {'until the decision' if question.horizon is None else 'in all'}: "
-        f"{rounded(outlook.regret.mean)} (± {rounded(outlook.regret.stderr)} from simulating it), "
+        f"{rounded(outlook.regret.mean)} "
+        f"(± {rounded(NORMAL_95 * outlook.regret.stderr)} from simulating it), "
         f"of which {rounded(outlook.communication.mean)} for communication; nine of ten runs come "
         f"to {between(outlook.regret)}.",
         _rule(question, outlook),
@@ -369,29 +371,22 @@ def _cell(expected: Expected | None) -> str:
     return f"{rounded(expected.mean)} ({between(expected)})"
 
 
-def plan_table(plan: Plan) -> Table:
-    """Return the numbers as a Rich table: means, and in brackets where nine of ten games end."""
-    table = Table(
-        title=Text("Expected, and in nine of ten games"), title_justify="left", title_style="bold"
+def shown_plan(plan: Plan) -> Shown:
+    """Return the numbers: means, and in brackets where nine of ten games end."""
+    return Shown(
+        name="Expected, and in nine of ten games",
+        headings=["", *(name for name, _ in columns(plan))],
+        rows=cells(plan),
     )
-    table.add_column("", no_wrap=True)
-    for name, _ in columns(plan):
-        table.add_column(name, justify="right")
-    for row in cells(plan):
-        table.add_row(*map(Text, row))
-    return table
 
 
-def table_text(plan: Plan, width: int = 140) -> str:
-    """Return the table as plain text."""
-    buffer = io.StringIO()
-    Console(file=buffer, width=width).print(plan_table(plan))
-    return buffer.getvalue().rstrip()
-
-
-def conditions(question: Question) -> str:
-    """Return when the stated error probability and the numbers hold, in a sentence or two."""
-    said = f"This holds if {'; '.join(assumptions(question))}."
+def conditions(plan: Plan) -> str:
+    """Return what is proven and when that and the numbers hold, in a few sentences."""
+    question, found = plan.question, guarantee(plan)
+    said = (
+        f"Guarantee: {found.claim}; the answer is for {found.whom}. This holds if"
+        f" {'; '.join(assumptions(plan))}."
+    )
     if question.population is None:
         return said
     return f"{said} “Could tell” means: in one look, with a probability of {share(POWER)}."

@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from fedbandits.experiments.report import markup
-from fedbandits.experiments.report.markup import with_subscripts
 from fedbandits.experiments.wording import listed
-from fedbandits.reproduce.catalogue import CLAIMS
-from fedbandits.reproduce.claims import FACTOR, Measured, claims_batches, judge
+from fedbandits.report import markup
+from fedbandits.report.markup import with_subscripts
+from fedbandits.reproduce.claims import FACTOR, claims_batches, judge
+from fedbandits.reproduce.computed import Computed
 from fedbandits.reproduce.findings import ABOUT_EQUAL, FEWEST_GAMES
-from fedbandits.reproduce.part import Part
 
 
-def claims_section(found: Mapping[str, Any]) -> str:
-    """Return what the paper says as a table with verdicts, and what we ask beside it in another.
+def claims_values(found: Mapping[str, Any]) -> dict[str, object]:
+    """Return what the text of the section has in braces.
 
     Parameters
     ----------
@@ -25,34 +24,21 @@ def claims_section(found: Mapping[str, Any]) -> str:
     """
     papers = [claim for claim in found["claims"] if not claim["ours"]]
     ours = [claim for claim in found["claims"] if claim["ours"]]
-    return f"""<p>Of {_statements(len(papers))} of the paper that were tested (a sentence may make
-several), {counted(papers)}. {_what_they_rest_on(found)}</p>
-<p>The probability of one wrong verdict or more in the whole is at most {found["level"]:g} (Holm's
-method over all tests, for and against; means are compared game by game, by Student's t, because
-variants of one problem share their random draws). Nothing is judged from fewer than {FEWEST_GAMES}
-games. “About equal”,
-“almost the same”, “small”, “limited” and “slightly” are tested as equivalence within
-{ABOUT_EQUAL * 100:g}&nbsp;%, “very large” and “much better” as a factor of {FACTOR:g}. The paper
-does not state these margins; they are ours, and whoever reads its words more generously will judge
-some rows more mildly: the numbers are there, ± and in brackets as 95&nbsp;% intervals.</p>
-{claims_table(papers, "the paper says", "Claims")}
-<h3>Ours, to put the above into proportion</h3>
-<p>The paper does not say these. Of {_statements(len(ours))} {counted(ours)}.</p>
-{claims_table(ours, "we ask whether", "Our own questions")}"""
-
-
-def _what_they_rest_on(found: Mapping[str, Any]) -> str:
-    """Return how many games were played for the claims, and with which seeds."""
-    games = found["games"]
-    most = max(games.values())
-    fewer = {run: count for run, count in games.items() if count < most}
-    but = "".join(f", of the {run} version {count:,}" for run, count in fewer.items())
-    why = " because a replication of it has some 28,000 phases" if fewer else ""
-    seeds = listed(f"{seed}" for seed in sorted(set(found["seeds"].values())))
-    return (
-        f"They rest on {most:,} games of each variant{but}{why}, played with another seed than the"
-        f" figures' ({seeds}): what is tested was not looked at before."
-    )
+    least, most = min(found["games"].values()), max(found["games"].values())
+    return {
+        "papers": _statements(len(papers)),
+        "papers_verdicts": counted(papers),
+        "papers_table": claims_table(papers, "the paper says", "Claims"),
+        "ours": _statements(len(ours)),
+        "ours_verdicts": counted(ours),
+        "ours_table": claims_table(ours, "we ask whether", "Our own questions"),
+        "games": f"{most:,}" if least == most else f"{least:,} to {most:,}",
+        "seeds": listed(f"{seed}" for seed in sorted(set(found["seeds"].values()))),
+        "level": found["level"],
+        "fewest": FEWEST_GAMES,
+        "equal": 100 * ABOUT_EQUAL,
+        "factor": FACTOR,
+    }
 
 
 def _statements(number: int) -> str:
@@ -81,7 +67,7 @@ def counted(claims: Sequence[Mapping[str, Any]]) -> str:
 
 
 def claims_table(claims: Sequence[Mapping[str, Any]], heading: str, name: str) -> str:
-    """Return claims as a table, a row a claim.
+    """Return claims as a table, one row per claim.
 
     Parameters
     ----------
@@ -109,10 +95,11 @@ def _claim_row(claim: Mapping[str, Any]) -> str:
     )
 
 
-PART = Part(
-    key=CLAIMS,
+PART = Computed(
+    key="claims",
     heading="What the paper says, and what was measured",
+    cost=(2.0, 22.0),
     batches=claims_batches,
-    table=lambda runs: judge(Measured(runs)),
-    section=lambda found, _: claims_section(found),
+    table=judge,
+    show=claims_values,
 )

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from fedbandits.experiments.estimates import Estimate, estimate_of
-from fedbandits.experiments.figures import NORMAL_95
+from fedbandits.experiments.game_means import GameMean, game_mean
+from fedbandits.report.chart import NORMAL_95
 from fedbandits.rules.arrays import BoolArray, FloatArray
 
 ABOUT_EQUAL = 0.10
@@ -67,7 +67,7 @@ def _common(*runs: FloatArray) -> list[FloatArray]:
     return [run[:n] for run in runs]
 
 
-def _numbers(name: str, kind: str, found: Estimate) -> dict[str, Any]:
+def _numbers(name: str, kind: str, found: GameMean) -> dict[str, Any]:
     """Return an estimate of some kind as numbers with a name."""
     low, high = found.interval
     error = {"stderr": found.error}
@@ -76,12 +76,12 @@ def _numbers(name: str, kind: str, found: Estimate) -> dict[str, Any]:
 
 def _means(runs: Sequence[FloatArray], names: Sequence[str]) -> tuple[str, list[dict[str, Any]]]:
     """Return the means of runs, in words and as numbers."""
-    found = {name: estimate_of(run) for name, run in zip(names, runs, strict=True)}
+    found = {name: game_mean(run) for name, run in zip(names, runs, strict=True)}
     said = ", ".join(f"{name}: {mean.shown()}" for name, mean in found.items())
     return said, [_numbers(name, "mean", mean) for name, mean in found.items()]
 
 
-def ratio_of(a: FloatArray, b: FloatArray) -> Estimate:
+def ratio_of(a: FloatArray, b: FloatArray) -> GameMean:
     """Return the ratio of the means of pairs, by the delta method.
 
     Examples
@@ -90,7 +90,7 @@ def ratio_of(a: FloatArray, b: FloatArray) -> Estimate:
     '2.17 ± 0.55'
     """
     ratio = float(a.mean() / b.mean())
-    return Estimate(ratio, ratio * estimate_of(a / a.mean() - b / b.mean()).error, a.size)
+    return GameMean(ratio, ratio * game_mean(a / a.mean() - b / b.mean()).error, a.size)
 
 
 def less(a: FloatArray, b: FloatArray, names: tuple[str, str], *, factor: float = 1.0) -> Finding:
@@ -110,7 +110,7 @@ def less(a: FloatArray, b: FloatArray, names: tuple[str, str], *, factor: float 
         ratio = ratio_of(b, a)
         measured += f" (× {ratio.shown()})"
         numbers.append(_numbers("ratio", "ratio", ratio))
-    return _judged(measured, estimate_of(b - factor * a).tails(), a.size, numbers)
+    return _judged(measured, game_mean(b - factor * a).tails(), a.size, numbers)
 
 
 def _judged(
@@ -143,11 +143,9 @@ def about_equal(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> Finding
     """
     a, b = _common(a, b)
     measured, numbers = _means((a, b), names)
-    low, high = (
-        estimate_of(a - factor * b).tails() for factor in (1 - ABOUT_EQUAL, 1 + ABOUT_EQUAL)
-    )
+    low, high = (game_mean(a - factor * b).tails() for factor in (1 - ABOUT_EQUAL, 1 + ABOUT_EQUAL))
     ratio = ratio_of(a, b)
-    percent = Estimate(100 * (ratio.value - 1), 100 * ratio.error, ratio.n)
+    percent = GameMean(100 * (ratio.value - 1), 100 * ratio.error, ratio.n)
     return _judged(
         f"{measured} ({percent.shown(sign=True)} %)",
         (max(low[0], high[1]), min(1.0, 2 * min(low[1], high[0]))),
@@ -275,7 +273,7 @@ def steeper(
         for start, end in ((a_from, a_to), (b_from, b_to))
     )
     logs = [
-        Estimate(value, estimate_of(term).error, n)
+        GameMean(value, game_mean(term).error, n)
         for value, term in (
             *((first, of_first), (second, of_second)),
             (first - second, of_first - of_second),
@@ -294,11 +292,9 @@ def steeper(
     return _judged(shown, logs[-1].tails(), n, numbers)
 
 
-def certain(holds: bool, measured: str, numbers: tuple[dict[str, Any], ...] = ()) -> Finding:
+def certain(holds: bool, measured: str) -> Finding:
     """Return a fact that was computed, not sampled."""
-    return Finding(
-        measured=measured, for_it=float(not holds), against_it=float(holds), numbers=numbers
-    )
+    return Finding(measured=measured, for_it=float(not holds), against_it=float(holds))
 
 
 def holm(p_values: list[float], level: float) -> list[bool]:

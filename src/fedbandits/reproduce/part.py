@@ -1,198 +1,159 @@
-"""A part of the reproduction that is computed: what it plays, what that gives, how it is shown."""
+"""What a part of the reproduction is: its cost, what it depends on, how it is made and shown.
+
+`fedbandits.reproduce.parts` lists all of them. A part is an experiment of the paper
+(`fedbandits.reproduce.regret_curves`) or a table of its own (``fedbandits.reproduce.computed``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
-from matplotlib.figure import Figure
+from fedbandits.experiments.output import open_output
 
-from fedbandits.experiments.estimates import estimate_of
-from fedbandits.experiments.fingerprint import hashed
-from fedbandits.experiments.tables import Table, chose_best
-from fedbandits.simulation.simulator import Progress, Simulation, Variant, simulate_all
-
-Runs: TypeAlias = dict[Any, Simulation]
-"""What was played, by the keys that its batches have."""
-
-
-def at_most(asked: int | None, usual: int, *, fewest: int = 2) -> int:
-    """Return how many games a part plays when so many were asked for: no more than usual.
-
-    Examples
-    --------
-    >>> at_most(None, 200), at_most(100, 200), at_most(500, 200), at_most(1, 200)
-    (200, 100, 200, 2)
-    """
-    return usual if asked is None else max(fewest, min(asked, usual))
+MARK = "made-from.txt"
+"""Beside files that belong together: the hash of what they were made from, written last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """Variants that are played together.
+class Kept:
+    """What a part has made, which is on disk as well.
 
     Parameters
     ----------
-    variants : mapping
-        By keys that no other batch of the part has.
-    horizon, seed, grid_points
-        As in `fedbandits.simulate_all`.
-    replications : int
-        How many games of each, if no fewer are asked for.
-    fewest : int
-        However few are asked for.
+    made_from : str
+        The hash of what it was made from.
+    replications : int or None
+        How many were asked for; a part has fewer if it has fewer by itself.
+    table : Any
+        Its numbers.
+    images : mapping of str to bytes
+        Its figures as PNG, by name.
+    reused : bool
+        Whether an earlier run had made it.
     """
 
-    variants: Mapping[Any, Variant]
-    horizon: int | None
-    replications: int
-    seed: int
-    grid_points: int = 1
-    fewest: int = 2
-
-    def games(self, asked: int | None) -> int:
-        """Return how many games of each are played when so many are asked for."""
-        return at_most(asked, self.replications, fewest=self.fewest)
+    made_from: str
+    replications: int | None
+    table: Any
+    images: Mapping[str, bytes] = field(default_factory=dict)
+    reused: bool = False
 
 
-def play(
-    batches: Iterable[Batch],
-    *,
-    games: int | None = None,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> Runs:
-    """Play batches.
-
-    Parameters
-    ----------
-    batches : iterable of Batch
-        What to play.
-    games : int, optional
-        At most so many of each, for a quick look.
-    workers, progress
-        As in `fedbandits.simulate_all`.
-    """
-    runs: Runs = {}
-    for batch in batches:
-        found = simulate_all(
-            list(batch.variants.values()),
-            horizon=batch.horizon,
-            replications=batch.games(games),
-            seed=batch.seed,
-            grid_points=batch.grid_points,
-            workers=workers,
-            progress=progress,
-            warn=False,
-        )
-        runs.update(zip(batch.variants, found, strict=True))
-    return runs
+Made: TypeAlias = Mapping[str, Kept]
+"""What parts have made, by their keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawing:
-    """A figure of a part.
+class Part(ABC):
+    """A part of the reproduction, which is made and kept as a whole.
 
     Parameters
     ----------
-    draw : callable
-        From the table of the part to the figure.
-    drawn : callable
-        From the table of the part to the columns that are drawn; None if there is nothing to draw.
-    """
-
-    draw: Callable[[Any], Figure]
-    drawn: Callable[[Any], Table | None] = lambda table: table
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """A part of the reproduction that is no figure of regret curves.
-
-    Parameters
-    ----------
-    key, heading : str
-        What the command and the page call it.
-    table : callable
-        From what was played to what is kept as JSON.
-    section : callable
-        From that and the images of its drawings, by name, to HTML.
-    batches : callable
-        Returns what is played.
-    drawings : mapping of str to Drawing
-        By the names of their files.
-    live : callable, optional
-        From the table to the interactive figure that has the part's key on the page.
-    texts : callable
-        From the table to files of text that are written as well, by name.
-    inputs : callable
-        Returns what the table depends on besides the package's sources and the number of games.
+    key : str
+        What its files and the progress line call it.
+    heading : str
+        Of its section on the page.
+    cost : (float, float)
+        Seconds that it takes on two cores: in any case, and for all of its replications.
+    figure : str
+        What the command calls the section that it shares with other parts; its own key if empty.
     """
 
     key: str
     heading: str
-    table: Callable[[Runs], Any]
-    section: Callable[[Any, Mapping[str, bytes]], str]
-    batches: Callable[[], list[Batch]] = list
-    drawings: Mapping[str, Drawing] = field(default_factory=dict)
-    live: Callable[[Any], dict[str, Any]] | None = None
-    texts: Callable[[Any], Mapping[str, str]] = lambda _: {}
-    inputs: Callable[[], object] = lambda: None
+    cost: tuple[float, float]
+    figure: str = ""
 
-    def make(
-        self,
-        *,
-        games: int | None = None,
-        workers: int | None = None,
-        progress: Progress | None = None,
-    ) -> Any:
-        """Play everything and return the table; parameters as in `play`."""
-        return self.table(play(self.batches(), games=games, workers=workers, progress=progress))
+    @property
+    def asked(self) -> str:
+        """What the command calls its section."""
+        return self.figure or self.key
 
+    @abstractmethod
     def replications(self, games: int | None) -> int:
-        """Return how many replications `make` simulates, given how many were asked for."""
-        return sum(len(batch.variants) * batch.games(games) for batch in self.batches())
+        """Return how many replications are simulated, given how many were asked for."""
 
+    @abstractmethod
     def fingerprint(self, games: int | None) -> str:
-        """Return what the table depends on, as a hash."""
-        played = [batch.games(games) for batch in self.batches()]
-        return hashed([self.key, played, self.inputs()])
+        """Return what it depends on, as a hash."""
+
+    @abstractmethod
+    def find(self, directory: Path, made_from: str | None = None) -> Kept | None:
+        """Return what an earlier run left if it is whole and today's sources would give the same.
+
+        Parameters
+        ----------
+        directory : Path
+            Where the page is.
+        made_from : str, optional
+            The hash that it must have; any number of replications will do by default.
+        """
+
+    @abstractmethod
+    def make(self, directory: Path, *, games: int | None = None, **settings: Any) -> Kept:
+        """Make it, put its files in place, and return it.
+
+        Parameters
+        ----------
+        directory : Path
+            Where the page is; files and folders there have the part's key as their name.
+        games : int, optional
+            How many games of each variant are asked for.
+        **settings
+            ``workers`` and ``progress``, as in `fedbandits.simulate_all`.
+        """
+
+    def complete(self, directory: Path, made: Made) -> Kept:
+        """Return what the page shows, which may depend on what other parts have made."""
+        return made[self.key]
+
+    @abstractmethod
+    def section(self, kept: Kept) -> str:
+        """Return its HTML."""
+
+    def seconds(self, games: int | None) -> float:
+        """Return about how many seconds it takes."""
+        always, all_replications = self.cost
+        share = self.replications(games) / max(1, self.replications(None))
+        return always + share * all_replications
+
+    def get(
+        self, directory: Path, *, games: int | None = None, fresh: bool = False, **settings: Any
+    ) -> Kept:
+        """Return what an earlier run has left, or make it.
+
+        Parameters
+        ----------
+        directory, games
+            As in `make`.
+        fresh : bool
+            Make it even if it is there.
+        **settings
+            As in `make`.
+        """
+        found = None if fresh else self.find(directory, self.fingerprint(games))
+        return found or self.make(directory, games=games, **settings)
 
 
-def costs_of(run: Simulation) -> dict[str, float | int]:
-    """Return what a rule cost, as columns: mean regret, clients, phases, and how games ended."""
-    outcome, mean = run.outcome, estimate_of(run.outcome.total)
-    decided = outcome.winner >= 0
-    return {
-        "replications": mean.n,
-        "regret": mean.value,
-        "stderr": mean.error,
-        "clients": float(outcome.clients.mean()),
-        "phases": float(outcome.phases.mean()),
-        "undecided": int((~decided).sum()),
-        "wrong": int((decided & ~chose_best(run)).sum()),
-    }
+@contextmanager
+def marked(folder: Path, made_from: str) -> Iterator[Path]:
+    """Yield a staging folder whose files go to a folder that says what they were made from."""
+    with open_output(folder) as staging:
+        yield staging
+        # Until all files are in place, none of another run is to be taken for one of this run.
+        (folder / MARK).unlink(missing_ok=True)
+    with open_output(folder) as staging:
+        (staging / MARK).write_text(made_from + "\n", encoding="ascii")
 
 
-def as_columns(rows: list[dict[str, Any]]) -> Table:
-    """Return rows, of which there is one at least, as columns.
-
-    Examples
-    --------
-    >>> as_columns([{"game": "a", "regret": 1.0}, {"game": "b", "regret": 2.0}])
-    {'game': ['a', 'b'], 'regret': [1.0, 2.0]}
-    """
-    return {name: [row[name] for row in rows] for name in rows[0]}
-
-
-def rows_of(table: Table, /, **wanted: object) -> list[int]:
-    """Return where columns have these values.
-
-    Examples
-    --------
-    >>> rows_of({"game": ["a", "b", "a"], "rule": ["x", "x", "y"]}, game="a", rule="y")
-    [2]
-    """
-    keys = zip(*(table[name] for name in wanted), strict=True)
-    return [row for row, key in enumerate(keys) if key == tuple(wanted.values())]
+def is_made_from(folder: Path, made_from: str) -> bool:
+    """Return whether the files of a folder were made from this."""
+    try:
+        return (folder / MARK).read_text(encoding="ascii").strip() == made_from
+    except (OSError, ValueError):
+        return False

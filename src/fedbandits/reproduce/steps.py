@@ -8,31 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-COSTS: dict[str, tuple[float, float]] = {
-    "fig3": (2.0, 7.0),
-    "fig3-theory": (0.5, 8.0),
-    "fig4": (0.5, 0.5),
-    "fig4-theory": (0.5, 3.0),
-    "fig5": (0.5, 0.5),
-    "fig5-theory": (0.5, 1.0),
-    "fig6": (0.5, 2.0),
-    "fig6-equal": (0.5, 1.5),
-    "fig6-theory": (0.5, 3.5),
-    # Of a matrix that is imported; without one there is nothing to simulate.
-    "movielens": (0.1, 35.0),
-    "fig7": (3.0, 0.0),
-    "fig8": (0.5, 1.5),
-    "fig8-theory": (0.5, 4.5),
-    "theory": (3.0, 8.0),
-    "scaling": (2.0, 4.0),
-    "rules": (0.5, 9.0),
-    "index-rules": (2.0, 14.0),
-    "privacy": (0.5, 8.0),
-    "claims": (2.0, 75.0),
-}
-"""Seconds that a part takes on two cores: in any case, and for all replications of its file."""
-
-# How many seconds of the table count as much as what was measured.
+# How many seconds that were expected count as much as what was measured.
 _TRUST = 15.0
 
 
@@ -71,6 +47,7 @@ OnStep: TypeAlias = Callable[[Step], None]
 """Told where a reproduction stands, whenever that changes."""
 
 
+@dataclass(slots=True)
 class RunningPart:
     """A part that is being made.
 
@@ -80,18 +57,21 @@ class RunningPart:
         How many it has; 0 where that is not known.
     changed : callable
         Called as replications are done.
+    replications : int
+        How many are done.
+    reused : bool
+        Whether an earlier run had made it.
     """
 
-    def __init__(self, all_replications: int, changed: Callable[[], None]) -> None:
-        self.all_replications = all_replications
-        self.replications = 0
-        self.reused = False
-        self._changed = changed
+    all_replications: int
+    changed: Callable[[], None]
+    replications: int = 0
+    reused: bool = False
 
     def progress(self, _: str, done: int) -> None:
         """Count replications; simulations call this."""
         self.replications += done
-        self._changed()
+        self.changed()
 
     @property
     def share(self) -> float:
@@ -183,15 +163,3 @@ class Steps:
         tell("running", begin, 0.0)
         yield part
         tell("as it was" if part.reused else "done", self._clock(), 1.0)
-
-
-def cost_of(part: str, scale: float) -> float:
-    """Return about how many seconds a part takes, for a part of its replications.
-
-    Examples
-    --------
-    >>> cost_of("claims", 1.0), cost_of("claims", 0.0)
-    (77.0, 2.0)
-    """
-    always, replications = COSTS[part]
-    return always + scale * replications

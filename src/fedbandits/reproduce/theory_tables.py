@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from fedbandits.experiments.bounds import VariantBound, bounds_of
 from fedbandits.experiments.experiment import Experiment
-from fedbandits.experiments.figures import NORMAL_95
 from fedbandits.experiments.tables import quantity
 from fedbandits.problems.problem import Problem, gaps
+from fedbandits.report.chart import NORMAL_95
 from fedbandits.reproduce.catalogue import paper_experiment
+from fedbandits.reproduce.computed import Batch, Runs
 from fedbandits.reproduce.misranking import GAPS, SPREAD, misranking_gaps
-from fedbandits.reproduce.part import Batch, Runs
-from fedbandits.reproduce.run import Reproduced
-from fedbandits.reproduce.scaling import REPLICATIONS, SCHEDULES, ScaledSchedule, game_of
-from fedbandits.rules.algorithms import Fed2Ucb
+from fedbandits.reproduce.part import Made
+from fedbandits.reproduce.regret_curves import FIGURES
+from fedbandits.reproduce.scaling import REPLICATIONS
+from fedbandits.reproduce.schedules import TABLED, TabledSchedule, game_of
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.radii import PaperRadius
-from fedbandits.simulation.simulator import Variant
 from fedbandits.theory.orders import ScheduleOrder, fed1_orders, fed2_orders, lai_robbins_slope
 from fedbandits.theory.sampling import (
     clients_as_printed,
@@ -42,23 +41,6 @@ FIGURE_4 = "f = 100, g = 2^p"
 FIGURE_3 = "f = ⌈10 log T⌉"
 """The schedules of Corollaries 1 and 2, as figures 4 and 3 have them."""
 
-TABLED: tuple[ScaledSchedule, ...] = tuple(
-    sorted(
-        [
-            *(schedule for schedule in SCHEDULES if schedule.row is not None),
-            ScaledSchedule(
-                table=2,
-                label=FIGURE_4,
-                algorithm=Fed2Ucb(pulls="100", admissions="2^p"),
-                row=2,
-                kappa=100.0,
-            ),
-        ],
-        key=lambda schedule: (schedule.table, schedule.row),
-    )
-)
-"""The schedules of Tables 2 and 3, in their order, and figure 4's own among them."""
-
 HORIZON = 1_000_000
 _COST = 1.0
 _SEED = 2021
@@ -71,13 +53,7 @@ _ONE_IN = (100, HORIZON)
 def theory_batches() -> list[Batch]:
     """Return the schedules of Tables 2 and 3, with the constants 6."""
     variants = {
-        (schedule.table, schedule.label): Variant(
-            label=f"{schedule.table}: {schedule.label}",
-            problem=game_of(schedule.table),
-            algorithm=replace(schedule.algorithm, radius=PaperRadius()),
-            communication_cost=_COST,
-        )
-        for schedule in TABLED
+        (schedule.table, schedule.label): schedule.variant(PaperRadius()) for schedule in TABLED
     }
     return [
         Batch(
@@ -100,21 +76,16 @@ def theory_tables(runs: Runs) -> dict[str, Rows]:
     }
 
 
-def _variants(made: Reproduced) -> Rows:
-    variants: Rows = made.summary["variants"]
-    return variants
-
-
 # Theorems 2 and 3 ---------------------------------------------------------------------------------
 
 
-def bounds_table(experiments: Mapping[str, Reproduced]) -> Rows:
+def bounds_table(made: Made) -> Rows:
     """Return a row for every variant: its bound by Theorem 2 or 3, and its simulated regret.
 
     Parameters
     ----------
-    experiments : mapping
-        What was reproduced, by name.
+    made : mapping
+        What was reproduced, by the names of experiments; what else it has is left out.
 
     Raises
     ------
@@ -122,13 +93,15 @@ def bounds_table(experiments: Mapping[str, Reproduced]) -> Rows:
         If a simulated mean is not below its bound: the one or the other is wrong.
     """
     rows = []
-    for name, made in experiments.items():
+    experiments = [part.key for parts in FIGURES.values() for part in parts if part.key in made]
+    for name in experiments:
         promised = {found.variant.label: found for found in bounds_of(paper_experiment(name))}
-        for variant in _variants(made):
+        summary = made[name].table["summary"]
+        for variant in summary["variants"]:
             row = {
                 "experiment": name,
-                "title": made.summary["title"],
-                "replications": made.summary["spec"]["replications"],
+                "title": summary["title"],
+                "replications": summary["spec"]["replications"],
                 "variant": variant["label"],
                 **_bound_columns(promised[variant["label"]]),
                 **_simulated_columns(variant["regret"]["total"]),
@@ -219,9 +192,9 @@ def schedules_table(runs: Runs) -> Rows:
             "order_exploration": order.exploration,
             "order_communication": order.communication,
             **_bound_columns(found),
-            **_simulated_columns(quantity(run.outcome.total)),
-            "phases_played": float(run.outcome.phases.mean()),
-            "replications": int(run.outcome.winner.size),
+            **_simulated_columns(quantity(run.games.total)),
+            "phases_played": float(run.games.phases.mean()),
+            "replications": int(run.games.winner.size),
         }
         check_below(row, f"Table {schedule.table}, {schedule.label}")
         rows.append(row)
@@ -232,7 +205,7 @@ def _least_and_most(phases: IntArray) -> list[int]:
     return [int(phases.min()), int(phases.max())]
 
 
-def schedule_order(schedule: ScaledSchedule) -> ScheduleOrder:
+def schedule_order(schedule: TabledSchedule) -> ScheduleOrder:
     """Return the row of Table 2 or 3 for a schedule, on the game of its table.
 
     Examples
@@ -244,25 +217,14 @@ def schedule_order(schedule: ScaledSchedule) -> ScheduleOrder:
     problem = game_of(schedule.table)
     if schedule.row is None:
         raise ValueError(f"Table {schedule.table} has no row for {schedule.label}")
+    game: Any = {"noise": problem.noise_proxy, "horizon": HORIZON, "cost": _COST}
+    game["pulls"] = schedule.kappa
     if schedule.table == 2:
         rows = fed2_orders(
-            _gaps(problem),
-            noise=problem.noise_proxy,
-            spread=problem.spread_proxy,
-            horizon=HORIZON,
-            cost=_COST,
-            pulls=schedule.kappa,
-            admissions=schedule.lam,
+            _gaps(problem), spread=problem.spread_proxy, admissions=schedule.lam, **game
         )
     else:
-        rows = fed1_orders(
-            _gaps(problem),
-            noise=problem.noise_proxy,
-            clients=problem.population or 1,
-            horizon=HORIZON,
-            cost=_COST,
-            pulls=schedule.kappa,
-        )
+        rows = fed1_orders(_gaps(problem), clients=problem.population or 1, **game)
     return rows[schedule.row]
 
 
@@ -303,7 +265,7 @@ def clients_table() -> Rows:
             ):
                 row[way] = clients
                 row[f"{way}_error"] = float(misranking_probability(worse, spread, clients))
-            rows.append(row)
+            rows.append({**row, "printed_times": row["printed_error"] * one_in})
     return rows
 
 
@@ -338,6 +300,7 @@ def orders_table(schedules: Rows) -> Rows:
             "table": row["table"],
             "schedule": row["schedule"],
             **{key: row[key] for key in ("mean", "low", "high")},
+            "times": row["mean"] / value,
         }
         for statement, row, value in rows
     ]

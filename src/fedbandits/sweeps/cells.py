@@ -19,8 +19,9 @@ from fedbandits.errors import InputError
 from fedbandits.experiments.files import read_experiment
 from fedbandits.experiments.fingerprint import code_of, hashed
 from fedbandits.experiments.tables import outcome_columns
+from fedbandits.simulation import Simulation, build_rules, simulate_all
 from fedbandits.simulation.fidelities import Fidelity
-from fedbandits.simulation.simulator import Simulation, all_doubts, build_rules, simulate_all
+from fedbandits.simulation.variants import all_doubts
 from fedbandits.sweeps.sweep import Sweep
 
 Columns: TypeAlias = dict[str, npt.NDArray[Any]]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fedbandits.experiments.estimates import Estimate, estimate_of
+from fedbandits.experiments.game_means import GameMean, game_mean
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.sweeps.cells import Cell
 from fedbandits.sweeps.sweep import Sweep
@@ -28,13 +28,13 @@ class Difference:
 
     Parameters
     ----------
-    paired : Estimate
+    paired : GameMean
         From differences within replications.
     unpaired_error : float
         The standard error that it would have, had the two cells drawn independently.
     """
 
-    paired: Estimate
+    paired: GameMean
     unpaired_error: float
 
     def numbers(self) -> dict[str, float]:
@@ -58,7 +58,7 @@ def difference(worse: FloatArray, better: FloatArray) -> Difference | None:
         return None
     variances = worse.var(ddof=1) + better.var(ddof=1)
     return Difference(
-        paired=estimate_of(worse - better),
+        paired=game_mean(worse - better),
         unpaired_error=math.sqrt(float(variances) / better.size),
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.sweeps.cells import Cell
@@ -28,10 +27,6 @@ class Doubt:
     variant: str
     doubt: str
     settings: int
-
-    def described(self) -> dict[str, Any]:
-        """Return what summary.json says of it."""
-        return {"variant": self.variant, "doubt": self.doubt, "settings": self.settings}
 
 
 def doubts_of(cells: Iterable[Cell]) -> list[Doubt]:

@@ -68,7 +68,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
+class SweptKey:
     """A key of the file that varies.
 
     Parameters
@@ -110,7 +110,7 @@ class Axis:
 
 def read_grid(
     table: Mapping[str, Any], *, most: int | None = None
-) -> tuple[tuple[Axis, ...], Combine]:
+) -> tuple[tuple[SweptKey, ...], Combine]:
     """Return the keys that a ``[sweep]`` table varies, and how they are combined.
 
     Keys may be quoted (``"problem.spread.sigma"``) or not: tables in it are looked into until there
@@ -161,8 +161,8 @@ def read_grid(
     return tuple(axes), combine
 
 
-def _axes_in(table: Mapping[str, Any], above: str) -> list[Axis]:
-    found: list[Axis] = []
+def _axes_in(table: Mapping[str, Any], above: str) -> list[SweptKey]:
+    found: list[SweptKey] = []
     for name, given in table.items():
         key = f"{above}.{name}" if above else name
         if isinstance(given, Mapping) and not _is_range(given):
@@ -170,7 +170,7 @@ def _axes_in(table: Mapping[str, Any], above: str) -> list[Axis]:
                 raise InputError(place_of(key), "is empty; give a list of values or a range")
             found += _axes_in(given, key)
         else:
-            found.append(Axis(key=key, given=_given(given, key)))
+            found.append(SweptKey(key=key, given=_given(given, key)))
     return found
 
 
@@ -262,7 +262,7 @@ def _shown(value: float) -> str:
     return f"{value:g}"
 
 
-def _check_alike(axes: Sequence[Axis]) -> None:
+def _check_alike(axes: Sequence[SweptKey]) -> None:
     sizes = [axis.size for axis in axes]
     for axis, size in zip(axes, sizes, strict=True):
         if size != sizes[0]:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedbandits.experiments.describe import versions
-from fedbandits.experiments.tables import OPEN, measured
+from fedbandits.experiments.parquet import write_parquet
+from fedbandits.experiments.tables import OPEN, Table, measured
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.sweeps.cells import Cell, FinishedCell
 from fedbandits.sweeps.comparison import Comparison, compared, named
 from fedbandits.sweeps.doubts import Doubt, doubts_of, idle_keys
 from fedbandits.sweeps.sweep import Sweep
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -71,7 +69,7 @@ class SweepResults:
             "versions": versions(),
             "spec": self.sweep.described(),
             "settings": len(self.sweep),
-            "doubts": [one.described() for one in self.doubts()],
+            "doubts": [asdict(one) for one in self.doubts()],
             "idle_keys": self.idle_keys(),
             "comparisons": [one.described(self.sweep, self.cells) for one in comparisons],
             "cells": [
@@ -85,50 +83,43 @@ class SweepResults:
             ],
         }
 
-    def replications(self) -> pl.DataFrame:
+    def replications(self) -> Table:
         """Return a row for every setting, variant and replication, with all keys as columns."""
-        import polars as pl  # noqa: PLC0415 - heavy, and only needed here
-
-        rows: dict[str, list[Any]] = {}
-        for cell in self.cells:
+        table: Table = {}
+        keys = {key: None for cell in self.cells for key in self.sweep.values(cell.setting)}
+        values = {
+            key: _alike([_flat(self.sweep.values(cell.setting)[key]) for cell in self.cells])
+            for key in keys
+        }
+        for place, cell in enumerate(self.cells):
             columns = self.finished[cell.address].at_cost(cell.communication_cost)
+            games = columns["total"].size
             row = {
-                "setting": cell.setting,
-                **{key: _flat(value) for key, value in self.sweep.values(cell.setting).items()},
-                "variant": cell.label,
-                "replication": range(columns["total"].size),
-                **columns,
+                "setting": [cell.setting] * games,
+                **{key: [values[key][place]] * games for key in keys},
+                "variant": [cell.label] * games,
+                "replication": range(games),
+                **{name: column.tolist() for name, column in columns.items()},
             }
-            for name, value in row.items():
-                rows.setdefault(name, []).append(value)
-        lists = ["replication", *columns]
-        frame = pl.DataFrame(
-            {
-                name: pl.Series(
-                    name, [list(r) for r in values] if name == "replication" else values
-                )
-                if name in lists
-                else pl.Series(name, _alike(values))
-                for name, values in rows.items()
-            }
-        ).explode(lists)
-        return frame.with_columns(
-            pl.when(pl.col(name) >= 0).then(pl.col(name)).alias(name) for name in OPEN
-        )
+            for name, column in row.items():
+                table.setdefault(name, []).extend(column)
+        for name in OPEN:
+            table[name] = [value if value >= 0 else None for value in table[name]]
+        return table
 
     def write(self, directory: str | Path) -> Path:
-        """Write table, summary and figures into a directory; return its path.
+        """Write table, summary, figure and page into a directory; return its path.
 
         Needs the extra ``report``.
         """
         from fedbandits.experiments.output import open_output  # noqa: PLC0415 - as below
-        from fedbandits.sweeps.figures import write_figures  # noqa: PLC0415 - Matplotlib, only here
+        from fedbandits.sweeps.page import write_page  # noqa: PLC0415 - Matplotlib, only here
 
         with open_output(Path(directory), command="fedbandits sweep") as folder:
-            self.replications().write_parquet(folder / "replications.parquet")
+            write_parquet(self.replications(), folder / "replications.parquet")
             text = json.dumps(self.summary(), indent=2, allow_nan=False)
             (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
-            write_figures(self, folder)
+            write_page(self, folder)
         return Path(directory)
 
 

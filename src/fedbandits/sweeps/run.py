@@ -21,7 +21,7 @@ from fedbandits.sweeps.doubts import Doubt, doubts_of
 from fedbandits.sweeps.results import SweepResults
 from fedbandits.sweeps.store import FOLDER, Store
 from fedbandits.sweeps.sweep import Sweep
-from fedbandits.sweeps.tasks import Task
+from fedbandits.sweeps.tasks import SweepTask
 
 # So many tasks a worker, if there are cells for them, keep all of them busy until the end.
 _TASKS_A_WORKER = 4
@@ -137,7 +137,7 @@ def _checked(sweep: Sweep, tell: _Teller) -> Iterator[Cell]:
         tell.reading(number + 1, len(sweep))
 
 
-def _tasks(sweep: Sweep, cells: list[Cell], workers: int, memory_limit: int) -> Iterator[Task]:
+def _tasks(sweep: Sweep, cells: list[Cell], workers: int, memory_limit: int) -> Iterator[SweepTask]:
     """Yield cells in tasks of some that can be played together."""
     plugins, registered = plugins_of(sweep.tables), registered_parts()
     groups: dict[object, list[Cell]] = {}
@@ -151,7 +151,7 @@ def _tasks(sweep: Sweep, cells: list[Cell], workers: int, memory_limit: int) -> 
         size = max(1, min(shared, most_in_step(replications) if in_step else 1))
         for start in range(0, len(members), size):
             specs = {cell.address: _spec(sweep, cell) for cell in members[start : start + size]}
-            yield Task(
+            yield SweepTask(
                 specs=specs, memory_limit=memory_limit, plugins=plugins, registered=registered
             )
 

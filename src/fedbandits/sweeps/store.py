@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from zipfile import BadZipFile
+
+import numpy as np
 
 from fedbandits.errors import InputError
 from fedbandits.sweeps.cells import FinishedCell
 
-if TYPE_CHECKING:
-    import polars as pl
-
 FOLDER = "finished"
 """Beside the results."""
+
+_ADDRESS, _FIDELITY = "address", "fidelity"
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A folder of Parquet files with some cells each, a row a cell and a list a column.
+    """A folder of NumPy files with some cells each: one array per column, one row per cell.
 
     A file is written whole or not at all, under a name made from its cells. What cannot be read is
     taken for not there. Nothing is ever deleted: a file that is changed back finds its cells.
@@ -37,28 +38,21 @@ class Store:
 
     def keep(self, cells: Sequence[FinishedCell]) -> None:
         """Write cells that have just finished."""
-        import polars as pl  # noqa: PLC0415 - heavy, and only needed to read and write
-
         addresses = [cell.address for cell in cells]
-        frame = pl.DataFrame(
-            {
-                "address": addresses,
-                "fidelity": [cell.fidelity for cell in cells],
-                **{
-                    name: pl.Series([cell.columns[name] for cell in cells])
-                    for name in cells[0].columns
-                },
-            }
-        )
+        arrays = {
+            _ADDRESS: np.array(addresses),
+            _FIDELITY: np.array([cell.fidelity for cell in cells]),
+            **{name: np.stack([cell.columns[name] for cell in cells]) for name in cells[0].columns},
+        }
         name = sha256("".join(addresses).encode()).hexdigest()[:32]
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             handle, begun = tempfile.mkstemp(prefix=".cells-", dir=self.folder)
             with os.fdopen(handle, "wb") as file:
-                frame.write_parquet(file)
+                np.savez_compressed(file, allow_pickle=False, **arrays)
                 file.flush()
                 os.fsync(file.fileno())
-            Path(begun).replace(self.folder / f"{name}.parquet")
+            Path(begun).replace(self.folder / f"{name}.npz")
         except OSError as error:
             raise InputError(
                 "--out", f"{self.folder} cannot be written: {error.strerror}; name another one"
@@ -66,22 +60,18 @@ class Store:
 
     def read(self, addresses: Collection[str]) -> dict[str, FinishedCell]:
         """Return the cells of some addresses, those that are there."""
-        import polars as pl  # noqa: PLC0415 - as above
-
         found: dict[str, FinishedCell] = {}
-        for file in sorted(self.folder.glob("*.parquet")):
+        for path in sorted(self.folder.glob("*.npz")):
             try:
-                frame = pl.read_parquet(file)
-                found |= {cell.address: cell for cell in _cells_in(frame, addresses)}
-            except (OSError, pl.exceptions.PolarsError):
+                with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
+                    arrays = dict(content)
+            except (OSError, EOFError, ValueError, BadZipFile):
                 continue
+            about = zip(arrays.pop(_ADDRESS), arrays.pop(_FIDELITY), strict=True)
+            for row, (address, fidelity) in enumerate(about):
+                if address in addresses:
+                    columns = {name: array[row] for name, array in arrays.items()}
+                    found[str(address)] = FinishedCell(
+                        address=str(address), fidelity=str(fidelity), columns=columns
+                    )
         return found
-
-
-def _cells_in(frame: pl.DataFrame, addresses: Collection[str]) -> Iterator[FinishedCell]:
-    """Yield those cells of a file that are asked for."""
-    about = ("address", "fidelity")
-    for row, (address, fidelity) in enumerate(frame.select(about).iter_rows()):
-        if address in addresses:
-            columns = {key: frame[key][row].to_numpy() for key in frame.columns if key not in about}
-            yield FinishedCell(address=address, fidelity=fidelity, columns=columns)

@@ -13,7 +13,7 @@ from fedbandits.errors import InputError
 from fedbandits.experiments.experiment import Experiment
 from fedbandits.experiments.files import defaults_of_file, read_experiment
 from fedbandits.plugins import load_tables, with_sources
-from fedbandits.sweeps.grid import Axis, Combine, read_grid
+from fedbandits.sweeps.grid import Combine, SweptKey, read_grid
 from fedbandits.sweeps.keys import (
     check_apart,
     check_keys,
@@ -38,7 +38,7 @@ class Sweep:
     ----------
     tables : mapping
         The file without its sweep.
-    axes : tuple of Axis
+    axes : tuple of SweptKey
         The keys that vary.
     combine : {"cross", "zip"}
         How they vary together.
@@ -64,7 +64,7 @@ class Sweep:
     """
 
     tables: Mapping[str, Any]
-    axes: tuple[Axis, ...]
+    axes: tuple[SweptKey, ...]
     combine: Combine
     # Values of every axis, their texts, and what they are set at: worked out once.
     _values: tuple[list[Any], ...]

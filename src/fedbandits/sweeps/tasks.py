@@ -14,7 +14,7 @@ from fedbandits.sweeps.cells import FinishedCell, made_with, play_cells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class SweepTask:
     """Cells to be played together.
 
     Parameters
@@ -64,12 +64,12 @@ class TaskResult:
     refused: tuple[str, str] | None = None
 
 
-def run_remotely(task: Task, expected: str) -> TaskResult:
+def run_remotely(task: SweepTask, expected: str) -> TaskResult:
     """Play a task on a machine whose package may be another one.
 
     Parameters
     ----------
-    task : Task
+    task : SweepTask
         What to play.
     expected : str
         The versions and sources of the machine that asks (`made_with`): others are refused, since

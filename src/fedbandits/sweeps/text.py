@@ -1,48 +1,37 @@
-"""A sweep as a table for a terminal: the best choice under all conditions."""
+"""The comparisons of a sweep as a table, on a page and on a terminal."""
 
 from __future__ import annotations
 
-from rich.table import Table
-from rich.text import Text
-
 from fedbandits.experiments.tables import quantity
 from fedbandits.experiments.wording import in_words
+from fedbandits.report.shown import Shown
 from fedbandits.sweeps.comparison import choices_of, conditions_of
 from fedbandits.sweeps.results import SweepResults
 
-_MOST_ROWS = 40
+MOST_ROWS = 40
+"""So many conditions have a row."""
 
 
-def comparisons_table(results: SweepResults) -> Table:
-    """Return which choice is best under which conditions, and by how much, as a Rich table."""
-    sweep, cells = results.sweep, results.cells
-    comparisons, totals = results.comparisons(), results.totals()
-    variants = {cell.label for cell in cells}
-    left_out = len(comparisons) - _MOST_ROWS
-    more = f"; {left_out:,} more in summary.json" if left_out > 0 else ""
-    table = Table(
-        title=Text(f"{sweep.title}: {len(sweep):,} settings"),
-        title_justify="left",
-        title_style="bold",
-        caption=f"± one standard error; differences ± half a 95 % interval{more}",
-        caption_justify="left",
-    )
-    if sweep.conditions:
-        table.add_column("conditions", overflow="fold")
-    table.add_column("best", overflow="fold")
-    table.add_column("total regret", justify="right", no_wrap=True)
-    table.add_column("than the next", overflow="fold")
-    for one in comparisons[:_MOST_ROWS]:
+def shown_comparisons(results: SweepResults) -> Shown:
+    """Return which choice is best under which conditions, and by how much."""
+    sweep, cells, totals = results.sweep, results.cells, results.totals()
+    several = len({cell.label for cell in cells}) > 1
+    rows = []
+    for one in results.comparisons()[:MOST_ROWS]:
         best = cells[one.best]
         choices = choices_of(sweep, best)
-        chosen = [best.label] if len(variants) > 1 or not choices else []
+        chosen = [best.label] if several or not choices else []
         chosen += [sweep.label(best.setting, choices)] if choices else []
         conditions = sweep.label(best.setting, conditions_of(sweep, best))
-        row = [Text(conditions)] if sweep.conditions else []
-        table.add_row(
-            *row,
-            Text(", ".join(chosen)),
-            in_words(quantity(totals[one.best])),
-            one.verdict(),
-        )
-    return table
+        cost = in_words(quantity(totals[one.best]))
+        rows.append([conditions, ", ".join(chosen), cost, one.verdict()][not sweep.conditions :])
+    headings = ["conditions", "best", "total regret", "than the next"][not sweep.conditions :]
+    left_out = len(results.comparisons()) - MOST_ROWS
+    more = f"; {left_out:,} more in summary.json" if left_out > 0 else ""
+    return Shown(
+        name=f"{sweep.title}: {len(sweep):,} settings",
+        headings=headings,
+        rows=rows,
+        words=("best", "than the next"),
+        note=f"± half of a 95 % interval{more}",
+    )

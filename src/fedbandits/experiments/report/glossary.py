@@ -28,6 +28,11 @@ WORDS = (
         " cost at the end of a phase (some algorithms pay in every slot, some never).",
     ),
     (
+        "per client",
+        "Total regret divided by the number of clients: what one client lost on average. Totals of"
+        " few clients are small even where each of them loses much.",
+    ),
+    (
         "clients, phases",
         "How many clients were admitted, and how many phases were completed, on average over the"
         " replications.",

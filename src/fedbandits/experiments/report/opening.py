@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from fedbandits.experiments.report.markup import bold_label, items
-from fedbandits.experiments.report.problem_groups import ProblemGroup
+import numpy as np
+
+from fedbandits.experiments.report.problem_sections import ProblemGroup
 from fedbandits.experiments.tables import chose_best, quantity
 from fedbandits.experiments.wording import ROUNDING, in_words, listed
+from fedbandits.report.chart import NORMAL_95
+from fedbandits.report.markup import bold, items
+from fedbandits.simulation import Simulation
 from fedbandits.simulation.fidelities import Fidelity
-from fedbandits.simulation.simulator import Simulation
-
-CLEARLY = 2.0
-"""Standard errors by which two variants differ before the page says that they do."""
 
 _FEW = 10
 
@@ -34,8 +34,8 @@ def opening(games: Sequence[ProblemGroup], replications: int) -> str:
     else:
         few = f" With {replications} replications it is itself a rough estimate."
         parts.append(
-            "<p>A number after ± is one standard error: the mean of very many replications would"
-            " most likely lie within 2 standard errors of the one shown."
+            "<p>± is half of a 95&nbsp;% confidence interval: the mean of very many replications"
+            " would most likely lie in it."
             f"{few if replications < _FEW else ''}</p>"
         )
     return "\n".join(parts)
@@ -43,39 +43,46 @@ def opening(games: Sequence[ProblemGroup], replications: int) -> str:
 
 def _comparison(simulations: Sequence[Simulation]) -> list[str]:
     """Return sentences on which variant had the least total regret, and by how much."""
-    least, *others = sorted(simulations, key=lambda s: float(s.outcome.total.mean()))
-    total = in_words(quantity(least.outcome.total))
+    least, *others = sorted(simulations, key=lambda s: float(s.games.total.mean()))
+    total = in_words(quantity(least.games.total))
     if not others:
-        return [f"{bold_label(least)} had a total regret of {total}."]
+        return [f"{_bold(least)} had a total regret of {total}."]
     # Replication by replication: what both variants met alike then cancels out.
-    more = [(s, quantity(s.outcome.total - least.outcome.total)) for s in others]
-    same = [s for s, d in more if _is_nothing(d, beside=float(least.outcome.total.mean()))]
+    more = [(s, quantity(s.games.total - least.games.total)) for s in others]
+    same = [s for s, d in more if _is_nothing(d, beside=float(least.games.total.mean()))]
     unclear = [(s, d) for s, d in more if s not in same and _is_unclear(d)]
     clear = [(s, d) for s, d in more if s not in same and not _is_unclear(d)]
-    said = [f"{bold_label(least)} had the least total regret: {total}."]
+    said = [f"{_bold(least)} had the least total regret: {total}."]
     if same:
-        said.append(f"{listed(map(bold_label, same))} had exactly as much.")
+        said.append(f"{listed(map(_bold, same))} had exactly as much.")
     if unclear:
-        close = listed(f"{bold_label(s)} ({in_words(d)} more)" for s, d in unclear)
+        close = listed(f"{_bold(s)} ({in_words(d)} more)" for s, d in unclear)
         said.append(
-            f"Not clearly different from it, within {CLEARLY:g} standard errors of the"
-            f" difference: {close}."
+            "Not clearly different from it, because the interval of the difference contains 0:"
+            f" {close}."
         )
     if clear:
         (after, difference), *rest = clear
         verb = "had" if difference["stderr"] is None else "clearly had"
-        said.append(f"The next, {bold_label(after)}, {verb} {in_words(difference)} more.")
+        said.append(f"The next, {_bold(after)}, {verb} {in_words(difference)} more.")
         if rest:
             last, difference = rest[-1]
-            said.append(f"{bold_label(last)} had the most: {in_words(difference)} more.")
-    clients = [float(s.outcome.clients.mean()) for s in simulations]
+            said.append(f"{_bold(last)} had the most: {in_words(difference)} more.")
+    clients = [float(s.games.clients.mean()) for s in simulations]
     if max(clients) > 1.01 * min(clients):
+        each = [s.games.total / np.maximum(s.games.clients, 1) for s in simulations]
+        least, lost = min(zip(simulations, each, strict=True), key=lambda one: one[1].mean())
         said.append(
             "Regret adds up over clients, and these variants played with different numbers of them"
             f" (from {min(clients):,.0f} to {max(clients):,.0f} on average): a small total can"
-            " come from few clients."
+            f" come from few clients. Per client {_bold(least)} lost the least:"
+            f" {in_words(quantity(lost))}."
         )
     return said
+
+
+def _bold(simulation: Simulation) -> str:
+    return bold(simulation.variant.label)
 
 
 def _is_nothing(difference: Mapping[str, float | None], *, beside: float) -> bool:
@@ -84,7 +91,7 @@ def _is_nothing(difference: Mapping[str, float | None], *, beside: float) -> boo
 
 def _is_unclear(difference: Mapping[str, float | None]) -> bool:
     mean, stderr = difference["mean"], difference["stderr"]
-    return mean is not None and stderr is not None and mean <= CLEARLY * stderr
+    return mean is not None and stderr is not None and mean <= NORMAL_95 * stderr
 
 
 def _endings(simulations: Sequence[Simulation]) -> str:
@@ -94,7 +101,7 @@ def _endings(simulations: Sequence[Simulation]) -> str:
         groups.setdefault(_ending(simulation), []).append(simulation)
     if len(groups) == 1 and len(simulations) > 2:
         return f"<p>All {len(simulations)} variants {next(iter(groups))}.</p>"
-    sentences = [f"{listed(map(bold_label, who))} {ending}." for ending, who in groups.items()]
+    sentences = [f"{listed(map(_bold, who))} {ending}." for ending, who in groups.items()]
     if len(sentences) == 1:
         return f"<p>{sentences[0]}</p>"
     return items(sentences)
@@ -103,15 +110,15 @@ def _endings(simulations: Sequence[Simulation]) -> str:
 def _ending(simulation: Simulation) -> str:
     if simulation.fidelity is Fidelity.SLOTS:
         return "chose anew in every slot and never settled on an arm, by design"
-    outcome = simulation.outcome
-    n = outcome.winner.size
-    decided, best = outcome.winner >= 0, chose_best(simulation)
+    played = simulation.games
+    n = played.winner.size
+    decided, best = played.winner >= 0, chose_best(simulation)
     otherwise = [
         f"{words}: {count:,}"
         for words, count in (
             ("a wrong arm", int((decided & ~best).sum())),
             ("undecided at the end", int((~decided).sum())),
-            ("a cap on clients or phases was hit", int(outcome.capped.sum())),
+            ("a cap on clients or phases was hit", int(played.capped.sum())),
         )
         if count
     ]

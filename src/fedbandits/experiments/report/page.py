@@ -7,30 +7,29 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from fedbandits.experiments.figures import (
-    colours,
-    image,
-    regret_figure,
-    regret_page_figure,
-    shown_in_parts,
-)
+from fedbandits.experiments.charts import regret_charts, shown_in_parts
+from fedbandits.experiments.describe import versions
 from fedbandits.experiments.report.glossary import WORDS
-from fedbandits.experiments.report.markup import definitions
 from fedbandits.experiments.report.opening import opening
-from fedbandits.experiments.report.problem_groups import problem_groups
-from fedbandits.experiments.report.problem_sections import problem_sections
+from fedbandits.experiments.report.problem_sections import problem_groups, problem_sections
 from fedbandits.experiments.report.protection_section import protection_section
 from fedbandits.experiments.report.results_table import results_table
-from fedbandits.experiments.report.shell import html_page, live_figure
 from fedbandits.experiments.results import Results
+from fedbandits.experiments.tables import Table
 from fedbandits.experiments.wording import in_words
+from fedbandits.report.chart import Chart, Plot
+from fedbandits.report.markup import definitions
+from fedbandits.report.page import html_page, live_chart
+from fedbandits.report.palette import colours
 from fedbandits.rules.guarantees import Guarantee, listed
 
-REGRET_CAPTION = """Mean regret of each variant from the start to the horizon, added up over its
-clients; bands are 95&nbsp;% confidence intervals of the mean. A dashed curve is the exploration
-part of a total: what is left of it without the cost of communication. <span class="screen">Point at
-a curve to read its value and standard error; click a label to hide or show its curve, double-click
-it to see it alone. The buttons show the total or one of its two parts.</span>"""
+_MEANS = "Mean regret of each variant from the start to the horizon, added up over its clients."
+_BANDS = "Bands are 95&nbsp;% confidence intervals of the mean."
+_PARTS = """A dashed curve is the exploration part of a total: what is left of it without the cost
+of communication."""
+_HOW_TO = """<span class="screen">Point at a curve to read its value and interval; drag to zoom in,
+double-click to see all; click a label to hide or show its curve, double-click it to see it alone.
+The buttons show the total or one of its two parts, and switch axes to logarithmic ones.</span>"""
 
 
 def report_html(results: Results, *, images: Mapping[str, bytes] | None = None) -> str:
@@ -42,7 +41,7 @@ def report_html(results: Results, *, images: Mapping[str, bytes] | None = None) 
         What to show.
     images : mapping of str to bytes, optional
         PNG files that were drawn already and need not be drawn again: ``regret.png``, and
-        ``map.png``, ``map-2.png``, … as in `fedbandits.experiments.figures.map_names`.
+        ``map.png``, ``map-2.png``, … as in `fedbandits.experiments.availability.map_names`.
 
     Examples
     --------
@@ -55,28 +54,15 @@ def report_html(results: Results, *, images: Mapping[str, bytes] | None = None) 
     ('<!DOCTYPE html>', True)
     """
     drawn = {} if images is None else images
-    summary, curves = results.summary(), results.curves()
-    title, variants = summary["title"], summary["variants"]
-    named = [v["label"] for v in variants], [v["algorithm"] for v in variants]
-    colour_of, in_parts = colours(*named), shown_in_parts(*named)
-    static = drawn.get("regret.png") or image(
-        regret_figure(curves, title, colour_of=colour_of, in_parts=in_parts)
-    )
+    summary = results.summary()
+    variants = summary["variants"]
     games = problem_groups(results, summary["spec"])
-    regret = live_figure("regret", static, alt=regret_alt(variants), caption=REGRET_CAPTION)
-    again = f"""<p>Seed {summary["seed"]}; {_versions(summary["versions"])}. The same seed and
-versions give the same numbers.</p>
-<details>
-<summary>The whole experiment, as JSON</summary>
-<pre id="spec">{escape(_spec_text(summary["spec"]))}</pre>
-</details>"""
     return html_page(
-        title=title,
+        title=summary["title"],
         byline=_byline(results),
         sections=[
             ("In short", opening(games, results.experiment.replications)),
-            ("Regret over time", regret),
-            ("Results", results_table(variants, colour_of)),
+            ("Regret over time", _regret(results, drawn)),
             (
                 "What each variant promises",
                 promises(variants, results.experiment.guarantees()),
@@ -87,10 +73,58 @@ versions give the same numbers.</p>
                 "The problem" if len(games) == 1 else "The problems",
                 problem_sections(games, drawn),
             ),
-            ("To run it again", again),
+            ("To run it again", run_again(summary["spec"])),
         ],
-        figures={"regret": regret_page_figure(curves, colour_of=colour_of, in_parts=in_parts)},
     )
+
+
+def variant_colours(summary: Mapping[str, Any]) -> dict[str, str]:
+    """Return the colour of every variant of a summary."""
+    variants = summary["variants"]
+    return colours([v["label"] for v in variants], [v["algorithm"] for v in variants])
+
+
+def regret_of(curves: Table, summary: Mapping[str, Any]) -> dict[str, Chart]:
+    """Return the charts of regret of a summary."""
+    variants = summary["variants"]
+    in_parts = shown_in_parts([v["label"] for v in variants], [v["algorithm"] for v in variants])
+    colour_of = variant_colours(summary)
+    return regret_charts(curves, summary["title"], colour_of=colour_of, in_parts=in_parts)
+
+
+def _regret(results: Results, drawn: Mapping[str, bytes]) -> str:
+    image = drawn.get("regret.png")
+    return regret_section("regret", results.curves(), results.summary(), image)
+
+
+def regret_section(
+    key: str, curves: Table, summary: Mapping[str, Any], image: bytes | None = None
+) -> str:
+    """Return the chart of regret, under its key on the page, and the table of results.
+
+    Parameters
+    ----------
+    key : str
+        Of the chart.
+    curves, summary
+        As the results have them.
+    image : bytes, optional
+        The chart as PNG, if it was drawn already.
+    """
+    variants = summary["variants"]
+    ends = ", ".join(f"{v['label']}: {in_words(v['regret']['total'])}" for v in variants)
+    alt = f"Curves of total regret against slot; at the end, {ends}."
+    charts = regret_of(curves, summary)
+    plots = [panel for panel in charts["total"].panels if isinstance(panel, Plot)]
+    shown = [one for plot in plots for one in plot.series]
+    caption = [
+        _MEANS,
+        *([_BANDS] if any(one.band and one.half for one in shown) else []),
+        *([_PARTS] if any(one.dash for one in shown) else []),
+        _HOW_TO,
+    ]
+    chart = live_chart(key, charts, alt=alt, caption=" ".join(caption), image=image)
+    return f"{chart}\n{results_table(variants, variant_colours(summary))}"
 
 
 def promises(variants: Sequence[Mapping[str, Any]], guarantees: Sequence[Guarantee]) -> str:
@@ -100,7 +134,7 @@ def promises(variants: Sequence[Mapping[str, Any]], guarantees: Sequence[Guarant
         doubts = "".join(f"<br>But {escape(doubt)}." for doubt in variant["doubts"])
         items.append((escape(variant["label"]), f"{escape(variant['guarantee'])}.{doubts}"))
     common = dict.fromkeys(
-        one.words for found in guarantees for one in found.conditions if one.kind.common
+        one.words for found in guarantees for one in found.conditions if one.common
     )
     always = f"<p>Always if {escape(listed(list(common)))}.</p>\n" if common else ""
     return f"{always}{definitions(items)}"
@@ -124,14 +158,15 @@ def _replications(n: int) -> str:
     return "one replication" if n == 1 else f"{n:,} replications"
 
 
-def regret_alt(variants: Sequence[Mapping[str, Any]]) -> str:
-    """Return what a figure of regret shows, for those who do not see it."""
-    ends = ", ".join(f"{v['label']}: {in_words(v['regret']['total'])}" for v in variants)
-    return f"Curves of total regret against slot; at the end, {ends}."
-
-
-def _versions(versions: Mapping[str, str]) -> str:
-    return ", ".join(f"{escape(name)} {escape(version)}" for name, version in versions.items())
+def run_again(spec: Mapping[str, Any]) -> str:
+    """Return what the numbers of a page were made from."""
+    made_with = ", ".join(f"{name} {version}" for name, version in versions().items())
+    return f"""<p>Seed {spec["seed"]}; {escape(made_with)}. The same seed and versions
+give the same numbers.</p>
+<details>
+<summary>All that was asked for, as JSON</summary>
+<pre id="spec">{escape(_spec_text(spec))}</pre>
+</details>"""
 
 
 def _spec_text(value: Any, indent: str = "") -> str:

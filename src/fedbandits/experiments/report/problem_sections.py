@@ -3,13 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
+from typing import Any
 
-from fedbandits.experiments.figures import availability_figure, image, map_names
-from fedbandits.experiments.report.markup import bold_label, data_uri, definitions
-from fedbandits.experiments.report.problem_groups import ProblemGroup
+from fedbandits.experiments.availability import availability_figure, map_names
+from fedbandits.experiments.results import Results
 from fedbandits.experiments.wording import listed
 from fedbandits.problems.problem import Map, Problem, best_arm, gap, gaps
+from fedbandits.report.markup import bold, definitions, picture
+from fedbandits.report.style import image
+from fedbandits.simulation import Simulation
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemGroup:
+    """A problem, and the simulations of the variants that play it.
+
+    Totals of different problems do not compare.
+    """
+
+    key: str
+    problem: Problem
+    simulations: list[Simulation]
+
+
+def problem_groups(results: Results, spec: Mapping[str, Any]) -> list[ProblemGroup]:
+    """Return the different problems under their keys in the spec."""
+    groups: dict[str, ProblemGroup] = {}
+    for simulation, described in zip(results.simulations, spec["variants"], strict=True):
+        key = described.get("problem", "problem")
+        group = groups.setdefault(key, ProblemGroup(key, simulation.variant.problem, []))
+        group.simulations.append(simulation)
+    return list(groups.values())
 
 
 def problem_sections(games: Sequence[ProblemGroup], drawn: Mapping[str, bytes]) -> str:
@@ -20,7 +46,7 @@ def problem_sections(games: Sequence[ProblemGroup], drawn: Mapping[str, bytes]) 
     for game in games:
         problem = game.problem
         if len(games) > 1:
-            played = listed(map(bold_label, game.simulations))
+            played = listed(bold(one.variant.label) for one in game.simulations)
             parts.append(f"<h3>{escape(game.key)}</h3>\n<p>Played by {played}.</p>")
         parts += [definitions(_facts(problem)), _means_list(problem)]
         if problem.map is not None:
@@ -81,8 +107,5 @@ def _map(problem: Problem, shown: Map, png: bytes | None) -> str:
         if best == heard
         else f"; at the base station it is channel {heard}, so listening there alone misleads."
     )
-    png = png or image(availability_figure(problem))
-    return f"""<figure>
-<img src="{data_uri(png)}" alt="Maps of the availability of {len(at_station)} channels.">
-<figcaption>{caption}</figcaption>
-</figure>"""
+    alt = f"Maps of the availability of {len(at_station)} channels."
+    return picture(png or image(availability_figure(problem)), alt=alt, caption=caption)

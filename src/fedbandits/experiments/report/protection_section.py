@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from fedbandits.experiments.report.markup import Words, row, table
-from fedbandits.experiments.wording import mean_and_error, share
+from fedbandits.experiments.wording import mean_and_half, share
+from fedbandits.report.markup import Words, row, table
 
 _HEADINGS = (
     "variant <small>protection</small>",
@@ -39,10 +39,10 @@ that a client has</em> at user level.</p>
 
 def _row(variant: Mapping[str, Any]) -> str:
     uplink, privacy = variant["uplink_bits"], variant["privacy"]
-    bits = [mean_and_error(uplink[key])[0] for key in ("per_client", "total")]
+    bits = [mean_and_half(uplink[key])[0] for key in ("per_client", "total")]
     protection, rest, spent = "none", ["–", "–"], "–"
     if privacy is not None:
-        clipped = mean_and_error(privacy["clipped"])[0] if privacy["clipped_share"] > 0 else "none"
+        clipped = mean_and_half(privacy["clipped"])[0] if privacy["clipped_share"] > 0 else "none"
         protection, spent = privacy["words"], privacy["spent"]
         rest = [share(privacy["budget_spent_rate"]), clipped]
     return row(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtrc, stdtrit
 
-from fedbandits.experiments.figures import NORMAL_95
+from fedbandits.report.chart import NORMAL_95
 from fedbandits.rules.arrays import FloatArray
 
 

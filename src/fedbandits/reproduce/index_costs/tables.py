@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from fedbandits.experiments.estimates import estimate_of
 from fedbandits.experiments.tables import Table, chose_best
 from fedbandits.problems.problem import Problem
 from fedbandits.reproduce.catalogue import paper_experiment
-from fedbandits.reproduce.findings import ratio_of, share_of
+from fedbandits.reproduce.computed import (
+    Batch,
+    Runs,
+    arrays,
+    as_columns,
+    costs_of,
+    labelled,
+    ratio_columns,
+    rows_of,
+)
+from fedbandits.reproduce.findings import share_of
 from fedbandits.reproduce.index_costs.fits import fit_power
 from fedbandits.reproduce.movielens.groups import as_released
-from fedbandits.reproduce.part import Batch, Runs, as_columns, costs_of
-from fedbandits.reproduce.rule_costs import RuledGame
-from fedbandits.rules.algorithms import FedIndex
+from fedbandits.rules.algorithms import Algorithm, FedIndex
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.radii import CertifiedRadius
-from fedbandits.simulation.simulator import Simulation, Variant
+from fedbandits.simulation import Simulation, Variant
 from fedbandits.theory.orders import lai_robbins_slope
 
 Tables: TypeAlias = dict[str, Table]
@@ -50,6 +57,26 @@ QUANTILES = {"median": 0.5, "q95": 0.95, "q99": 0.99}
 _GRID = 100
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuledGame:
+    """A game that all rules are tried on.
+
+    Parameters
+    ----------
+    key, title : str
+        What files and people call it.
+    problem : Problem
+        What is played.
+    algorithms : dict
+        By the name of their rule.
+    """
+
+    key: str
+    title: str
+    problem: Problem
+    algorithms: dict[str, Algorithm]
+
+
 def index_games() -> list[RuledGame]:
     """Return the paper's games with index rules and elimination, all with their defaults.
 
@@ -70,7 +97,6 @@ def index_games() -> list[RuledGame]:
                 key=key,
                 title=title,
                 problem=variant.problem,
-                replications=REPLICATIONS,
                 algorithms={
                     MOSS: FedIndex(index="moss"),
                     UCB2: FedIndex(index="ucb2"),
@@ -88,13 +114,13 @@ def games_batch(
 ) -> Batch:
     """Return rules on the paper's games; all rules of a game share its draws."""
     return Batch(
-        variants={
-            (game.key, rule): Variant(
-                label=f"{game.key}: {rule}", problem=game.problem, algorithm=game.algorithms[rule]
-            )
-            for game in index_games()
-            for rule in rules
-        },
+        variants=labelled(
+            {
+                (game.key, rule): {"problem": game.problem, "algorithm": game.algorithms[rule]}
+                for game in index_games()
+                for rule in rules
+            }
+        ),
         horizon=HORIZON,
         replications=REPLICATIONS,
         seed=seed,
@@ -110,12 +136,12 @@ def growth_batches(*, seed: int = SEED) -> list[Batch]:
     """
     return [
         Batch(
-            variants={
-                (key, horizon): Variant(
-                    label=f"{key}, T = {horizon:,}", problem=problem, algorithm=FedIndex()
-                )
-                for key, problem in _growing().items()
-            },
+            variants=labelled(
+                {
+                    (key, horizon): {"problem": problem, "algorithm": FedIndex()}
+                    for key, problem in _growing().items()
+                }
+            ),
             horizon=horizon,
             replications=GROWTH_REPLICATIONS,
             seed=seed + number,
@@ -176,18 +202,16 @@ def games_table(runs: Runs) -> Table:
     in whose last hundredth a worse arm was still played, committed to or not.
     """
     rows = []
-    first: dict[str, FloatArray] = {}
+    first: dict[str, Simulation] = {}
     for (game, rule), run in runs.items():
-        total = run.outcome.total
-        ratio = ratio_of(total, first.setdefault(game, total))
-        wrong = (run.outcome.winner >= 0) & ~chose_best(run)
+        total = run.games.total
+        wrong = (run.games.winner >= 0) & ~chose_best(run)
         rows.append(
             {
                 "game": game,
                 "rule": rule,
                 **costs_of(run),
-                "ratio": ratio.value,
-                "ratio_stderr": ratio.error,
+                **ratio_columns(run, first.setdefault(game, run)),
                 **{name: float(np.quantile(total, part)) for name, part in QUANTILES.items()},
                 "worst": float(total.max()),
                 "wrong_high": share_of(wrong, "wrong")["high"],
@@ -199,7 +223,7 @@ def games_table(runs: Runs) -> Table:
 
 def _worse_at_end(run: Simulation) -> BoolArray:
     """Return in which games a worse arm is played after the last but one point of the curves."""
-    curves = run.outcome.exploration_curves
+    curves = run.games.exploration_curves
     # What is left is rounding where no regret was added.
     return np.asarray(curves[:, -1] - curves[:, -2] > 1e-9 * curves[:, -1])
 
@@ -208,7 +232,7 @@ def _tails_table(runs: Runs) -> Table:
     """Return, for each game and rule, how much regret a share of the games has at least."""
     rows = []
     for (game, rule), run in runs.items():
-        ordered = np.sort(run.outcome.total)[::-1]
+        ordered = np.sort(run.games.total)[::-1]
         n = ordered.size
         ranks = np.unique([*np.geomspace(1, n, 121), *np.linspace(0.8, 1.0, 41) * n]).round()
         rows += [
@@ -220,19 +244,9 @@ def _tails_table(runs: Runs) -> Table:
 
 def growth_table(runs: Runs) -> Table:
     """Return the regret of ``fed-index`` by game and horizon."""
-    rows = []
-    for (game, horizon), run in runs.items():
-        mean = estimate_of(run.outcome.total)
-        rows.append(
-            {
-                "game": game,
-                "horizon": horizon,
-                "replications": mean.n,
-                "mean": mean.value,
-                "stderr": mean.error,
-                "undecided": int((run.outcome.winner < 0).sum()),
-            }
-        )
+    rows = [
+        {"game": game, "horizon": horizon, **costs_of(run)} for (game, horizon), run in runs.items()
+    ]
     return as_columns(rows)
 
 
@@ -266,12 +280,8 @@ def fits_table(growth: Table) -> Table:
 
 def points(growth: Table, game: str, first: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return horizons from ``first`` on, mean regrets and their standard errors, of a game."""
-    keys = zip(growth["game"], growth["horizon"], strict=True)
-    at = [row for row, (key, horizon) in enumerate(keys) if key == game and horizon >= first]
-    horizons, means, errors = (
-        np.array([growth[name][row] for row in at], dtype=np.float64)
-        for name in ("horizon", "mean", "stderr")
-    )
+    rows = [row for row in rows_of(growth, game=game) if row["horizon"] >= first]
+    horizons, means, errors = arrays(rows, "horizon", "regret", "stderr")
     return horizons, means, errors
 
 
@@ -280,15 +290,9 @@ def movielens_table(runs: Runs) -> Table:
 
     ``ratio`` is to that of ``fed-index``, over the same draws.
     """
-    rows = []
-    for label, run in runs.items():
-        ratio = ratio_of(run.outcome.total, runs[OURS].outcome.total)
-        rows.append(
-            {
-                "algorithm": label,
-                **costs_of(run),
-                "ratio": ratio.value,
-                "ratio_stderr": ratio.error,
-            }
-        )
-    return as_columns(rows)
+    return as_columns(
+        [
+            {"algorithm": label, **costs_of(run), **ratio_columns(run, runs[OURS])}
+            for label, run in runs.items()
+        ]
+    )

@@ -5,22 +5,3 @@ package), *real clients* (a row of local means for every user) and *real ratings
 observations are its own ratings). The last two need data that may not be passed on; whoever has it
 imports it once with ``fedbandits data import PATH``.
 """
-
-from fedbandits.reproduce.movielens.groups import as_released, group_means
-from fedbandits.reproduce.movielens.store import (
-    Imported,
-    import_data,
-    imported,
-    load_real_clients,
-    load_real_ratings,
-)
-
-__all__ = [
-    "Imported",
-    "as_released",
-    "group_means",
-    "import_data",
-    "imported",
-    "load_real_clients",
-    "load_real_ratings",
-]

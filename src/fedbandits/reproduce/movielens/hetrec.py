@@ -13,6 +13,7 @@ ratings and more remain: keen ones, not a random sample of all. Fewer groups kee
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,8 +34,9 @@ _LEVEL_OF = {
     for level in range(1, N_LEVELS + 1)
     for text in {f"{level / 2:g}", f"{level / 2:.1f}"}
 }
+_TAB = b"\t"
 _LONGEST_NUMBER = 18  # digits that certainly fit into 64 bits
-_HEADERS = {"ratings": (b"userid", b"movieid", b"rating"), "movies": (b"id",)}
+_HEADERS = {"ratings": [b"userid", b"movieid", b"rating"], "movies": [b"id"]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -179,27 +181,19 @@ def _read_table(source: Source) -> tuple[IntArray, IntArray, IntArray]:
     """Return the first three columns of a file of ratings, the third in half stars."""
     users, movies, levels = array("q"), array("q"), array("b")
     n_fields = 0
-    for number, line in source.lines():
-        fields = line.split(b"\t")
-        if not line or (number == 1 and _is_header(fields, "ratings")):
-            continue
-        if n_fields == 0:
-            n_fields = max(len(fields), 3)
+    for number, fields in _rows(source, "ratings"):
+        n_fields = n_fields or max(len(fields), 3)
         if len(fields) != n_fields:
             raise InputError(
                 source.where(number),
-                f"{_quoted(line)} has {len(fields)} fields separated by tabs where {n_fields} "
-                "belong",
+                f"{_quoted(_TAB.join(fields))} has {len(fields)} fields separated by tabs where "
+                f"{n_fields} belong",
             )
         level = _LEVEL_OF.get(fields[2])
         if level is None:
             raise InputError(
                 source.where(number),
                 f"rating {_quoted(fields[2])}; ratings go from 0.5 to 5 in steps of 0.5",
-            )
-        if len(users) == MOST_RATINGS:
-            raise InputError(
-                source.where(number), f"more than {MOST_RATINGS:,} ratings; the original has fewer"
             )
         users.append(_whole_number(fields[0], "user", source, number))
         movies.append(_whole_number(fields[1], "movie", source, number))
@@ -219,16 +213,26 @@ def _read_catalogue(source: Source) -> IntArray:
     Its titles are in ISO-8859-1 and are not looked at, so nothing needs to be decoded.
     """
     movies = array("q")
-    for number, line in source.lines():
-        fields = line.split(b"\t", 1)
-        if not line or (number == 1 and _is_header(fields, "movies")):
-            continue
-        if len(movies) == MOST_RATINGS:
-            raise InputError(
-                source.where(number), f"more than {MOST_RATINGS:,} movies; the original has fewer"
-            )
+    for number, fields in _rows(source, "movies"):
         movies.append(_whole_number(fields[0], "movie", source, number))
     return np.array(movies, dtype=np.int64)
+
+
+def _rows(source: Source, table: str) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield the fields of each line that is neither empty nor a header, with its number."""
+    names, found = _HEADERS[table], 0
+    for number, line in source.lines():
+        fields = line.split(_TAB)
+        if not line:
+            continue
+        if number == 1 and [field.strip().lower() for field in fields[: len(names)]] == names:
+            continue
+        found += 1
+        if found > MOST_RATINGS:
+            raise InputError(
+                source.where(number), f"more than {MOST_RATINGS:,} {table}; the original has fewer"
+            )
+        yield number, fields
 
 
 def _last_of_each(users: IntArray, movies: IntArray) -> tuple[IntArray, int]:
@@ -237,11 +241,6 @@ def _last_of_each(users: IntArray, movies: IntArray) -> tuple[IntArray, int]:
     changes = (np.diff(users[order]) != 0) | (np.diff(movies[order]) != 0)
     last = order[np.append(changes, True)]
     return last, int(users.size - last.size)
-
-
-def _is_header(fields: list[bytes], table: str) -> bool:
-    names = _HEADERS[table]
-    return tuple(field.strip().lower() for field in fields[: len(names)]) == names
 
 
 def _whole_number(field: bytes, what: str, source: Source, number: int) -> int:

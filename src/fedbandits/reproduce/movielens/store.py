@@ -27,11 +27,13 @@ from fedbandits.reproduce.movielens.location import data_directory
 from fedbandits.reproduce.movielens.matrix import MAGIC, read_matrix
 from fedbandits.rules.arrays import FloatArray
 
-Kind: TypeAlias = Literal["matrix", "ratings"]
+DataKind: TypeAlias = Literal["matrix", "ratings"]
 """What was imported: a matrix of local means, or the ratings of a HetRec archive."""
 
 DEFAULT_GROUPS = 100
 """As many as in the paper."""
+
+_PAPERS_SHAPE = (2113, DEFAULT_GROUPS)
 
 _CONTENT = {
     "matrix": "table[m, k] is the local mean of client m and arm k (a group of movies), in [0, 1]",
@@ -70,7 +72,7 @@ class Imported:
         The group with the highest global mean, counted from 0.
     """
 
-    kind: Kind
+    kind: DataKind
     source: str
     file: Path
     users: int
@@ -94,7 +96,7 @@ class Imported:
         ...     kind="matrix", source="means.npy", file=Path("movielens-matrix.npz"), users=2113,
         ...     clients=2113, groups=100, gap=0.0053182, spread=0.2565, best_arm=0,
         ... ).report())
-        MovieLens matrix, imported from means.npy
+        matrix, taken for MovieLens, imported from means.npy
           users     2,113
           groups    100, as they are in the matrix
           clients   2,113: all users
@@ -117,8 +119,11 @@ class Imported:
             ("spread", f"{self.spread:.4g}, the standard deviation of clients within a group"),
             ("stored as", str(self.file)),
         ]
+        if self.kind == "matrix" and (self.users, self.groups) != _PAPERS_SHAPE:
+            rows.append(("note", "this is not the paper's 2,113 × 100 matrix of MovieLens"))
         lines = (f"  {word:<9} {text}" for word, text in rows)
-        return "\n".join((f"MovieLens {self.kind}, imported from {self.source}", *lines))
+        kind = "matrix, taken for MovieLens" if self.kind == "matrix" else "MovieLens ratings"
+        return "\n".join((f"{kind}, imported from {self.source}", *lines))
 
     def _who_takes_part(self) -> str:
         if self.clients == self.users:
@@ -165,11 +170,13 @@ def import_data(
         If the data is not as it should be (file and line are named) or cannot be stored.
     """
     path = Path(path)
-    if _is_matrix(path):
-        facts, table = _of_matrix(path, n_groups)
+    kind: DataKind = "matrix" if _is_matrix(path) else "ratings"
+    if kind == "matrix":
+        found, table = _of_matrix(path, n_groups)
     else:
-        facts, table = _of_archive(path, DEFAULT_GROUPS if n_groups is None else n_groups, seed)
-    file = _file(facts["kind"], directory)
+        found, table = _of_archive(path, DEFAULT_GROUPS if n_groups is None else n_groups, seed)
+    facts = {"kind": kind, "content": _CONTENT[kind], "source": path.resolve().name, **found}
+    file = _file(kind, directory)
     write_container(file, facts, table)
     return _described(file, facts, table)
 
@@ -182,14 +189,14 @@ def imported(*, directory: str | Path | None = None) -> tuple[Imported, ...]:
     >>> imported(directory="no such directory")
     ()
     """
-    kinds = [_file(kind, directory) for kind in get_args(Kind)]
+    kinds = [_file(kind, directory) for kind in get_args(DataKind)]
     found = [(file, _loaded(file)) for file in kinds]
     return tuple(_described(file, *loaded) for file, loaded in found if loaded is not None)
 
 
 def load_real_clients(
     *,
-    kind: Kind | None = None,
+    kind: DataKind | None = None,
     noise: float = 0.2,
     name: str = "movielens-real-clients",
     directory: str | Path | None = None,
@@ -220,7 +227,7 @@ def load_real_clients(
     >>> load_real_clients(directory="no such directory") is None
     True
     """
-    for wanted in get_args(Kind) if kind is None else (kind,):
+    for wanted in get_args(DataKind) if kind is None else (kind,):
         loaded = _loaded(_file(wanted, directory))
         if loaded is not None:
             return Exact(local_means=_local_means(*loaded), noise=Gaussian(noise), name=name)
@@ -280,22 +287,13 @@ def _of_matrix(path: Path, n_groups: int | None) -> tuple[dict[str, Any], Table]
         raise InputError(
             "groups", f"{n_groups} where the matrix has {groups} columns; leave it out"
         )
-    facts = {
-        "kind": "matrix",
-        "content": _CONTENT["matrix"],
-        "source": path.resolve().name,
-        "users": users,
-    }
-    return facts, means
+    return {"users": users}, means
 
 
 def _of_archive(path: Path, n_groups: int, seed: int) -> tuple[dict[str, Any], Table]:
     ratings = read_ratings(path)
     grouped = group_ratings(ratings, n_groups=n_groups, seed=seed)
     facts = {
-        "kind": "ratings",
-        "content": _CONTENT["ratings"],
-        "source": path.resolve().name,
         "users": grouped.n_users,
         "movies": int(ratings.catalogue.size),
         "movies_rated": int(np.unique(ratings.movies).size),
@@ -306,7 +304,7 @@ def _of_archive(path: Path, n_groups: int, seed: int) -> tuple[dict[str, Any], T
     return facts, grouped.counts.astype(np.uint32)
 
 
-def _file(kind: Kind, directory: str | Path | None) -> Path:
+def _file(kind: DataKind, directory: str | Path | None) -> Path:
     folder = data_directory() if directory is None else Path(directory)
     return folder / f"movielens-{kind}.npz"
 

@@ -5,22 +5,23 @@ means of a client, in a finite population. *Real ratings*: a client's observatio
 ratings. Both need data that the user imports with ``fedbandits data import PATH``.
 """
 
-from fedbandits.reproduce.catalogue import MOVIELENS
-from fedbandits.reproduce.part import Drawing, Part
-from fedbandits.reproduce.real_data.figure import order_figure, order_table
-from fedbandits.reproduce.real_data.section import real_data_section
+from fedbandits.reproduce.computed import Computed, Drawing
+from fedbandits.reproduce.real_data.charts import order_chart, order_table
+from fedbandits.reproduce.real_data.section import real_data_values
 from fedbandits.reproduce.real_data.table import (
     real_data_batches,
     real_data_inputs,
     real_data_table,
 )
 
-PART = Part(
-    key=MOVIELENS,
+PART = Computed(
+    key="movielens",
     heading="MovieLens with its real users",
+    # Of a matrix that is imported; without one there is nothing to simulate.
+    cost=(0.1, 35.0),
     batches=real_data_batches,
     table=real_data_table,
-    drawings={"order": Drawing(draw=order_figure, drawn=order_table)},
-    section=real_data_section,
+    drawings={"order": Drawing(chart=order_chart, drawn=order_table)},
+    show=real_data_values,
     inputs=real_data_inputs,
 )

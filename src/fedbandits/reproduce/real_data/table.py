@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from fedbandits.experiments.estimates import estimate_of
+from fedbandits.experiments.game_means import game_mean
 from fedbandits.experiments.tables import chose_best
 from fedbandits.problems.exact import Exact
+from fedbandits.reproduce.computed import Batch, Runs
 from fedbandits.reproduce.findings import share_of
 from fedbandits.reproduce.movielens.store import (
     Imported,
@@ -20,12 +21,12 @@ from fedbandits.reproduce.movielens.store import (
     load_real_clients,
     load_real_ratings,
 )
-from fedbandits.reproduce.part import Batch, Runs
 from fedbandits.reproduce.real_data.facts import RESAMPLED, facts_of, matrix_facts
-from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb
+from fedbandits.reproduce.texts import fill, texts
+from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import BoolArray
 from fedbandits.rules.radii import PaperRadius
-from fedbandits.simulation.simulator import Assume, Simulation, Variant
+from fedbandits.simulation import Assume, Simulation, Variant
 
 SEED = 2021
 HORIZON = 1_000_000
@@ -89,56 +90,25 @@ def plays_of(game: Exact, spread: float) -> list[Play]:
     sampled = replace(_FED2, target="population")
     # 2 + 4 + … + 2^p is n or more.
     last = math.ceil(math.log2(n + 2)) - 1 + MORE_PHASES
-    unlimited = "takes them for a sample of an unlimited population, σ_c = "
-
-    def play(key: str, told: str, label: str, algorithm: Algorithm, **settings: Any) -> Play:
-        variant = Variant(label=label, problem=game, algorithm=algorithm, **settings)
-        return Play(key=key, told=told, variant=variant)
-
-    return [
-        play(
-            "all",
-            "nobody is left out: their average is the question itself",
-            f"Fed1-UCB, all {n:,} clients",
-            _FED1,
-        ),
-        play(
-            "some",
-            "drawn at random, and taken for everybody",
-            f"Fed1-UCB, {sample:,} of them",
-            replace(_FED1, clients=sample),
-        ),
-        play(
-            "finite",
-            f"lets clients in, knows that there are {n:,}, σ_c = {spread:.4f}",
-            "Fed2-UCB",
-            _FED2,
-            assume=real,
-        ),
-        play(
-            "finite-theory",
-            "the same with the theory's constants 6 and 6",
-            "Fed2-UCB, constants 6 and 6",
-            replace(_FED2, radius=PaperRadius()),
-            assume=real,
-        ),
-        play(
-            "unlimited",
-            f"{unlimited}{spread:.4f}",
-            "Fed2-UCB, unlimited population",
-            sampled,
-            assume=real,
-            max_phases=last,
-        ),
-        play(
-            "released",
-            f"{unlimited}{RELEASED_SPREAD}",
-            "Fed2-UCB as in figure 6",
-            sampled,
-            assume=Assume(spread=RELEASED_SPREAD),
-            max_phases=last,
-        ),
-    ]
+    words = {"n": n, "sample": sample, "spread": spread, "released_spread": RELEASED_SPREAD}
+    settings: dict[str, dict[str, Any]] = {
+        "all": {"algorithm": _FED1},
+        "some": {"algorithm": replace(_FED1, clients=sample)},
+        "finite": {"algorithm": _FED2, "assume": real},
+        "finite-theory": {"algorithm": replace(_FED2, radius=PaperRadius()), "assume": real},
+        "unlimited": {"algorithm": sampled, "assume": real, "max_phases": last},
+        "released": {
+            "algorithm": sampled,
+            "assume": Assume(spread=RELEASED_SPREAD),
+            "max_phases": last,
+        },
+    }
+    found = []
+    for key, setting in settings.items():
+        words_of = texts("movielens")["plays"][key]
+        variant = Variant(label=fill(words_of["label"], words), problem=game, **setting)
+        found.append(Play(key=key, told=fill(words_of["told"], words), variant=variant))
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +196,7 @@ def real_data_table(runs: Runs) -> dict[str, Any]:
                 "horizon": game.horizon,
                 "noise": game.problem.noise_proxy,
                 "replications": min(
-                    (runs[key].outcome.winner.size for key in game.plays()), default=0
+                    (runs[key].games.winner.size for key in game.plays()), default=0
                 ),
                 "variants": [_row(play, runs[key]) for key, play in game.plays().items()],
             }
@@ -253,8 +223,8 @@ def _facts(clients: RealGame, games: Sequence[RealGame]) -> dict[str, Any]:
 
 
 def _row(play: Play, run: Simulation) -> dict[str, Any]:
-    outcome, mean = run.outcome, estimate_of(run.outcome.total)
-    undecided: BoolArray = outcome.winner < 0
+    played, mean = run.games, game_mean(run.games.total)
+    undecided: BoolArray = played.winner < 0
     wrong: BoolArray = ~chose_best(run) & ~undecided
     return {
         "key": play.key,
@@ -263,6 +233,6 @@ def _row(play: Play, run: Simulation) -> dict[str, Any]:
         "regret": {"mean": mean.value, "margin": mean.margin},
         "wrong": share_of(wrong, "wrong"),
         "undecided": share_of(undecided, "undecided"),
-        "clients": float(outcome.clients.mean()),
-        "phases": float(outcome.phases.mean()),
+        "clients": float(played.clients.mean()),
+        "phases": float(played.phases.mean()),
     }

@@ -11,9 +11,9 @@ from importlib.util import find_spec
 from typing import TypeAlias
 
 from fedbandits.errors import FedbanditsError, InputError, nearest
-from fedbandits.sweeps.tasks import Task, TaskResult
+from fedbandits.sweeps.tasks import SweepTask, TaskResult
 
-Play: TypeAlias = Callable[[Sequence[Task]], Generator[TaskResult, None, None]]
+Play: TypeAlias = Callable[[Sequence[SweepTask]], Generator[TaskResult, None, None]]
 """Plays tasks and yields their answers in whatever order they come, each exactly once.
 
 Whoever needs no more of them closes it.

@@ -14,7 +14,7 @@ from fedbandits.errors import InputError
 from fedbandits.sweeps.backends import MOST_LOSSES, Backend, Where, all_lost
 from fedbandits.sweeps.backends.reach import connect
 from fedbandits.sweeps.cells import made_with
-from fedbandits.sweeps.tasks import Task, TaskResult, run_remotely
+from fedbandits.sweeps.tasks import SweepTask, TaskResult, run_remotely
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def opened(where: Where) -> Iterator[Backend]:
             client = stack.enter_context(Client(where.address, timeout=where.timeout))
             _await_workers(client, where.address, where.timeout)
 
-        def play(tasks: Sequence[Task]) -> Generator[TaskResult, None, None]:
+        def play(tasks: Sequence[SweepTask]) -> Generator[TaskResult, None, None]:
             yield from _answers(client, tasks)
 
         # A worker plays as many tasks at a time as it has threads.
@@ -105,7 +105,7 @@ def _check_scheduler(address: str, timeout: float) -> None:
         ) from None
 
 
-def _answers(client: Any, tasks: Sequence[Task]) -> Generator[TaskResult, None, None]:
+def _answers(client: Any, tasks: Sequence[SweepTask]) -> Generator[TaskResult, None, None]:
     """Yield the answers as they come."""
     from distributed import as_completed  # noqa: PLC0415 - an extra
     from distributed.scheduler import KilledWorker  # noqa: PLC0415 - likewise

@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 
 from fedbandits.sweeps.backends import MOST_LOSSES, Backend, Where, all_lost
-from fedbandits.sweeps.tasks import Task, TaskResult
+from fedbandits.sweeps.tasks import SweepTask, TaskResult
 
 # Starting processes takes about a second, and many sweeps are done before.
 _SERIAL_SECONDS = 1.0
@@ -23,7 +23,7 @@ def opened(where: Where) -> Iterator[Backend]:
     """Yield what plays tasks: here for a second, and what is left then on several processes."""
     n_workers = where.n_workers
 
-    def play(tasks: Sequence[Task]) -> Generator[TaskResult, None, None]:
+    def play(tasks: Sequence[SweepTask]) -> Generator[TaskResult, None, None]:
         alone = 0.0 if _processes["started"] else _SERIAL_SECONDS
         begin = time.perf_counter()
         left = deque(tasks)
@@ -34,7 +34,7 @@ def opened(where: Where) -> Iterator[Backend]:
     yield Backend(workers=n_workers, play=play)
 
 
-def _on_processes(tasks: Iterable[Task], workers: int) -> Generator[TaskResult, None, None]:
+def _on_processes(tasks: Iterable[SweepTask], workers: int) -> Generator[TaskResult, None, None]:
     """Yield the answers to tasks; what a lost process had in hand is begun again.
 
     Who of those in hand was to blame is not known: they are played one by one before others are.
@@ -75,10 +75,10 @@ def _on_processes(tasks: Iterable[Task], workers: int) -> Generator[TaskResult, 
                 raise all_lost(type(error).__name__) from None
 
 
-def _handed(tasks: Sequence[Task], in_hand: list[tuple[str, ...]]) -> Iterator[object]:
+def _handed(tasks: Sequence[SweepTask], in_hand: list[tuple[str, ...]]) -> Iterator[object]:
     """Yield tasks as joblib takes them, and note which it has taken."""
     from joblib import delayed  # noqa: PLC0415 - as above
 
     for task in tasks:
         in_hand.append(tuple(task.specs))
-        yield delayed(Task.run)(task)
+        yield delayed(SweepTask.run)(task)

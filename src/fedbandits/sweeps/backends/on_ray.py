@@ -13,7 +13,7 @@ from fedbandits.errors import FedbanditsError, InputError
 from fedbandits.sweeps.backends import MOST_LOSSES, Backend, Where, all_lost
 from fedbandits.sweeps.backends.reach import connect
 from fedbandits.sweeps.cells import made_with
-from fedbandits.sweeps.tasks import Task, TaskResult, run_remotely
+from fedbandits.sweeps.tasks import SweepTask, TaskResult, run_remotely
 
 
 @contextmanager
@@ -83,7 +83,7 @@ def _check_cluster(address: str, timeout: float) -> None:
         )
 
 
-def _answers(tasks: Sequence[Task]) -> Generator[TaskResult, None, None]:
+def _answers(tasks: Sequence[SweepTask]) -> Generator[TaskResult, None, None]:
     """Yield the answers as they come."""
     import ray  # noqa: PLC0415 - an extra
 

@@ -1,0 +1,252 @@
+"""Regret against slot, as charts: totals, and the two parts they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedbandits.experiments.tables import REGRETS, Table
+from fedbandits.report.chart import NORMAL_95, Axis, Chart, Plot, Series
+from fedbandits.report.palette import ColourOf, given_or_in_order
+from fedbandits.rules.algorithms import ALGORITHMS
+from fedbandits.rules.arrays import FloatArray
+
+LOG_RATIO = 20.0
+"""How far apart regrets lie before a logarithmic axis is the better one."""
+
+# A curve with nearly all of its regret in so early a part of the slots is flat on a linear axis.
+_NEARLY_ALL, _EARLY, _BEGUN = 0.9, 0.02, 0.02
+
+# In line widths.
+_DASHES = (4.0, 1.6)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Mean regret against slot, from (0, 0) on."""
+
+    slot: FloatArray
+    mean: FloatArray
+    stderr: FloatArray | None
+
+    @property
+    def end(self) -> float:
+        """The regret at the horizon."""
+        return float(self.mean[-1])
+
+    def reached(self, share: float) -> float:
+        """Return the first slot with so large a share of the regret at the horizon."""
+        return float(self.slot[1:][self.mean[1:] >= share * self.end][0])
+
+    def series(self, label: str, colour: str) -> Series:
+        """Return it with the 95 % confidence band of the mean, if there is one."""
+        half = None if self.stderr is None else (NORMAL_95 * self.stderr).tolist()
+        return Series(
+            label=label,
+            x=self.slot.tolist(),
+            y=self.mean.tolist(),
+            half=half,
+            band=True,
+            colour=colour,
+        )
+
+    def part(self, label: str, colour: str) -> Series:
+        """Return it as the exploration part of a variant's total: dashed, without a band."""
+        whole = self.series(part_label(label), colour)
+        return replace(whole, half=None, band=False, width=1.2, dash=_DASHES)
+
+
+def curves_by_variant(table: Table) -> dict[str, dict[str, Curve]]:
+    """Return the curves of a table by variant and regret, variants in their order."""
+    rows: dict[str, dict[str, list[int]]] = {}
+    for row, (label, regret) in enumerate(zip(table["variant"], table["regret"], strict=True)):
+        rows.setdefault(label, {}).setdefault(regret, []).append(row)
+    return {
+        label: {regret: _curve(table, places) for regret, places in regrets.items()}
+        for label, regrets in rows.items()
+    }
+
+
+def _curve(table: Table, rows: Sequence[int]) -> Curve:
+    errors = [table["stderr"][row] for row in rows]
+    return Curve(
+        slot=np.array([0.0, *(table["slot"][row] for row in rows)]),
+        mean=np.array([0.0, *(table["mean"][row] for row in rows)]),
+        stderr=None if None in errors else np.array([0.0, *errors]),
+    )
+
+
+# For so many variants it is still readable to show regret with and without communication.
+_MOST_SPLIT = 2
+
+
+def shown_in_parts(labels: Sequence[str], algorithms: Sequence[str]) -> tuple[str, ...]:
+    """Return the variants whose exploration part stands beside their total, as in the paper.
+
+    They are those of algorithms that say so (`Algorithm.shown_in_parts`), where these are few.
+
+    Parameters
+    ----------
+    labels, algorithms : sequence of str
+        Label of each variant, and the name of its algorithm.
+
+    Examples
+    --------
+    >>> shown_in_parts(["M = 5", "M = 10", "base"], ["fed1-ucb", "fed1-ucb", "authors-baseline"])
+    ('M = 5', 'M = 10')
+    >>> shown_in_parts(["f = 10", "f = 50", "f = 100"], ["fed2-ucb"] * 3)
+    ()
+    """
+    found = tuple(
+        label
+        for label, algorithm in zip(labels, algorithms, strict=True)
+        if algorithm in ALGORITHMS and ALGORITHMS[algorithm].shown_in_parts
+    )
+    return found if len(found) <= _MOST_SPLIT else ()
+
+
+def part_label(label: str) -> str:
+    """Return what the exploration part of a variant is called.
+
+    Examples
+    --------
+    >>> part_label("Fed1-UCB, M = 5")
+    'Fed1-UCB, M = 5, without communication'
+    """
+    return f"{label}, without communication"
+
+
+def regret_charts(
+    curves: Table,
+    title: str,
+    *,
+    colour_of: ColourOf | None = None,
+    in_parts: Collection[str] = (),
+) -> dict[str, Chart]:
+    """Return regret against slot, total first: means, with a 95 % confidence band of each mean.
+
+    When totals differ by more than a factor of 20 the axis is logarithmic.
+
+    Parameters
+    ----------
+    curves : Table
+        From `fedbandits.experiments.tables.curves_table`.
+    title : str
+        What the chart is headed with.
+    colour_of : mapping, optional
+        The colour of every label, see `fedbandits.report.palette.colours`; in the order of variants
+        by default.
+    in_parts : collection of str
+        Labels of variants whose exploration part is drawn beside the total, too, as a dashed line,
+        if they pay for communication; see `shown_in_parts`.
+
+    Examples
+    --------
+    >>> table = {
+    ...     "variant": ["demo"] * 2, "regret": ["total"] * 2, "slot": [50, 100],
+    ...     "mean": [8.0, 9.0], "stderr": [0.5, 0.6],
+    ... }
+    >>> [line] = regret_charts(table, "A demonstration")["total"].panels[0].series
+    >>> line.label, line.y, line.half
+    ('demo', [0.0, 8.0, 9.0], [0.0, 0.98, 1.176])
+    """
+    variants = curves_by_variant(curves)
+    colour_of = given_or_in_order(colour_of, variants)
+    charts = {}
+    for regret in REGRETS:
+        if all(regret in each for each in variants.values()):
+            found = {label: each[regret] for label, each in variants.items()}
+            parts = _exploration_parts(variants, in_parts) if regret == "total" else {}
+            charts[regret] = _chart(regret, found, parts, title, colour_of)
+    return charts
+
+
+def _exploration_parts(
+    variants: Mapping[str, Mapping[str, Curve]], in_parts: Collection[str]
+) -> dict[str, Curve]:
+    """Return the exploration parts that are drawn: of variants that pay for communication."""
+    return {
+        label: regrets["exploration"]
+        for label, regrets in variants.items()
+        if label in in_parts
+        and "exploration" in regrets
+        and "communication" in regrets
+        and regrets["communication"].end > 0
+    }
+
+
+def _chart(
+    regret: str,
+    found: Mapping[str, Curve],
+    parts: Mapping[str, Curve],
+    title: str,
+    colour_of: ColourOf,
+) -> Chart:
+    logarithmic = is_logarithmic(curve.end for curve in found.values())
+    series = []
+    for label, curve in found.items():
+        series.append(curve.series(label, colour_of[label]))
+        if label in parts:
+            series.append(parts[label].part(label, colour_of[label]))
+    ends = [one.interval() for one in series]
+    highest = max(
+        max(one.y if end is None else end[1]) for one, end in zip(series, ends, strict=True)
+    )
+    low, high = 0.0, 1.04 * highest or 1.0
+    if logarithmic:
+        # From where the lowest curve begins: what lies below it is no regret at all.
+        lowest = min(float(c.mean[c.mean > 0].min()) for c in found.values() if c.end > 0)
+        low, high = lowest / 1.3, 1.3 * highest
+    enlarged = None
+    if parts and logarithmic:
+        # A logarithmic axis squeezes a total and its part together.
+        least = min(part.end for part in parts.values())
+        most = max(found[label].end for label in parts)
+        enlarged = (least - 0.4 * (most - least), most + 0.3 * (most - least))
+    name = "regret" if regret == "total" else f"{regret} regret"
+    plot = Plot(
+        x=_slots(list(found.values())),
+        y=Axis(
+            label=f"{name} (total over clients{', logarithmic' if logarithmic else ''})",
+            log=logarithmic,
+            low=low,
+            high=high,
+        ),
+        series=series,
+        enlarged=enlarged,
+    )
+    bands = any(end is not None for end in ends)
+    key = _key(bands=bands, parts=bool(parts))
+    return Chart(name=name, panels=[plot], title=title, key=key, legend="ends")
+
+
+def _slots(curves: Sequence[Curve]) -> Axis:
+    """Return the axis of slots: logarithmic if a curve is flat after a small part of them."""
+    horizon = max(float(curve.slot[-1]) for curve in curves)
+    rising = [curve for curve in curves if curve.end > 0]
+    if not any(curve.reached(_NEARLY_ALL) <= _EARLY * horizon for curve in rising):
+        return Axis(label="slot t", low=0.0, high=horizon)
+    begin = min(curve.reached(_BEGUN) for curve in rising)
+    return Axis(label="slot t (logarithmic)", log=True, low=begin, high=horizon)
+
+
+def _key(*, bands: bool, parts: bool) -> str:
+    """Return what lines and bands are, in a line below the title."""
+    said = ["one replication, so there is no confidence band"]
+    if bands:
+        said = ["line: mean of the replications", "band: 95 % confidence interval of the mean"]
+    return "; ".join([*said, *(["dashed: exploration regret alone"] if parts else [])])
+
+
+def is_logarithmic(values: Iterable[float]) -> bool:
+    """Return whether positive values lie so far apart that a linear axis would hide some.
+
+    Examples
+    --------
+    >>> is_logarithmic([1.0, 15.0]), is_logarithmic([1.0, 25.0]), is_logarithmic([0.0, 25.0])
+    (False, True, False)
+    """
+    positive = [value for value in values if value > 0]
+    return len(positive) > 1 and max(positive) > LOG_RATIO * min(positive)

@@ -1,0 +1,397 @@
+"""Charts in print: drawn by Matplotlib."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis as Drawn
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    Locator,
+    LogLocator,
+    MaxNLocator,
+    NullLocator,
+)
+from matplotlib.transforms import offset_copy
+
+from fedbandits.report import style
+from fedbandits.report.chart import Axis, Chart, Heat, Panel, Plot, Rows, Series
+from fedbandits.report.end_labels import height_in_axes, lay_out, share_of
+from fedbandits.report.palette import FAINT, INK
+
+_MARKERS = {"dot": "o", "square": "s", "triangle": "^", "diamond": "D", "down": "v", "cross": "X"}
+_FORMS: dict[str, Callable[[float], str]] = {
+    "number": style.number,
+    "percent": style.percent,
+    "power": style.power,
+}
+_STEPS = [1, 2, 2.5, 5, 10]
+# So many letters fit below one panel; fewer names are written if they are long.
+_LETTERS_ACROSS, _MOST_UP = 64, 20
+
+
+def still(chart: Chart, kind: style.ImageKind = "png") -> bytes:
+    """Return a chart as the bytes of a file, the same ones every time."""
+    return style.image(figure_of(chart), kind)
+
+
+def write_still(chart: Chart, folder: Path, name: str) -> bytes:
+    """Write a chart as PNG and PDF, and return the PNG."""
+    figure = figure_of(chart)
+    png = style.image(figure)
+    (folder / f"{name}.png").write_bytes(png)
+    (folder / f"{name}.pdf").write_bytes(style.image(figure, "pdf"))
+    return png
+
+
+def figure_of(chart: Chart) -> Figure:
+    """Return a chart as a figure for print.
+
+    Examples
+    --------
+    >>> line = Series(label="demo", x=[0, 50, 100], y=[0.0, 8.0, 9.0], colour="#0072B2")
+    >>> plot = Plot(x=Axis(label="slot t"), y=Axis(label="regret"), series=[line])
+    >>> axes = figure_of(Chart(name="demo", panels=[plot])).axes[0]
+    >>> [line.get_ydata().tolist() for line in axes.lines]
+    [[0.0, 8.0, 9.0]]
+    """
+    at_ends = chart.legend == "ends"
+    with style.new_figure(*chart.size, layout=None if at_ends else "constrained") as figure:
+        panels = [panel for panel in chart.panels if isinstance(panel, Plot)]
+        if at_ends:
+            (plot,) = panels
+            axes = figure.add_subplot()
+            _draw_plot(axes, plot)
+            _dress_plot(axes, plot)
+            lay_out(figure, axes, chart, [s for s in plot.series if s.label and s.width])
+            return figure
+        places = _grid(figure, chart)
+        for number, (axes, panel) in enumerate(zip(places, chart.panels, strict=False)):
+            picture = _draw(axes, panel, chart)
+            if number == 0 and isinstance(panel, Heat) and picture is not None:
+                _colour_bar(figure, picture, panel, places)
+        # Only now the limits of axes that panels share are known.
+        for axes, plot in zip(places, panels, strict=False):
+            _dress_plot(axes, plot)
+        for axes in places[len(chart.panels) :]:
+            axes.set_visible(False)
+        _head(figure, chart)
+        _name_series(figure, chart, places, panels)
+    return figure
+
+
+def _grid(figure: Figure, chart: Chart) -> list[Axes]:
+    """Return axes for all panels, row by row; what they have in common is labelled once."""
+    rows = math.ceil(len(chart.panels) / chart.columns)
+    heights = [len(one.rows) + 0.9 for one in chart.panels if isinstance(one, Rows)] or [1.0] * rows
+    grid = figure.subplots(
+        rows,
+        chart.columns,
+        squeeze=False,
+        sharex=chart.aligned,
+        sharey=chart.aligned,
+        height_ratios=heights,
+    )
+    if chart.aligned:
+        for axes in grid[:, 1:].flat:
+            axes.yaxis.label.set_visible(False)
+        for axes in grid[:-1].flat:
+            axes.xaxis.label.set_visible(False)
+    return list(grid.flat)
+
+
+def _draw(axes: Axes, panel: Panel, chart: Chart) -> AxesImage | None:
+    if panel.title:
+        short = style.wrapped(panel.title, 34 if chart.columns > 1 else 80, 2)
+        axes.set_title(short, loc="left", fontweight="bold", size=10.0 if chart.columns < 3 else 9)
+    match panel:
+        case Plot():
+            _draw_plot(axes, panel)
+        case Rows():
+            _draw_rows(axes, panel)
+        case Heat():
+            return _draw_heat(axes, panel, chart.columns)
+    return None
+
+
+def _head(figure: Figure, chart: Chart) -> None:
+    if chart.title:
+        words = style.wrapped(chart.title, 80, 2)
+        figure.suptitle(words, x=0.02, ha="left", size=11.0, weight="bold")
+    elif chart.key:
+        figure.suptitle(chart.key, x=0.012, ha="left", size=8.0, color=FAINT)
+
+
+def _name_series(figure: Figure, chart: Chart, places: list[Axes], panels: list[Plot]) -> None:
+    """Put legends where the chart wants them, if there is more than one name."""
+    names = [sum(bool(one.label) for one in panel.series) for panel in panels]
+    if not names or max(names) < 2:
+        return
+    if chart.legend == "shared":
+        fullest = places[names.index(max(names))]
+        columns = 3 if max(names) > 4 else 2
+        figure.legend(*fullest.get_legend_handles_labels(), loc="outside lower left", ncols=columns)
+        return
+    for axes in places[: len(panels)]:
+        if chart.legend == "below":
+            axes.legend(loc="upper left", bbox_to_anchor=(-0.02, -0.14))
+        else:
+            axes.legend(handlelength=1.6)
+
+
+# Series between axes
+
+
+def _draw_plot(axes: Axes, plot: Plot) -> None:
+    """Draw what stands between the axes of a plot."""
+    for series in plot.series:
+        _draw_series(axes, series)
+
+
+def _dress_plot(axes: Axes, plot: Plot) -> None:
+    """Give a plot its scales, limits, ticks, guides and notes."""
+    if plot.x.log:
+        axes.set_xscale("log")
+    if plot.y.log:
+        axes.set_yscale("log", nonpositive="clip")
+    axes.set_xlim(plot.x.low, plot.x.high)
+    axes.set_ylim(plot.y.low, plot.y.high)
+    for guide in plot.guides:
+        lined: dict[str, Any] = {
+            "color": FAINT,
+            "linewidth": 1.0,
+            "linestyle": (0, guide.dash or (1, 0)),
+        }
+        beside: dict[str, Any] = {"textcoords": "offset points", "size": 8.5, "color": FAINT}
+        if guide.x is not None:
+            axes.axvline(guide.x, **lined)
+            at = (guide.x, 1.0)
+            axes.annotate(
+                guide.label, at, xytext=(4, -4), xycoords=("data", "axes fraction"), va="top",
+                **beside,
+            )  # fmt: skip
+        elif guide.y is not None:
+            axes.axhline(guide.y, **lined)
+            at = (0.0, guide.y)
+            axes.annotate(
+                guide.label, at, xytext=(5, 4), xycoords=("axes fraction", "data"), **beside
+            )
+    for note in plot.notes:
+        if note.colour:
+            axes.plot([note.x], [note.y], color=note.colour, marker="o", markersize=5.5)
+        axes.annotate(
+            note.text, (note.x, note.y), xytext=(6, 6), textcoords="offset points", size=8.5
+        )
+    _scale(axes.xaxis, plot.x, letters=_LETTERS_ACROSS)
+    _scale(axes.yaxis, plot.y)
+    axes.grid(axis="y")
+    style.open_frame(axes)
+    if plot.enlarged is not None:
+        _enlarge(axes, plot, plot.enlarged)
+
+
+def _draw_series(axes: Axes, series: Series) -> None:
+    drawn: dict[str, Any] = {"color": series.colour}
+    if series.beside:
+        figure = axes.get_figure(root=True)
+        shift = offset_copy(axes.transData, figure, x=0.7 * series.beside, units="points")
+        drawn["transform"] = shift
+        # What is shifted does not count for the limits of the axes by itself.
+        axes.update_datalim([*zip(series.x, series.y, strict=True)])
+    ends = series.interval()
+    if ends is not None and series.band:
+        axes.fill_between(series.x, *ends, color=series.colour, alpha=0.18, linewidth=0)
+    elif ends is not None:
+        x, low, high = np.array(series.x), *map(np.array, ends)
+        known = ~np.isnan(np.array(series.y, dtype=np.float64))
+        for end in ends if series.beside else ():
+            axes.update_datalim([*zip(series.x, end, strict=True)])
+        axes.vlines(x[known], low[known], high[known], linewidth=1.0, alpha=series.opacity, **drawn)
+    axes.plot(
+        series.x,
+        series.y,
+        label=series.label or None,
+        linewidth=series.width,
+        linestyle=(0, series.dash) if series.dash else "-" if series.width else "",
+        drawstyle="steps-post" if series.step else "default",
+        solid_joinstyle="round",
+        marker=_MARKERS.get(series.mark, ""),
+        markersize=series.size,
+        markerfacecolor="white" if series.hollow else series.colour,
+        alpha=series.opacity,
+        zorder=2.5 if series.mark else 2,
+        clip_on=bool(series.width),
+        **drawn,
+    )
+
+
+def _scale(drawn: Drawn, axis: Axis, *, letters: int | None = None) -> None:
+    """Label an axis, and put ticks where they can be read."""
+    drawn.set_label_text(axis.label)
+    if axis.ticks is not None:
+        names = _some(axis.ticks, letters) if axis.names else axis.ticks
+        drawn.set_ticks(list(names), [style.wrapped(text, 18, 2) for text in names.values()])
+        drawn.set_minor_locator(NullLocator())
+        return
+    low, high = sorted(drawn.get_view_interval())
+    drawn.set_major_locator(_locator(low, high, log=axis.log, form=axis.form, across=bool(letters)))
+    drawn.set_minor_locator(NullLocator())
+    form = _FORMS[axis.form]
+    drawn.set_major_formatter(FuncFormatter(lambda value, _: form(value)))
+
+
+def _locator(low: float, high: float, *, log: bool, form: str, across: bool) -> Locator:
+    if log:
+        # Numbers across stand side by side, and need more room.
+        many = form == "power" or math.log10(high / max(low, 1e-300)) > (2 if across else 3)
+        return LogLocator(subs=(1.0,) if many else (1.0, 2.0, 5.0))
+    # Fewer where every one is long.
+    most = 6 if not across else 5 if high < 1e9 else 2
+    return MaxNLocator(nbins=most, steps=_STEPS, integer=across and high > 10)
+
+
+def _some(ticks: Any, letters: int | None) -> dict[float, str]:
+    """Return the names that have room: all, or some up to the last.
+
+    The first is among them where some step leads from it to the last.
+
+    Examples
+    --------
+    >>> list(_some({place: "a long name" for place in range(11)}, 64))
+    [0, 5, 10]
+    """
+    longest = max(len(text) for text in ticks.values())
+    most = _MOST_UP if letters is None else max(2, letters // (longest + 2))
+    places = list(ticks)
+    last = len(places) - 1
+    step = last // most + 1
+    even = [longer for longer in range(step, 2 * step) if last % longer == 0]
+    return {places[at]: ticks[places[at]] for at in range(last, -1, -(even or [step])[0])[::-1]}
+
+
+# In parts of the axes: the box, room for its ticks, and how high it must be to be of any use.
+_LEFT, _RIGHT, _BOTTOM = 0.45, 0.96, 0.11
+_TICKS, _ABOVE, _LEAST_HEIGHT = 0.13, 0.09, 0.2
+
+
+def _enlarge(axes: Axes, plot: Plot, limits: tuple[float, float]) -> None:
+    """Draw the series once more, with a linear axis, below where all of them end.
+
+    Nothing is drawn where the axes have no room for it.
+    """
+    free = min(
+        height_in_axes(axes, y)
+        for one in plot.series
+        for x, y in zip(one.x, one.y, strict=True)
+        if share_of(axes.xaxis, x) >= _LEFT - _TICKS
+    )
+    height = free - _ABOVE - _BOTTOM
+    if height < _LEAST_HEIGHT:
+        return
+    box = axes.inset_axes((_LEFT, _BOTTOM, _RIGHT - _LEFT, height))
+    for series in plot.series:
+        _draw_series(box, series)
+    box.set(xscale=axes.get_xscale(), xlim=axes.get_xlim(), ylim=limits)
+    box.set_title("the same, enlarged: linear scale", loc="left", size=7.5, color=FAINT, pad=3)
+    few = MaxNLocator(nbins=2, integer=True)
+    box.xaxis.set_major_locator(LogLocator(numticks=4) if plot.x.log else few)
+    box.xaxis.set_minor_locator(NullLocator())
+    box.yaxis.set_major_locator(MaxNLocator(nbins=4, steps=_STEPS))
+    for axis in (box.xaxis, box.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: style.number(value)))
+        axis.set_tick_params(labelsize=7.0, length=2.5)
+    style.open_frame(box)
+
+
+# Rows
+
+
+def _draw_rows(axes: Axes, panel: Rows) -> None:
+    """Draw one row per thing, from top to bottom."""
+    most = max(row.high for row in panel.rows)
+    for place, row in enumerate(panel.rows):
+        if panel.bars:
+            axes.barh(place, row.value, color=row.colour, height=0.62)
+            axes.text(row.high + 0.015 * most, place, f"{row.value:,.0f}", va="center", size=8.5)
+        else:
+            axes.plot(row.value, place, marker="o", markersize=6, color=row.colour)
+        ends = ([row.low, row.high], [place, place])
+        colour, width = (INK, 1.0) if panel.bars else (row.colour, 2.0)
+        axes.plot(*ends, color=colour, linewidth=width)
+    axes.set_ylim(len(panel.rows) - 0.4, -0.6)
+    names = [f"{row.label}  ({row.below})" if row.below else row.label for row in panel.rows]
+    ticks = axes.set_yticks(range(len(panel.rows)), names)
+    for tick, row in zip(ticks, panel.rows, strict=True):
+        tick.label1.set_color(FAINT if row.faint else INK)
+    if panel.bars:
+        axes.set_xlim(0, 1.14 * most)
+    _scale(axes.xaxis, panel.x)
+    if not panel.bars:
+        axes.grid(axis="x")
+        axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    style.open_frame(axes)
+
+
+# Maps
+
+
+def _draw_heat(axes: Axes, heat: Heat, columns: int) -> AxesImage:
+    """Draw a map; the best have stars."""
+    values = np.array(heat.values, dtype=np.float64)
+    norm = LogNorm(*heat.limits)
+    axes.set_facecolor("#e8eaed")
+    picture = axes.imshow(values, origin="lower", aspect="auto", cmap="viridis_r", norm=norm)
+    for row, column in heat.best:
+        axes.plot(column, row, marker="*", markersize=14, color="white", markeredgecolor=INK)
+    if heat.note and heat.best:
+        row, column = heat.best[0]
+        left = column < values.shape[1] / 2
+        axes.annotate(
+            heat.note,
+            (column, row),
+            xytext=(14 if left else -14, 14),
+            textcoords="offset points",
+            ha="left" if left else "right",
+            va="bottom" if row < 0.75 * values.shape[0] else "top",
+            size=8.5,
+            bbox={"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": FAINT},
+        )
+    if heat.numbers:
+        for (row, column), value in np.ndenumerate(values):
+            if (row, column) not in heat.best and not np.isnan(value):
+                dark = norm(min(float(value), heat.limits[1])) > 0.5
+                axes.text(
+                    column, row, style.number(float(f"{value:.3g}")), ha="center", va="center",
+                    size=7.5, color="white" if dark else INK,
+                )  # fmt: skip
+    _scale(axes.xaxis, heat.x, letters=_LETTERS_ACROSS // min(columns, 2))
+    _scale(axes.yaxis, heat.y)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    return picture
+
+
+def _colour_bar(figure: Figure, picture: AxesImage, heat: Heat, places: list[Axes]) -> None:
+    least, most = heat.limits
+    beyond = bool((np.array(heat.values) > most).any())
+    bar = figure.colorbar(picture, ax=places, extend="max" if beyond else "neither")
+    bar.set_label(heat.label)
+    bar.outline.set_visible(False)
+    between = MaxNLocator(6) if most / least < 10 else LogLocator(subs=(1.0, 2.0, 5.0))
+    marks = [mark for mark in between.tick_values(least, most) if 1.1 * least < mark <= most]
+    # The least is where colours begin: as good as the best, where they are multiples of it.
+    bar.ax.yaxis.set_major_locator(FixedLocator([least, *marks]))
+    bar.ax.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: style.number(float(f"{value:.4g}")))
+    )
+    bar.ax.yaxis.set_minor_locator(NullLocator())

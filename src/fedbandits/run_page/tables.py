@@ -1,0 +1,204 @@
+"""Tables on the page of a run: its arms, its phases, what its clients sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from html import escape
+
+from fedbandits.federation.course import ClientCourse, PhaseCourse, PhaseEnd
+from fedbandits.federation.status import ArmStatus, RunStatus, clock_time, counted, printable
+from fedbandits.report.markup import row, table
+
+MOST_CLIENTS, FEW_CLIENTS = 60, 30
+"""So many clients have a row of their own; of more than that, these few."""
+
+MOST_ARMS = 10
+"""So many arms have a column in the table of clients' means."""
+
+
+def arms_table(arms: Sequence[ArmStatus], winner: str | None) -> str:
+    """Return a row for every arm, in their order."""
+    rows = []
+    for arm in arms:
+        cells = ("–", "–")
+        if arm.estimate is not None:
+            cells = (f"{arm.estimate:.4g}", f"{arm.low:.4g} to {arm.high:.4g}")
+        won = winner is not None and arm.name == winner
+        rows.append(_row(text(arm.name), "the answer" if won else text(arm.words), cells))
+    return table("Options", ("option", "estimate", "interval"), rows)
+
+
+def phases_table(phases: Sequence[PhaseCourse]) -> str:
+    """Return a row for every phase."""
+    rows = [
+        _row(
+            f"{each.phase}",
+            text(_result(each)),
+            (
+                f"{each.admitted:,}",
+                f"{each.clients:,}",
+                f"{each.reported:,}",
+                f"{each.arms:,}",
+                f"{each.pulls:,}",
+                clock_time(each.opened),
+                "–" if each.ended is None else clock_time(each.ended),
+                "–" if each.ended is None else _duration(each.opened, each.ended),
+            ),
+        )
+        for each in phases
+    ]
+    headings = (
+        *("phase", "new clients", "clients in", "reported", "options", "pulls each"),
+        *("opened", "ended", "took"),
+    )
+    return table("Phases", headings, rows)
+
+
+def clients_table(status: RunStatus, *, clipped: bool) -> str:
+    """Return a row for every client, or for some of them and one for the rest, and the totals.
+
+    Parameters
+    ----------
+    status : RunStatus
+        Of the run.
+    clipped : bool
+        Whether there is a column of observations that were clipped.
+    """
+    clients = status.course.clients
+    shown = shown_clients(clients)
+    names = {client.name for client in shown}
+    rest = [client for client in clients if client.name not in names]
+    quarantined = set(status.quarantined)
+
+    def sent(head: str, some: Sequence[ClientCourse], below: str = "") -> str:
+        return _row(head, below, _sums(some)[: None if clipped else -1])
+
+    rows = [
+        sent(text(client.name), [client], _complaints(client, client.name in quarantined))
+        for client in shown
+    ]
+    if rest:
+        rows.append(sent(f"{counted(len(rest), 'client')} more", rest))
+    if len(clients) > 1:
+        rows.append(sent(f"all {len(clients):,}", clients))
+    headings = (
+        *("client", "joined in phase", "phases reported", "pulls", "means sent", "bits"),
+        *("not counted", "clipped"),
+    )
+    return table("Clients", headings[: None if clipped else -1], rows)
+
+
+def means_table(status: RunStatus) -> str:
+    """Return a row for every client with its mean of every arm; who is unlike the others first.
+
+    Of many arms the first are shown, and those of which a mean is unlike the others.
+    """
+    chosen = [
+        place
+        for place, arm in enumerate(status.arms)
+        if place < MOST_ARMS or any(one.unlike[place] for one in status.means)
+    ]
+    clients = sorted(status.means, key=lambda one: not any(one.unlike))
+    rows = [
+        _row(
+            text(one.client),
+            "unlike the others" if any(one.unlike) else "",
+            (_mean(one.means[place], one.unlike[place]) for place in chosen),
+        )
+        for one in clients[: MOST_CLIENTS if len(clients) <= MOST_CLIENTS else FEW_CLIENTS]
+    ]
+    headings = ("client", *(text(status.arms[place].name) for place in chosen))
+    return table("Means of clients", headings, rows)
+
+
+def _mean(mean: float | None, unlike: bool) -> str:
+    if mean is None:
+        return "–"
+    return f"<b>{mean:.4g} !</b>" if unlike else f"{mean:.4g}"
+
+
+def strangers(status: RunStatus) -> int:
+    """Return how many messages came from who is not in the run, or cannot be told."""
+    inside = sum(sum(client.rejections.values()) for client in status.course.clients)
+    return sum(status.course.rejections.values()) - inside
+
+
+def shown_clients(clients: Sequence[ClientCourse]) -> list[ClientCourse]:
+    """Return the clients that have a row: who was rejected first, where there are too many.
+
+    Examples
+    --------
+    >>> clients = [ClientCourse(name=f"c{number}", admitted=1) for number in range(300)]
+    >>> shown = shown_clients(clients)
+    >>> len(shown), shown[0].name, len(shown_clients(clients[:7]))
+    (30, 'c0', 7)
+    """
+    if len(clients) <= MOST_CLIENTS:
+        return list(clients)
+    return sorted(clients, key=lambda client: not client.rejections)[:FEW_CLIENTS]
+
+
+def text(words: str) -> str:
+    """Return words that came from anybody, to be shown and nothing else."""
+    return escape(printable(words))
+
+
+def _row(head: str, below: str, cells: Iterable[str]) -> str:
+    return row(f"{head} <small>{below}</small>" if below else head, *cells)
+
+
+def _sums(clients: Sequence[ClientCourse]) -> tuple[str, ...]:
+    """Return what clients have sent, added up; where one joined, if it is one."""
+    numbers = (
+        sum(client.phases for client in clients),
+        sum(client.pulls for client in clients),
+        sum(client.means for client in clients),
+        sum(client.bits for client in clients),
+        sum(sum(client.rejections.values()) for client in clients),
+        sum(client.clipped for client in clients),
+    )
+    joined = f"{clients[0].admitted}" if len(clients) == 1 else ""
+    return (joined, *(f"{number:,}" for number in numbers))
+
+
+def _complaints(client: ClientCourse, quarantined: bool) -> str:
+    """Return why messages of a client were not counted."""
+    said = [f"{escape(kind.value)}: {number:,}" for kind, number in client.rejections.items()]
+    return "; ".join([*said, *(["not listened to any more"] if quarantined else [])])
+
+
+def _result(phase: PhaseCourse) -> str:
+    match phase.end:
+        case PhaseEnd.DECIDED:
+            return f"out: {', '.join(phase.dropped)}" if phase.dropped else "all stay"
+        case PhaseEnd.ABANDONED:
+            return "abandoned: below the quorum, so nothing was decided"
+        case PhaseEnd.REFUSED:
+            return "a client's privacy budget is spent"
+        case PhaseEnd.CUT:
+            return "played out: the horizon ends before it"
+        case PhaseEnd.STOPPED:
+            return "the run was given up in it"
+    return "open"
+
+
+def _duration(began: str, ended: str) -> str:
+    """Return how long something took.
+
+    Examples
+    --------
+    >>> _duration("2026-01-01T00:00:00+00:00", "2026-01-01T02:03:04+00:00")
+    '2 h 3 min'
+    >>> _duration("2026-01-01T00:00:00+00:00", "2026-01-01T00:00:00.250+00:00")
+    '0.2 s'
+    """
+    seconds = (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours < 1:
+        return f"{minutes} min {seconds} s"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if days else f"{hours} h {minutes} min"
