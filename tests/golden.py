@@ -63,8 +63,8 @@ class Setting:
                 trace=True,
             )
         digest = hashlib.sha256(run.fidelity.value.encode())
-        for name in sorted(field.name for field in fields(run.outcome)):
-            value = getattr(run.outcome, name)
+        for name in sorted(field.name for field in fields(run.games)):
+            value = getattr(run.games, name)
             if isinstance(value, np.ndarray):
                 digest.update(name.encode())
                 # One NaN of several bit patterns, and no negative zero.

@@ -11,8 +11,8 @@ import fedbandits as fb
 from fedbandits.problems import LocalModels, NoiseLaw, PlainProblem
 from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.beliefs import Goal
 from fedbandits.rules.estimators import Estimator, Plain
-from fedbandits.rules.phased import Goal
 from fedbandits.rules.radii import Radius
 
 FACTOR = 0.5
@@ -62,7 +62,7 @@ class Median(Estimator):
 
     def estimate(self, reports: Any, sampling: Any) -> Any:
         plain = Plain().estimate(reports, sampling)
-        return replace(plain, values=np.median(reports.each_mean(), axis=-1))
+        return replace(plain, values=np.nanmedian(reports.each_mean(), axis=-1))
 
 
 @fb.LAWS.register

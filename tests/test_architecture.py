@@ -11,7 +11,8 @@ import re
 import tomllib
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from repository import ROOT, TESTS
+
 PAGE = ROOT / "docs" / "architecture.md"
 _BEGIN, _END = "<!-- layers: begin -->\n", "<!-- layers: end -->\n"
 
@@ -72,6 +73,13 @@ def test_files_that_the_page_names_exist() -> None:
     folders = (ROOT / "src" / "fedbandits", ROOT)
     missing = [name for name in named if not any((folder / name).exists() for folder in folders)]
     assert not missing
+
+
+def test_tests_are_in_folders_of_the_source_and_no_file_is_long() -> None:
+    files = list(TESTS.rglob("*.py"))
+    folders = {file.parent.relative_to(TESTS) for file in files}
+    assert all((ROOT / "src" / "fedbandits" / folder).is_dir() for folder in folders)
+    assert not [file for file in files if len(file.read_text(encoding="utf-8").splitlines()) > 800]
 
 
 if __name__ == "__main__":

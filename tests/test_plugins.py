@@ -21,6 +21,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fedbandits as fb
+from commands import in_a_process as command
 from fedbandits import registry
 from fedbandits.cli.main import app
 from fedbandits.experiments.fingerprint import code_of
@@ -34,13 +35,13 @@ from fedbandits.problems import PlainProblem, SpreadLaw
 from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.estimators import Estimator
 from fedbandits.rules.radii import RADII, Radius
-from fedbandits.simulation import simulator
+from fedbandits.simulation import tasks
 from fedbandits.sweeps.backends import on_processes
 from fedbandits.sweeps.cells import cells_of
 from fedbandits.sweeps.run import SweepStep, run_sweep
-from test_cli import command
+from repository import TESTS
 
-PARTS = Path(__file__).parent / "own_parts.py"
+PARTS = TESTS / "own_parts.py"
 
 FILE = """
 title = "my own"
@@ -105,7 +106,7 @@ def python(program: str, *words: str | Path, cwd: Path | None = None) -> str:
 
 
 def regrets(experiment: fb.Experiment, **how: Any) -> list[list[float]]:
-    return [run.outcome.total.tolist() for run in experiment.run(**how).simulations]
+    return [run.games.total.tolist() for run in experiment.run(**how).simulations]
 
 
 # From a file --------------------------------------------------------------------------------------
@@ -199,7 +200,7 @@ def test_the_code_of_a_file_is_the_same_on_several_processes(
     experiment = fb.load_experiment(folder / "mine.toml")
     alone = regrets(experiment, workers=1)
     for name in ("_SERIAL_SECONDS", "_SERIAL_SECONDS_LATER"):
-        monkeypatch.setattr(simulator, name, -1.0)
+        monkeypatch.setattr(tasks, name, -1.0)
     assert regrets(experiment, workers=2) == alone
 
 
@@ -291,7 +292,7 @@ def test_a_summary_is_read_back_wherever_it_is(folder: Path, tmp_path: Path) -> 
         fb.read_experiment(summary["spec"]),
     ):
         assert regrets(again, workers=1) == [
-            run.outcome.total.tolist() for run in results.simulations
+            run.games.total.tolist() for run in results.simulations
         ]
         assert again.run(workers=1).summary()["spec"] == summary["spec"]
     done = command("check", moved / "summary.json", cwd=tmp_path)
@@ -353,8 +354,10 @@ def test_a_trial_takes_an_algorithm_of_ones_own(project: Path) -> None:
     text = "\n".join(line for line in own if not line.startswith(theirs))
     path.write_text(text, encoding="utf-8")
     assert type(load_trial(project).algorithm).__name__ == "Bold"
+    # Options that are alike to the last outcome: nothing is decided, whatever is drawn.
+    edit(project / "client.py", "random.random() < rate + own", "_ % 2")
     done = CliRunner().invoke(app, ["try", str(project), "--clients", "4"])
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == 3, done.output  # over, and undecided
     edit(project / "my_rules.py", "    all_clients_from_start: ClassVar[bool] = False\n", "")
     with pytest.raises(
         fb.InputError,
@@ -445,6 +448,25 @@ def test_what_a_rule_imports_is_part_of_it(folder: Path) -> None:
     assert not set(found[0]) & set(found[2])
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        'FACTOR = importlib.import_module("own_factor_c").FACTOR',
+        'FACTOR = __import__("own_factor_c").FACTOR',
+        'FACTOR = importlib.import_module("own_" + "factor_c").FACTOR',
+        'later = lambda: importlib.import_module("own_factor_c")\nFACTOR = 0.5',
+    ],
+)
+def test_what_a_rule_imports_by_a_function_is_part_of_it(folder: Path, how: str) -> None:
+    edit(folder / "my_rules.py", "FACTOR = 0.5", f"import importlib\n{how}")
+    found = []
+    for source in ("FACTOR = 0.5", "FACTOR = 0.5", "FACTOR = 0.7"):
+        (folder / "own_factor_c.py").write_text(source, encoding="utf-8")
+        found.append(python(PRINT_ADDRESSES, "sweep.toml", cwd=folder).split())
+    assert found[0] == found[1]
+    assert not set(found[0]) & set(found[2])
+
+
 PRINT_ADDRESSES = """
 import sys
 import fedbandits as fb
@@ -465,11 +487,11 @@ def test_sweeps_on_several_processes_know_the_parts(
     alone = run_sweep(fb.load_sweep(folder / "sweep.toml"), folder / "alone", workers=1)
     monkeypatch.setattr(on_processes, "_SERIAL_SECONDS", 0.0)
     several = run_sweep(fb.load_sweep(folder / "sweep.toml"), folder / "several", workers=2)
-    assert several.replications().equals(alone.replications())
+    assert several.replications() == alone.replications()
     # The same processes, and other code under the same names.
     edit(folder / "my_rules.py", "FACTOR = 0.5", "FACTOR = 0.1")
     changed = run_sweep(fb.load_sweep(folder / "sweep.toml"), folder / "several", workers=2)
-    assert not changed.replications().equals(alone.replications())
+    assert changed.replications() != alone.replications()
 
 
 # From Python --------------------------------------------------------------------------------------
@@ -523,7 +545,7 @@ def test_sweeps_on_several_processes_know_what_is_registered(
     alone = run_sweep(sweep, tmp_path / "alone", workers=1)
     monkeypatch.setattr(on_processes, "_SERIAL_SECONDS", 0.0)
     several = run_sweep(sweep, tmp_path / "several", workers=2)
-    assert several.replications().equals(alone.replications())
+    assert several.replications() == alone.replications()
 
 
 def test_code_without_a_source_is_not_kept() -> None:
