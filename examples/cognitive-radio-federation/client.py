@@ -5,8 +5,8 @@ its duty cycle. A sensing finds a channel free (1), or hears one of its transmit
 
 What is heard follows from three standard models (T. S. Rappaport, Wireless Communications, 2nd
 edition 2002, sections 4.9 and 5.6): path loss grows with the logarithm of the distance, shadowing
-is log-normal and stays as it is for a station and a transmitter, and Rayleigh fading is anew in
-every sensing. Places and powers are made up. On a real station `pull` asks the radio instead.
+is log-normal and fixed for each station and transmitter, and every sensing has new Rayleigh fading.
+Places and powers are made up. On a real station `pull` asks the radio instead.
 """
 
 import math
@@ -17,10 +17,10 @@ from functools import cache
 
 from fedbandits.federation import ClientInfo, client_app
 
-SIDE = 20.0  # of the area, in km
-NEAR = 0.1  # km: where the path loss below is that of free space
+SIDE = 20.0  # km, length of one side of the area
+NEAR = 0.1  # km: at this distance the path loss is that of free space
 LOSS_NEAR = 68.0  # dB, 20 log10(4π d/λ) at 100 m and 600 MHz
-EXPONENT = 3.5  # of the distance: 2 in free space, 2.7 to 5 in cities
+EXPONENT = 3.5  # of the path loss: 2 in free space, 2.7 to 5 in cities
 SHADOWING = 8.0  # dB, standard deviation
 THRESHOLD = -100.0  # dBm: a weaker signal is not heard
 
@@ -49,16 +49,16 @@ TRANSMITTERS = (
 
 
 def place_of(station: str) -> tuple[float, float]:
-    """Return where a station stands: anywhere in the area, by its name."""
+    """Return where a station stands: a random place in the area, given by its name."""
     rng = random.Random(station)
     return rng.uniform(0.0, SIDE), rng.uniform(0.0, SIDE)
 
 
-@cache  # nobody moves
+@cache  # stations and transmitters do not move
 def margin(transmitter: Transmitter, station: str) -> float:
-    """Return by how many dB a station hears a transmitter above the threshold, fading apart."""
+    """Return how many dB above the threshold a station hears a transmitter, without fading."""
     distance = max(math.dist(transmitter.at, place_of(station)), NEAR)
-    # By what link it is, so that it stays as it is.
+    # The seed is the link, so that its shadowing never changes.
     shadowing = random.Random(f"{station} {transmitter.channel} {transmitter.at}").gauss(
         0.0, SHADOWING
     )
@@ -67,7 +67,7 @@ def margin(transmitter: Transmitter, station: str) -> float:
 
 
 def heard(transmitter: Transmitter, station: str) -> bool:
-    """Return whether a transmitter is on the air now, and strong enough in spite of fading."""
+    """Return whether a transmitter is on the air now, and strong enough despite fading."""
     fading = random.expovariate(1.0)  # of the power, if amplitudes are Rayleigh
     strength = fading * 10.0 ** (margin(transmitter, station) / 10.0)
     return random.random() < transmitter.duty and strength > 1.0

@@ -1,6 +1,6 @@
 """Draw the map: transmitters, stations, and which stations would choose another channel.
 
-Everything here is known to the maker of the map alone; the federation finds it out by sensing.
+Only the maker of the map knows all this; the federation finds it out by sensing.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 CHANNELS = sorted({transmitter.channel for transmitter in TRANSMITTERS})
 COLOURS = dict(zip(CHANNELS, ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"), strict=True))
-CLEARLY = 0.05  # by so much another channel is free more often where a station would choose it
+CLEARLY = 0.05  # a station would choose another channel that is free this much more often
 
 
 def availability(channel: str, station: str) -> float:
@@ -73,10 +73,10 @@ def draw_means(axes: Axes, means: dict[str, float]) -> None:
 
 
 def main() -> None:
-    """Draw the map of so many stations, and say what is on it."""
+    """Draw the map with a given number of stations, and print what it shows."""
     options = argparse.ArgumentParser(description="Draw the map of the example.")
     options.add_argument("--clients", type=int, default=500, help="how many stations")
-    options.add_argument("--out", type=Path, default=Path("map.png"), help="the picture")
+    options.add_argument("--out", type=Path, default=Path("map.png"), help="picture to write")
     chosen = options.parse_args()
     stations = [f"client-{number}" for number in range(chosen.clients)]
     free = {each: [availability(each, station) for station in stations] for each in CHANNELS}

@@ -1,8 +1,8 @@
-"""A household that watches films and rates them; its ratings are in a file of its own.
+"""A household that watches films and rates them; its ratings are in its own file.
 
-`pull` opens that file where it is, read-only, and draws from the ratings of a genre: as if a film
-of that genre that was watched here were recommended again, and its rating seen. Each draw is
-independent of the others and from the household's own ratings, so its mean is their average.
+`pull` opens that file where it is, read-only, and draws from the ratings of a genre. This is as if
+a film of that genre that was watched here were recommended again, and its rating seen. Each draw is
+independent and from the household's own ratings, so its mean is their average.
 """
 
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fedbandits.federation import ClientInfo, client_app
 
-# A file has the name of its client. Where they are is a machine's own affair, so the machine says.
+# A file has the name of its client. Each machine says where its files are.
 FOLDER = Path(os.environ.get("RATINGS_FOLDER", Path(__file__).parent / "data"))
 
 LOWEST, HIGHEST = 0.5, 5.0  # stars
@@ -24,8 +24,8 @@ def ratings_of(path: Path, genre: str) -> list[float]:
     """Return all ratings of a genre in a file, in stars."""
     if not path.is_file():
         raise FileNotFoundError(
-            f"{path} is not there; write it with make_data.py, or say in RATINGS_FOLDER where the"
-            " files of this machine are"
+            f"{path} does not exist; write it with make_data.py, or set RATINGS_FOLDER to the"
+            " folder with the files of this machine"
         )
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
         found = [
@@ -34,7 +34,7 @@ def ratings_of(path: Path, genre: str) -> list[float]:
         ]
     if not found:
         raise LookupError(
-            f'{path} has no rating of "{genre}"; a client needs one at least of each of the arms in'
+            f'{path} has no rating of "{genre}"; a client needs at least one rating of each arm in'
             " fedbandits.toml"
         )
     return found

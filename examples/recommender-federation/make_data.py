@@ -1,8 +1,8 @@
-"""Write made-up ratings: a SQLite file for each household.
+"""Write made-up ratings: one SQLite file per household.
 
-The model: a genre has a general liking, each household a taste of its own for it (normal around the
-general liking), and each film a merit (normal again); the sum is rounded to half stars and cut off
-at half a star and at five. A household has watched 5 to 25 films of every genre.
+The model: a genre has a general liking, each household has its own taste for it (normal around the
+general liking), and each film has a merit (normal again); the sum is rounded to half stars and cut
+off at half a star and at five. A household has watched 5 to 25 films of every genre.
 """
 
 import argparse
@@ -35,10 +35,10 @@ def films_of(rng: random.Random) -> list[tuple[str, str, float]]:
 
 
 def write_ratings(path: Path, films: list[tuple[str, str, float]]) -> None:
-    """Write the file of a household, in place of one that is there."""
+    """Write the file of a household, replacing an existing one."""
     path.unlink(missing_ok=True)
     with closing(sqlite3.connect(path)) as file, file:
-        file.execute("PRAGMA synchronous = OFF")  # made up anew if the power fails
+        file.execute("PRAGMA synchronous = OFF")  # easy to make again if the power fails
         file.execute("CREATE TABLE ratings (title TEXT, genre TEXT, stars REAL)")
         file.executemany("INSERT INTO ratings VALUES (?, ?, ?)", films)
 
@@ -47,9 +47,9 @@ def main() -> None:
     """Write the files of all households."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     options.add_argument("--clients", type=int, default=400, help="how many households")
-    options.add_argument("--seed", type=int, default=1, help="other numbers, other households")
+    options.add_argument("--seed", type=int, default=1, help="another seed gives other households")
     options.add_argument(
-        "--out", type=Path, default=Path(__file__).parent / "data", help="the folder"
+        "--out", type=Path, default=Path(__file__).parent / "data", help="folder to write into"
     )
     chosen = options.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
