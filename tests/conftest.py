@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import signal
 import sys
 from collections.abc import Iterator
@@ -36,6 +37,12 @@ LONGEST_FIRST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {name: place for place, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
+
+
+@pytest.fixture(autouse=True)
+def same_draws(request: pytest.FixtureRequest) -> None:
+    """Seed what the client of a new project draws from, or its outcomes differ from run to run."""
+    random.seed(request.node.nodeid)
 
 
 @pytest.fixture(scope="session")
