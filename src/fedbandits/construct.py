@@ -20,12 +20,10 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationErr
 from pydantic.errors import PydanticUserError
 from pydantic_core import ErrorDetails
 
-from fedbandits.errors import InputError, Mistakes, UnstatedError, nearest
+from fedbandits.errors import InputError, Mistakes, UnstatedError, as_pair, nearest
 from fedbandits.problems.laws import LAWS, Empirical, NoiseLaw, SpreadLaw
-from fedbandits.problems.problem import as_goal
 from fedbandits.registry import Registry, keys_in_files
 from fedbandits.rules.arrays import FloatArray
-from fedbandits.rules.beliefs import Goal
 from fedbandits.rules.estimators import ESTIMATORS, Estimator
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii import RADII, PaperRadius, Radius
@@ -88,27 +86,27 @@ def all_keys_of(make: Callable[..., Any], table: Mapping[str, Any]) -> list[str]
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Part:
-    """How a part is read: its registry, and what it is to be there for.
+    """How a part is read from a table.
 
     Parameters
     ----------
     registry : Registry
         Where its class is found.
-    usual : str, optional
-        The name of the part that is meant if the table names none.
     role, what
         As in `Registry.named`.
     example : str
         A table that names one.
+    usual : str, optional
+        The name of the part that is meant if the table names none.
     """
 
     registry: Registry[Any]
-    usual: str | None = None
-    role: type | None = None
-    what: str | None = None
+    role: type
+    what: str
     example: str
+    usual: str | None = None
 
     def read(self, table: object) -> Any:
         """Return the part that a table describes, or a word that is its name."""
@@ -121,54 +119,26 @@ class _Part:
         return construct(found, {k: v for k, v in given.items() if k != key}, "")
 
 
-_NOISE = _Part(
-    registry=LAWS, role=NoiseLaw, what="a law of noise", example='law = "gaussian", sigma = 0.5'
-)
+_NOISE = _Part(LAWS, NoiseLaw, "a law of noise", 'law = "gaussian", sigma = 0.5')
 _PARTS: dict[Any, _Part] = {
-    Radius: _Part(registry=RADII, usual=PaperRadius.rule, example='rule = "paper", arm = 6.0'),
+    Radius: _Part(RADII, Radius, "a radius", 'rule = "paper", arm = 6.0', PaperRadius.rule),
     NoiseLaw: _NOISE,
     NoiseLaw | type[NoiseLaw]: _NOISE,
-    SpreadLaw: _Part(
-        registry=LAWS,
-        role=SpreadLaw,
-        what="a law of spread",
-        example='law = "gaussian", sigma = 0.5',
-    ),
-    Estimator: _Part(registry=ESTIMATORS, example='name = "plain"'),
+    SpreadLaw: _Part(LAWS, SpreadLaw, "a law of spread", 'law = "gaussian", sigma = 0.5'),
+    Estimator: _Part(ESTIMATORS, Estimator, "an estimator", 'name = "plain"'),
 }
 
 
-def _any_noise_from(table: object) -> Any:
-    """Return the law of noise that a table describes; the class of one that clients' data give."""
+def _noise_from(table: object, *, given_clients: bool) -> Any:
+    """Return the law of noise that a table describes; if the clients' data give it, its class."""
     if not isinstance(table, Mapping) or table.get("law") != Empirical.law:
         return _NOISE.read(table)
+    if not given_clients:
+        raise InputError("law", 'empirical noise needs given clients; use model = "exact"')
     for key in table:
         if key != "law":
             raise InputError(key, f"is not a key of {Empirical.law} noise")
     return Empirical
-
-
-def _noise_from(table: object) -> Any:
-    """Return the law of noise that a table describes, where no clients are given."""
-    found = _any_noise_from(table)
-    if isinstance(found, type):
-        raise InputError("law", 'empirical noise needs given clients; use model = "exact"')
-    return found
-
-
-def pair_from(value: object) -> tuple[float, float]:
-    """Return a pair of numbers, which is a list in a file.
-
-    Examples
-    --------
-    >>> pair_from([0, 1])
-    (0.0, 1.0)
-    """
-    if isinstance(value, list | tuple) and len(value) == 2:
-        first, second = value
-        if all(isinstance(n, int | float) and not isinstance(n, bool) for n in value):
-            return float(first), float(second)
-    raise InputError("", f"{value!r} is not a list of two numbers such as [0, 1]")
 
 
 def array_from(value: object) -> FloatArray:
@@ -204,15 +174,14 @@ def _entries(value: object, place: str = "") -> Iterator[tuple[str, object]]:
 
 _READERS: dict[Any, Callable[[Any], Any]] = {
     **{kind: part.read for kind, part in _PARTS.items()},
-    NoiseLaw: _noise_from,
-    NoiseLaw | type[NoiseLaw]: _any_noise_from,
+    NoiseLaw: partial(_noise_from, given_clients=False),
+    NoiseLaw | type[NoiseLaw]: partial(_noise_from, given_clients=True),
     ScheduleLike: as_schedule,
-    LevelLike: lambda level: as_level(level, ""),
-    Goal: lambda goal: as_goal(goal, ""),
-    tuple[float, float]: pair_from,
+    LevelLike: partial(as_level, where=""),
+    tuple[float, float]: partial(as_pair, where=""),
     FloatArray: array_from,
 }
-"""How a field of a type is read where it is not a plain number, word, list or table."""
+"""How a field of a type is read if it is not a plain number, word, list or table."""
 
 
 def _hints_of(make: Callable[..., Any]) -> dict[str, Any]:

@@ -222,6 +222,20 @@ def check_not_negative(value: float, where: str) -> None:
         raise InputError(where, f"{shown} is not a number from 0 to {LARGEST:g}")
 
 
+def as_pair(value: object, where: str) -> tuple[float, float]:
+    """Return two numbers, which are a list in a file; refuse anything else.
+
+    Examples
+    --------
+    >>> as_pair([0, 1], "range")
+    (0.0, 1.0)
+    """
+    numbers = list(value) if isinstance(value, Iterable) else []
+    if len(numbers) != 2 or not all(is_number(one) and math.isfinite(one) for one in numbers):
+        raise InputError(where, f"{value!r} is not a pair of finite numbers such as [0, 1]")
+    return float(numbers[0]), float(numbers[1])
+
+
 def nearest(word: str, known: Iterable[str], *, most: int | None = None) -> str:
     """Return a hint that names the known words, or the most similar of many.
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.errors import InputError, check_count, check_not_negative, check_stated
+from fedbandits.errors import InputError, check_count, check_not_negative, check_stated, check_word
 from fedbandits.problems.laws import Gaussian, NoiseLaw, SpreadLaw, check_means
 from fedbandits.problems.population import Recentred
 from fedbandits.problems.problem import (
@@ -17,7 +17,6 @@ from fedbandits.problems.problem import (
     LocalModels,
     PlainProblem,
     Sources,
-    as_goal,
     checked_means,
     no_normal_noise,
 )
@@ -88,7 +87,7 @@ class Approximate(PlainProblem):
         self._check()
 
     def _check(self) -> None:
-        as_goal(self.goal)
+        check_word(self.goal, Goal, "goal")
         check_stated(self.noise, NoiseLaw, "noise")
         check_stated(self.spread, SpreadLaw, "spread")
         if self.noise.given_by_cell:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from fedbandits.errors import InputError, check_count, check_word
+from fedbandits.errors import InputError, as_pair, check_count, check_word
 from fedbandits.problems.laws import Bernoulli, NoiseLaw
 from fedbandits.problems.population import Recentred
 from fedbandits.problems.problem import LocalModels, PlainProblem, Sources, deviations
@@ -48,7 +48,7 @@ class Transmitter:
     activity: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "at", _checked_pair(self.at, "at"))
+        object.__setattr__(self, "at", as_pair(self.at, "at"))
         if not (math.isfinite(self.reach) and self.reach > 0):
             raise InputError("reach", f"{self.reach} km; it must be a finite number above 0")
         if not 0 <= self.activity <= 1:
@@ -194,12 +194,14 @@ class CognitiveRadio(PlainProblem):
         listener: Listener = "users",
         name: str = "problem",
     ) -> None:
-        width, height = _checked_area(area)
+        width, height = as_pair(area, "area")
+        if min(width, height) <= 0:
+            raise InputError("area", f"{area} km; width and height must be above 0")
         object.__setattr__(self, "area", (width, height))
         object.__setattr__(self, "channels", tuple(channels))
         object.__setattr__(self, "population", population)
         station = (width / 2, height / 2) if base_station is None else base_station
-        object.__setattr__(self, "base_station", _checked_pair(station, "base_station"))
+        object.__setattr__(self, "base_station", as_pair(station, "base_station"))
         object.__setattr__(self, "listener", listener)
         object.__setattr__(self, "name", name)
         self._check()
@@ -399,20 +401,6 @@ class _AtBaseStation:
         return LocalModels(np.repeat(self.means, n_clients, axis=1))
 
 
-def _checked_pair(values: Sequence[float], where: str) -> Place:
-    pair = tuple(float(value) for value in values)
-    if len(pair) != 2 or not all(math.isfinite(value) for value in pair):
-        raise InputError(where, f"{pair} is not a pair of finite numbers")
-    return pair[0], pair[1]
-
-
-def _checked_area(values: Sequence[float]) -> Place:
-    area = _checked_pair(values, "area")
-    if min(area) <= 0:
-        raise InputError("area", f"{area} km; width and height must be above 0")
-    return area
-
-
 # The integral over the area ---------------------------------------------------------------------
 
 # Ten nodes in a panel at most one reach wide: exact to rounding for a Gaussian, with room for
@@ -484,7 +472,7 @@ def _city_channel(
     # The tower keeps availability below 1 everywhere: without that, recentring a finite population
     # would leave many users at exactly 1.
     tower = Transmitter(
-        at=_place(centre + 10.0 * np.array([math.cos(angle), math.sin(angle)])),
+        at=as_pair(centre + 10.0 * np.array([math.cos(angle), math.sin(angle)]), "at"),
         reach=20.0,
         activity=0.15,
     )
@@ -493,7 +481,7 @@ def _city_channel(
     while True:
         if downtown and len(licensed) == 1:
             added = Transmitter(
-                at=_place(centre + rng.normal(scale=0.2, size=2)),
+                at=as_pair(centre + rng.normal(scale=0.2, size=2), "at"),
                 reach=rng.uniform(1.5, 2.0),
                 activity=rng.uniform(0.6, 0.9),
             )
@@ -515,8 +503,4 @@ def _in_the_suburbs(rng: np.random.Generator, area: Place) -> Transmitter:
     while True:
         at = rng.random(2) * area
         if np.hypot(*(at - centre)) > 2.5 * reach:
-            return Transmitter(at=_place(at), reach=reach, activity=rng.uniform(0.4, 0.8))
-
-
-def _place(xy: FloatArray) -> Place:
-    return float(xy[0]), float(xy[1])
+            return Transmitter(at=as_pair(at, "at"), reach=reach, activity=rng.uniform(0.4, 0.8))

@@ -8,14 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedbandits.errors import LARGEST, InputError, check_stated
+from fedbandits.errors import LARGEST, InputError, check_stated, check_word
 from fedbandits.problems.laws import Empirical, NoiseLaw, check_means
 from fedbandits.problems.problem import (
     CohortLaw,
     LocalModels,
     PlainProblem,
     Sources,
-    as_goal,
     checked_means,
     deviations,
     no_normal_noise,
@@ -74,7 +73,7 @@ class Exact(PlainProblem):
     )
 
     def __post_init__(self) -> None:
-        as_goal(self.goal)
+        check_word(self.goal, Goal, "goal")
         check_stated(self.noise, NoiseLaw, "noise")
         rows = [np.asarray(row, dtype=np.float64) for row in self.local_means]
         if not rows:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeAlias, get_args
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-from fedbandits.errors import LARGEST, InputError, nearest
+from fedbandits.errors import LARGEST, InputError
 from fedbandits.problems.laws import Law, NoiseLaw
 from fedbandits.registry import keys_in_files
 from fedbandits.rules.abilities import Judge, Statement
@@ -329,14 +329,6 @@ def deviations(values: FloatArray) -> str:
     """
     low, high = f"{values.min():.3g}", f"{values.max():.3g}"
     return f"standard deviation {low if low == high else f'{low} to {high}, depending on the arm,'}"
-
-
-def as_goal(goal: str, where: str = "goal") -> Goal:
-    """Return a goal by its name; refuse anything else."""
-    for known in get_args(Goal):
-        if goal == known:
-            return "max" if known == "max" else "min"
-    raise InputError(where, f'"{goal}" is not a goal; {nearest(str(goal), get_args(Goal))}')
 
 
 def checked_means(values: Sequence[float] | FloatArray, where: str = "means") -> FloatArray:

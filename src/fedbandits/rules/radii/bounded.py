@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar, Self
 
-from fedbandits.errors import InputError, is_number
+from fedbandits.errors import InputError, as_pair
 from fedbandits.rules.levels import as_level
 from fedbandits.rules.radii.known import RadiusOfAverages
 
@@ -20,10 +18,7 @@ def check_range(limits: tuple[float, float]) -> tuple[float, float]:
     >>> check_range((0, 1))
     (0.0, 1.0)
     """
-    ends = list(limits) if isinstance(limits, Iterable) else []
-    if len(ends) != 2 or not all(is_number(end) and math.isfinite(end) for end in ends):
-        raise InputError("range", f"{limits!r} is not a range such as [0, 1]")
-    low, high = (float(end) for end in ends)
+    low, high = as_pair(limits, "range")
     if not low < high:
         raise InputError("range", f"[{low:g}, {high:g}] is empty; give the lower end first")
     return low, high
