@@ -96,14 +96,12 @@ class Channel:
         A factor is lowest at the area's point nearest to its transmitter and highest at the
         farthest. These points differ between transmitters, so the bounds hold but need not be met.
         """
-        low = high = 1.0
+        low, high, sides = 1.0, 1.0, np.array(area)
         for transmitter in self.transmitters:
-            near, far = [], []
-            for side, at in zip(area, transmitter.at, strict=True):
-                near.append(min(max(at, 0.0), side))
-                far.append(side if at < side / 2 else 0.0)
-            low *= 1.0 - float(transmitter.noticed(*np.array(near)))
-            high *= 1.0 - float(transmitter.noticed(*np.array(far)))
+            near = np.clip(transmitter.at, 0.0, sides)
+            far = np.where(transmitter.at < sides / 2, sides, 0.0)
+            low *= 1.0 - float(transmitter.noticed(*near))
+            high *= 1.0 - float(transmitter.noticed(*far))
         return low, high
 
 

@@ -9,7 +9,7 @@ arm is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
@@ -247,30 +247,23 @@ class Guarantee:
 
     def kept(self, *kinds: ConditionKind) -> Guarantee:
         """Return the guarantee with these conditions kept; what was broken stays broken."""
-        return self._marked(
-            {
-                kind: Condition(kind, status=Status.KEPT)
-                for kind in kinds
-                if (one := self.condition(kind)) and one.status is not Status.BROKEN
-            }
-        )
+        return self._marked(Status.KEPT, kinds)
 
     def opened(self, kind: ConditionKind) -> Guarantee:
         """Return the guarantee with a condition that can no longer be checked, unless broken."""
-        one = self.condition(kind)
-        if one is None or one.status is not Status.KEPT:
-            return self
-        return self._marked({kind: Condition(kind)})
+        return self._marked(Status.UNVERIFIABLE, (kind,))
+
+    def _marked(self, status: Status, kinds: Sequence[ConditionKind]) -> Guarantee:
+        intact = (one for one in self.conditions if one.status is not Status.BROKEN)
+        return self.following(replace(one, status=status) for one in intact if one.kind in kinds)
 
     def broken(self, kind: ConditionKind, why: str) -> Guarantee:
         """Return the guarantee with a condition broken; the same if it is not assumed."""
-        return self._marked({kind: Condition(kind, status=Status.BROKEN, why=why)})
+        return self.following([Condition(kind, status=Status.BROKEN, why=why)])
 
     def following(self, conditions: Iterable[Condition]) -> Guarantee:
         """Return the guarantee with its conditions in the state of these of the same kinds."""
-        return self._marked({one.kind: one for one in conditions})
-
-    def _marked(self, found: Mapping[ConditionKind, Condition]) -> Guarantee:
+        found = {one.kind: one for one in conditions}
         return replace(
             self,
             conditions=tuple(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +10,7 @@ import numpy as np
 from fedbandits.errors import check_word
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.guarantees import Guarantee, ProofContext, keeps_best, pairs_needed, within
-from fedbandits.rules.levels import LevelLike, as_level
+from fedbandits.rules.levels import LevelLike
 from fedbandits.rules.radii.bounded import BoundedRadius
 from fedbandits.rules.radii.known import PhaseStatistics
 from fedbandits.rules.radii.pairs import Dependence, Pairs
@@ -82,17 +81,10 @@ class BernsteinRadius(BoundedRadius, Pairs):
         needed = pairs_needed(context, independent=independent, noise=False)
         return keeps_best(self.delta, context, within(self.range), *needed)
 
-    def _log(self, known: PhaseStatistics, events: int) -> FloatArray:
-        """Return the logarithm, for half of δ shared out over so many events and all phases."""
-        delta = as_level(self.delta).value(known.horizon)
-        phase = np.asarray(known.phase, dtype=np.float64)
-        shared = math.log(2 * events * math.pi**2 / (6 * delta))
-        return np.asarray(shared + 2.0 * np.log(phase))
-
     def _variances(self, known: PhaseStatistics) -> FloatArray:
         """Return the upper bound on the variance of every estimate, for outcomes in [0, 1]."""
         low, high = self.range
-        log = self._log(known, 2 * known.n_arms)
+        log = self._log(known, 2 * 2 * known.n_arms)  # half of δ for 2 K events
         heaviest = known.estimate.heaviest_pull
         pulls = known.estimate.pull_factor if known.estimate.independent_clients else heaviest
         # What protects the means is independent of them: sub-gamma, like the rest.
@@ -110,7 +102,7 @@ class BernsteinRadius(BoundedRadius, Pairs):
 
     def _width(self, known: PhaseStatistics, one: FloatArray, other: FloatArray) -> FloatArray:
         low, high = self.range
-        log = self._log(known, max(known.n_arms - 1, 1))
+        log = self._log(known, 2 * max(known.n_arms - 1, 1))  # half of δ for K - 1 events
         twice = 1.0 if self.dependence == "independent" else 2.0
         root = np.sqrt(2.0 * twice * (one + other) * log)
         # That of a pair is no heavier than the heaviest of any active arm.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import ClassVar, Self
 
+import numpy as np
+
 from fedbandits.errors import InputError, as_pair
+from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.levels import as_level
-from fedbandits.rules.radii.known import RadiusOfAverages
+from fedbandits.rules.radii.known import PhaseStatistics, RadiusOfAverages
 
 
 def check_range(limits: tuple[float, float]) -> tuple[float, float]:
@@ -36,6 +40,12 @@ class BoundedRadius(RadiusOfAverages):
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", as_level(self.delta))
         object.__setattr__(self, "range", check_range(self.range))
+
+    def _log(self, known: PhaseStatistics, events: int) -> FloatArray:
+        """Return the logarithm, for δ shared out over so many events and all phases."""
+        delta = as_level(self.delta).value(known.horizon)
+        phase = np.asarray(known.phase, dtype=np.float64)
+        return np.asarray(math.log(events * math.pi**2 / (6 * delta)) + 2.0 * np.log(phase))
 
     @property
     def limits(self) -> tuple[float, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +11,7 @@ from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.distortion import UNDISTORTED
 from fedbandits.rules.eliminations import drop_below, widest_margins
 from fedbandits.rules.guarantees import Guarantee, ProofContext, bounds_needed, keeps_best, within
-from fedbandits.rules.levels import LevelLike, as_level
+from fedbandits.rules.levels import LevelLike
 from fedbandits.rules.radii.bounded import BoundedRadius
 from fedbandits.rules.radii.known import PhaseStatistics, unbiased_width
 
@@ -85,11 +84,8 @@ class ChernoffRadius(BoundedRadius):
 
     def _ends(self, known: PhaseStatistics) -> tuple[FloatArray, FloatArray]:
         low, high = self.range
-        delta = as_level(self.delta).value(known.horizon)
-        phase = np.asarray(known.phase, dtype=np.float64)
         protected = known.estimate.distortion is not UNDISTORTED
-        events = (3 if protected else 2) * known.n_arms
-        log = math.log(events * math.pi**2 / (6 * delta)) + 2.0 * np.log(phase)
+        log = self._log(known, (3 if protected else 2) * known.n_arms)
         clients = np.sqrt(2.0 * known.estimate.client_variance * log)
         off = known.widened(unbiased_width(np.zeros(()), log, known)) if protected else 0.0
         most = log * known.estimate.heaviest_pull
