@@ -21,20 +21,13 @@ from dataclasses import replace
 from fedbandits.errors import InputError
 from fedbandits.registry import Registry
 from fedbandits.rules.levels import LevelLike, as_level
-from fedbandits.rules.radii.bernstein import BernsteinRadius as BernsteinRadius
-from fedbandits.rules.radii.chernoff import ChernoffRadius as ChernoffRadius
-from fedbandits.rules.radii.index import Commit as Commit
-from fedbandits.rules.radii.index import Index as Index
-from fedbandits.rules.radii.index import IndexRadius as IndexRadius
-from fedbandits.rules.radii.intervals import ImprovedUcbRadius as ImprovedUcbRadius
-from fedbandits.rules.radii.intervals import JointRadius as JointRadius
-from fedbandits.rules.radii.intervals import PaperRadius as PaperRadius
-from fedbandits.rules.radii.known import PhaseStatistics as PhaseStatistics
-from fedbandits.rules.radii.known import Radius as Radius
-from fedbandits.rules.radii.paired_t import PairedTRadius as PairedTRadius
-from fedbandits.rules.radii.pairs import CertifiedRadius as CertifiedRadius
-from fedbandits.rules.radii.pairs import Dependence as Dependence
-from fedbandits.rules.radii.pairs import PairwiseRadius as PairwiseRadius
+from fedbandits.rules.radii.bernstein import BernsteinRadius
+from fedbandits.rules.radii.chernoff import ChernoffRadius
+from fedbandits.rules.radii.index import Commit, Index, IndexRadius
+from fedbandits.rules.radii.intervals import ImprovedUcbRadius, JointRadius, PaperRadius
+from fedbandits.rules.radii.known import PhaseStatistics, Radius
+from fedbandits.rules.radii.paired_t import PairedTRadius
+from fedbandits.rules.radii.pairs import CertifiedRadius, Dependence, PairwiseRadius
 
 RADII: Registry[Radius] = Registry(
     "a radius",
@@ -106,3 +99,24 @@ def check_option(name: str, value: LevelLike, own: LevelLike) -> None:
     same = as_level(value).same_as(as_level(own)) if name == "delta" else value == own
     if not same:
         raise InputError(name, f"{value}, and radius.{name} is {own}; give one of the two")
+
+
+__all__ = [
+    "RADII",
+    "BernsteinRadius",
+    "CertifiedRadius",
+    "ChernoffRadius",
+    "Commit",
+    "Dependence",
+    "ImprovedUcbRadius",
+    "Index",
+    "IndexRadius",
+    "JointRadius",
+    "PairedTRadius",
+    "PairwiseRadius",
+    "PaperRadius",
+    "PhaseStatistics",
+    "Radius",
+    "check_option",
+    "with_options",
+]
