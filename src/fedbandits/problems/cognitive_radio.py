@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from fedbandits.errors import InputError, as_pair, check_count, check_word
 from fedbandits.problems.laws import Bernoulli, NoiseLaw
 from fedbandits.problems.population import Recentred
-from fedbandits.problems.problem import LocalModels, PlainProblem, Sources, deviations
+from fedbandits.problems.problem import LocalModels, PlainProblem, Sources, deviations, set_fields
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.beliefs import Goal
 
@@ -29,7 +29,7 @@ class Transmitter:
     Parameters
     ----------
     at : pair of float
-        Where it stands, in km; it may stand outside of the coverage area.
+        Where it stands, in km; it may be outside the coverage area.
     reach : float
         Distance in km at which its signal is noticed with :math:`e^{-1/2}` ≈ 61 % of the
         probability next to it.
@@ -180,8 +180,7 @@ class CognitiveRadio(PlainProblem):
     name: str
     means: FloatArray = field(init=False, repr=False)
 
-    # Written out because it takes any sequence and no base station, while whoever reads them gets a
-    # tuple and a place.
+    # Written out because it takes any sequence, or no base station, and stores a tuple and a place.
     def __init__(
         self,
         *,
@@ -195,32 +194,26 @@ class CognitiveRadio(PlainProblem):
         width, height = as_pair(area, "area")
         if min(width, height) <= 0:
             raise InputError("area", f"{area} km; width and height must be above 0")
-        object.__setattr__(self, "area", (width, height))
-        object.__setattr__(self, "channels", tuple(channels))
-        object.__setattr__(self, "population", population)
         station = (width / 2, height / 2) if base_station is None else base_station
-        object.__setattr__(self, "base_station", as_pair(station, "base_station"))
-        object.__setattr__(self, "listener", listener)
-        object.__setattr__(self, "name", name)
-        self._check()
-        # Once and for all: rules and regret read the means again and again.
-        means = np.array([_area_mean(channel, self.area) for channel in self.channels])
-        means.setflags(write=False)
-        object.__setattr__(self, "means", means)
-
-    def _check(self) -> None:
+        set_fields(self, area=(width, height), channels=tuple(channels), population=population)
+        set_fields(self, base_station=as_pair(station, "base_station"), listener=listener)
+        set_fields(self, name=name)
         if len(self.channels) < 2:
             raise InputError(
                 "channels", f"{len(self.channels)} channels; a game needs at least two"
             )
-        check_count(self.population, "population", optional=True)
+        check_count(population, "population", optional=True)
         if not all(0 <= at <= side for at, side in zip(self.base_station, self.area, strict=True)):
             raise InputError(
                 "base_station",
                 f"{self.base_station} lies outside the area, which spans "
-                f"{self.area[0]:g} km by {self.area[1]:g} km from (0, 0)",
+                f"{width:g} km by {height:g} km from (0, 0)",
             )
-        check_word(self.listener, Listener, "listener")
+        check_word(listener, Listener, "listener")
+        # Computed once, because rules and regret read the means often.
+        means = np.array([_area_mean(channel, self.area) for channel in self.channels])
+        means.setflags(write=False)
+        set_fields(self, means=means)
 
     @classmethod
     def example(cls, n_channels: int = 10, seed: int = 2021) -> CognitiveRadio:
@@ -356,10 +349,7 @@ class CognitiveRadio(PlainProblem):
     def described(self) -> dict[str, Any]:
         """Return the table of an experiment file."""
         channels = [
-            [
-                {"at": list(mast.at), "reach": mast.reach, "activity": mast.activity}
-                for mast in channel.transmitters
-            ]
+            [asdict(mast) | {"at": list(mast.at)} for mast in channel.transmitters]
             for channel in self.channels
         ]
         return PlainProblem.described(self) | {"channels": channels}
@@ -377,12 +367,12 @@ class CognitiveRadio(PlainProblem):
         }
 
 
+@dataclass(frozen=True, slots=True)
 class _Users:
     """Places users independently of each other."""
 
-    def __init__(self, problem: CognitiveRadio, rng: np.random.Generator) -> None:
-        self.problem = problem
-        self.rng = rng
+    problem: CognitiveRadio
+    rng: np.random.Generator
 
     def draw(self, n_clients: int, arms: Sequence[int] | None = None) -> LocalModels:
         places = self.rng.random((n_clients, 2)) * self.problem.area
