@@ -3,8 +3,8 @@
 A radius states what it proves (`Radius.guarantee`), and its rule adds whom that is about and what
 every statement rests on. A simulated problem, a privacy policy and the records of a live run then
 say of each condition that it is kept, or that it is broken. Whatever prints a promise prints this
-value. In its words arms are called options, since not everybody who reads an answer knows what an
-arm is.
+value. In its words arms are called options, because not everybody who reads an answer knows what
+an arm is.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ class Assumption(Enum):
     INDEPENDENT_OPTIONS = (
         "what a client sees of one option has nothing to do with what it sees of another"
     )
-    """Of comparisons with ``dependence = "independent"``. Where clients are given, the same sample
+    """Of comparisons with ``dependence = "independent"``. If clients are given, the same sample
     judges all options, and this is about their local means."""
     LIKE_DRAWS = (
         "the means of the clients that exist are themselves like draws from a law of the assumed"
         " spread"
     )
-    """Where some of N clients are asked before the others, unless half the range of their means is
+    """If some of N clients are asked before the others, unless half the range of their means is
     known: ``bounded`` of `fedbandits.Beliefs`."""
     SINGLE_BEST = "a single option is the best"
     """Of regret bounds: two that tie would be compared, at a cost, to the horizon."""
     RANDOM_CLIENTS = "the clients are a random sample of those the answer is for"
-    """Where not all clients are asked."""
+    """If not all clients are asked."""
     ALL_CLIENTS = "the answer is for these clients alone"
-    """Where all clients there are play from the start."""
+    """If all clients that exist play from the start."""
     NO_DRIFT = "an option is as good at the end as at the beginning"
     """Of every statement."""
     NO_SELECTION = (
@@ -69,8 +69,7 @@ class Assumption(Enum):
 
 
 ConditionKind: TypeAlias = Assumption | str
-"""What a condition is about: one of the above, or a word of whoever states a condition of its own.
-"""
+"""What a condition is about: one of the above, or a word for a condition of your own."""
 
 _COMMON = frozenset(
     {
@@ -216,7 +215,7 @@ class Guarantee:
         reason : str
             Why nothing is proven; it begins with "none".
         *conditions : Condition
-            What the widths rest on all the same.
+            What the widths rest on nevertheless.
         """
         return cls(reason=reason).requiring(*conditions)
 
@@ -323,18 +322,18 @@ def bounds_needed(context: ProofContext, *, noise: bool = True) -> tuple[Conditi
 
 
 def pairs_needed(
-    context: ProofContext, *, independent: bool, noise: bool = True
+    context: ProofContext, dependence: str, *, noise: bool = True
 ) -> tuple[Condition, ...]:
     r"""Return what comparisons of two arms at a time assume.
 
-    The best of N clients that are drawn is itself random. Where how the M first deviate from all N
+    The best of N clients that are drawn is itself random. If how the M first deviate from all N
     depends on that, any of K(K − 1) comparisons may be one with the best arm, and δ is K times as
     large. For normal draws it does not: the deviations are independent of the average over all.
     """
     found = list(bounds_needed(context, noise=noise))
     if context.draws:
         found[-1] = Condition(Assumption.LIKE_DRAWS, LIKE_NORMAL_DRAWS)
-    if independent:
+    if dependence == "independent":
         found.append(Condition(Assumption.INDEPENDENT_OPTIONS))
     return tuple(found)
 
@@ -344,7 +343,7 @@ LIKE_NORMAL_DRAWS = (
     " with which option is best (as for normal draws; else the probability is up to as many times"
     " as large as there are options)"
 )
-"""What pairs rest on where the best of N drawn clients is asked for."""
+"""What pairs rest on if the best of N drawn clients is asked for."""
 
 
 def within(limits: tuple[float, float]) -> Condition:

@@ -173,7 +173,7 @@ def inverse_variance_weights(
     counts, sizes
         As in `clients_in`.
     noise, spread : float or array, broadcast against ``counts``
-        σ and σ_c; where both are zero all clients weigh the same.
+        σ and σ_c; if both are zero all clients weigh the same.
     distorted : float or array, broadcast against ``counts``
         :math:`d_m`: what protecting a client's mean adds to its variance.
 

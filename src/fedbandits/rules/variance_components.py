@@ -5,7 +5,7 @@ A one-way random-effects analysis of variance: client m's mean of :math:`n_m` pu
 and :math:`e_m` the variance :math:`\sigma^2 / n_m`. What scatters within clients gives σ, and what
 their means scatter more than that gives σ_c.
 
-**There is no finite-sample guarantee** where the estimates stand in for bounds: they come from the
+**There is no finite-sample guarantee** if the estimates stand in for bounds: they come from the
 data that they are to judge, and take every client and arm to have one σ, every arm one σ_c. They
 are too small, and arms are dropped too soon, where
 
@@ -86,9 +86,9 @@ def variance_components(
     active : array of bool, shape (..., arms)
         The arms that are looked at, at least one.
     noise_variance : float, optional
-        σ², where it is known.
+        σ², if it is known.
     min_clients : int
-        If an active arm has fewer clients nothing is estimated. Where σ² is to be estimated, those
+        If an active arm has fewer clients nothing is estimated. If σ² is to be estimated, those
         with a single pull do not count: they show nothing of it.
 
     Returns
@@ -147,7 +147,7 @@ def dersimonian_laird(
         {N - \sum_m n_m^2 / N}.
 
     Derivation: this is equation 8 of DerSimonian and Laird (1986), whose weights :math:`w_m = n_m /
-    \sigma^2` are proportional to counts where clients share a σ, so that nothing is divided by it.
+    \sigma^2` are proportional to counts if clients share a σ, so that nothing is divided by it.
     By :math:`\mathrm{Var}(y_m) = \sigma_c^2 + \sigma^2 / n_m`, the sum in the numerator has the
     expectation :math:`(M - 1)\,\sigma^2 + \sigma_c^2 (N - \sum_m n_m^2 / N)`: the estimate is
     unbiased, whatever the laws, if σ² is known or estimated without bias.
@@ -174,7 +174,7 @@ def dersimonian_laird(
     # Clients with a single pull count like others. The model gives their mean the variance
     # σ_c² + σ², which is what is subtracted. Their mean is in the estimate of the arm as well, so
     # that a spread without them would be that of other clients than those it is to judge: too
-    # small, and unsafe, where they stand out. Only of σ do they show nothing.
+    # small, and unsafe, if they stand out. Only of σ do they show nothing.
     pulls = np.broadcast_to(np.asarray(counts, dtype=np.float64), means.shape)
     total = np.maximum(sum_groups(pulls), 1.0)
     centre = sum_groups(pulls * means) / total

@@ -7,13 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.errors import check_word
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.guarantees import Guarantee, ProofContext, keeps_best, pairs_needed, within
 from fedbandits.rules.levels import LevelLike
 from fedbandits.rules.radii.bounded import BoundedRadius
-from fedbandits.rules.radii.known import PhaseStatistics
-from fedbandits.rules.radii.pairs import Dependence, Pairs
+from fedbandits.rules.radii.known import Dependence, PhaseStatistics
+from fedbandits.rules.radii.pairs import Pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +24,12 @@ class BernsteinRadius(BoundedRadius, Pairs):
     the weight of the heaviest pull, :math:`V = V_k + V_l` with :math:`V_k = \min(r_k u, \eta / 4)
     + v_c`, η and :math:`v_c` the factors of pulls and clients, :math:`r_k` an upper bound on
     min(μ, 1 − μ) from the estimate itself, and u = η if clients are drawn independently of each
-    other, else w (which is no smaller, and the same where all have pulled as often).
+    other, else w (which is no smaller, and the same if all have pulled as often).
 
     Guarantee: P(the best arm is ever dropped) ≤ δ, for any number of phases, if outcomes lie in
     the range, the arms of a client are independent of each other (or ``dependence`` is "any"), and
-    clients are drawn at random with a spread of at most σ_c. Who they are does not matter where
-    all there are play from the start.
+    clients are drawn at random with a spread of at most σ_c. Who they are does not matter if
+    all that exist play from the start.
 
     Derivation: given a client's rate q, Bennett's inequality bounds the logarithm of the moment
     generating function of its n centred pulls of weight :math:`w_m` by :math:`q(1-q)\,c_m`,
@@ -71,14 +70,9 @@ class BernsteinRadius(BoundedRadius, Pairs):
     delta: LevelLike = "1/T"
     dependence: Dependence = "independent"
 
-    def __post_init__(self) -> None:
-        BoundedRadius.__post_init__(self)
-        check_word(self.dependence, Dependence, "dependence")
-
     def guarantee(self, context: ProofContext) -> Guarantee:
         """Return what is proven; see `Radius`."""
-        independent = self.dependence == "independent"
-        needed = pairs_needed(context, independent=independent, noise=False)
+        needed = pairs_needed(context, self.dependence, noise=False)
         return keeps_best(self.delta, context, within(self.range), *needed)
 
     def _variances(self, known: PhaseStatistics) -> FloatArray:

@@ -38,11 +38,11 @@ class BoundedRadius(RadiusOfAverages):
     range: tuple[float, float]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "delta", as_level(self.delta))
+        RadiusOfAverages.__post_init__(self)
         object.__setattr__(self, "range", check_range(self.range))
 
     def _log(self, known: PhaseStatistics, events: int) -> FloatArray:
-        """Return the logarithm, for δ shared out over so many events and all phases."""
+        """Return the logarithm, for δ shared out over this many events and all phases."""
         delta = as_level(self.delta).value(known.horizon)
         phase = np.asarray(known.phase, dtype=np.float64)
         return np.asarray(math.log(events * math.pi**2 / (6 * delta)) + 2.0 * np.log(phase))

@@ -30,7 +30,7 @@ class ChernoffRadius(BoundedRadius):
 
     Guarantee: P(the best arm is ever dropped) ≤ δ, for any number of phases and any dependence
     between arms, if outcomes lie in the range and clients are drawn at random with a spread of at
-    most σ_c. Who they are does not matter where all there are play from the start.
+    most σ_c. Who they are does not matter if all that exist play from the start.
 
     Derivation: given the local means, the estimate is :math:`\sum w_i X_i` over independent pulls
     with :math:`w_i \le 1/n`, n being M · (the fewest pulls of a client) with equal weights. As
@@ -40,7 +40,7 @@ class ChernoffRadius(BoundedRadius):
     :math:`\exp(-L)` on either side; the average local mean is off the global one by
     :math:`\sqrt{2 v_c L}` with probability at most :math:`\exp(-L)`. For the best arm to go, one
     of 2 K such events must happen in some phase; of 3 K where means are protected, whose errors
-    are a third event an arm.
+    are a third event per arm.
 
     Parameters
     ----------
