@@ -1,13 +1,13 @@
 """Values from tables: a value is made from the keys of a table, or the error says which key.
 
 The parameters of a class, or of another callable that makes the value, are the keys. Pydantic
-checks their types, those that are parts or dataclasses themselves are tables in the table, and what
-the class itself refuses (`InputError`) is told with the key's full path.
+checks their types. A parameter that is a part or a dataclass itself is a table in the table. If the
+class itself refuses a value (`InputError`), the error names the key's full path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, partial, reduce
 from inspect import signature
@@ -20,7 +20,14 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationErr
 from pydantic.errors import PydanticUserError
 from pydantic_core import ErrorDetails
 
-from fedbandits.errors import InputError, Mistakes, UnstatedError, as_pair, nearest
+from fedbandits.errors import (
+    InputError,
+    Mistakes,
+    UnstatedError,
+    as_pair,
+    check_number,
+    nearest,
+)
 from fedbandits.problems.laws import LAWS, Empirical, NoiseLaw, SpreadLaw
 from fedbandits.registry import Registry, keys_in_files
 from fedbandits.rules.arrays import FloatArray
@@ -62,7 +69,7 @@ def keys_of(make: Callable[..., Any]) -> list[str]:
 
 
 def all_keys_of(make: Callable[..., Any], table: Mapping[str, Any]) -> list[str]:
-    """Return the keys of a table, and those of the tables in it, whether it has them or not.
+    """Return all keys that a table and the tables in it may have.
 
     Examples
     --------
@@ -150,26 +157,14 @@ def array_from(value: object) -> FloatArray:
     array([[0. , 1. ],
            [0.5, 0.5]])
     """
-    for place, one in _entries(value):
-        if isinstance(one, bool) or not isinstance(one, int | float):
-            raise InputError(place, f"{one!r} is not a number such as 0.5")
-    try:
-        found = np.array(value, dtype=np.float64)
-    except ValueError:  # of different lengths
-        found = np.array(0.0)
-    if not found.ndim:
+    table = np.array(value, dtype=object)
+    if not table.ndim or any(isinstance(one, list) for one in table.flat):  # of different lengths
         raise InputError("", f"{value!r} is not a list of numbers such as [0.5, 0.6]")
+    for place, one in np.ndenumerate(table):
+        check_number(one, "".join(f"[{number}]" for number in place))
+    found = table.astype(np.float64)
     found.setflags(write=False)
     return found
-
-
-def _entries(value: object, place: str = "") -> Iterator[tuple[str, object]]:
-    """Yield what is in a list, or in lists in it, with its place."""
-    if isinstance(value, list):
-        for number, one in enumerate(value):
-            yield from _entries(one, f"{place}[{number}]")
-    else:
-        yield place, value
 
 
 _READERS: dict[Any, Callable[[Any], Any]] = {
