@@ -581,6 +581,8 @@ class PhasedRule(Beliefs):
     @property
     def _not_told(self) -> dict[str, bool]:
         """Which of σ and σ_c it is not told, and whether it uses them."""
+        if self.noise is not None and self.spread is not None:
+            return {}
         also = self.estimator.uses_variances
         used = {"noise": self.radius.uses_noise or also, "spread": self.radius.uses_spread or also}
         return {name: use for name, use in used.items() if getattr(self, name) is None}
