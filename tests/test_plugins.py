@@ -373,9 +373,9 @@ def test_a_log_is_read_with_the_code_that_it_was_written_with(project: Path) -> 
     assert again.trial.rule() == run.trial.rule()
     edit(project / "my_rules.py", "FACTOR = 0.5", "FACTOR = 0.1")
     # A log may come from anywhere: what is in it does not run.
-    with pytest.raises(fb.InputError, match=r"my_rules\.py is not what it was when this was writ"):
+    with pytest.raises(fb.InputError, match=r"my_rules\.py has changed since this was writ"):
         LoggedRun(project / "run.fedlog")
-    with pytest.raises(fb.InputError, match=r"my_rules\.py is not what it was when this was writ"):
+    with pytest.raises(fb.InputError, match=r"my_rules\.py has changed since this was writ"):
         begin_or_resume(load_trial(project), project / "run.fedlog")
     (project / "my_rules.py").unlink()
     with pytest.raises(fb.InputError, match=r"run\.fedlog: .*my_rules\.py cannot be read: No such"):

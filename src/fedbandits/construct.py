@@ -1,13 +1,13 @@
 """Values from tables: a value is made from the keys of a table, or the error says which key.
 
 The parameters of a class, or of another callable that makes the value, are the keys. Pydantic
-checks their types, those that are parts or dataclasses themselves are tables in the table, and what
-the class itself refuses (`InputError`) is told with the key's full path.
+checks their types. A parameter that is a part or a dataclass itself is a table in the table. If the
+class itself refuses a value (`InputError`), the error names the key's full path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, partial, reduce
 from inspect import signature
@@ -20,12 +20,17 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationErr
 from pydantic.errors import PydanticUserError
 from pydantic_core import ErrorDetails
 
-from fedbandits.errors import InputError, Mistakes, UnstatedError, nearest
+from fedbandits.errors import (
+    InputError,
+    Mistakes,
+    UnstatedError,
+    as_pair,
+    check_number,
+    nearest,
+)
 from fedbandits.problems.laws import LAWS, Empirical, NoiseLaw, SpreadLaw
-from fedbandits.problems.problem import as_goal
 from fedbandits.registry import Registry, keys_in_files
 from fedbandits.rules.arrays import FloatArray
-from fedbandits.rules.beliefs import Goal
 from fedbandits.rules.estimators import ESTIMATORS, Estimator
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii import RADII, PaperRadius, Radius
@@ -64,7 +69,7 @@ def keys_of(make: Callable[..., Any]) -> list[str]:
 
 
 def all_keys_of(make: Callable[..., Any], table: Mapping[str, Any]) -> list[str]:
-    """Return the keys of a table, and those of the tables in it, whether it has them or not.
+    """Return all keys that a table and the tables in it may have.
 
     Examples
     --------
@@ -88,27 +93,27 @@ def all_keys_of(make: Callable[..., Any], table: Mapping[str, Any]) -> list[str]
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Part:
-    """How a part is read: its registry, and what it is to be there for.
+    """How a part is read from a table.
 
     Parameters
     ----------
     registry : Registry
         Where its class is found.
-    usual : str, optional
-        The name of the part that is meant if the table names none.
     role, what
         As in `Registry.named`.
     example : str
         A table that names one.
+    usual : str, optional
+        The name of the part that is meant if the table names none.
     """
 
     registry: Registry[Any]
-    usual: str | None = None
-    role: type | None = None
-    what: str | None = None
+    role: type
+    what: str
     example: str
+    usual: str | None = None
 
     def read(self, table: object) -> Any:
         """Return the part that a table describes, or a word that is its name."""
@@ -121,54 +126,26 @@ class _Part:
         return construct(found, {k: v for k, v in given.items() if k != key}, "")
 
 
-_NOISE = _Part(
-    registry=LAWS, role=NoiseLaw, what="a law of noise", example='law = "gaussian", sigma = 0.5'
-)
+_NOISE = _Part(LAWS, NoiseLaw, "a law of noise", 'law = "gaussian", sigma = 0.5')
 _PARTS: dict[Any, _Part] = {
-    Radius: _Part(registry=RADII, usual=PaperRadius.rule, example='rule = "paper", arm = 6.0'),
+    Radius: _Part(RADII, Radius, "a radius", 'rule = "paper", arm = 6.0', PaperRadius.rule),
     NoiseLaw: _NOISE,
     NoiseLaw | type[NoiseLaw]: _NOISE,
-    SpreadLaw: _Part(
-        registry=LAWS,
-        role=SpreadLaw,
-        what="a law of spread",
-        example='law = "gaussian", sigma = 0.5',
-    ),
-    Estimator: _Part(registry=ESTIMATORS, example='name = "plain"'),
+    SpreadLaw: _Part(LAWS, SpreadLaw, "a law of spread", 'law = "gaussian", sigma = 0.5'),
+    Estimator: _Part(ESTIMATORS, Estimator, "an estimator", 'name = "plain"'),
 }
 
 
-def _any_noise_from(table: object) -> Any:
-    """Return the law of noise that a table describes; the class of one that clients' data give."""
+def _noise_from(table: object, *, given_clients: bool) -> Any:
+    """Return the law of noise that a table describes; if the clients' data give it, its class."""
     if not isinstance(table, Mapping) or table.get("law") != Empirical.law:
         return _NOISE.read(table)
+    if not given_clients:
+        raise InputError("law", 'empirical noise needs given clients; use model = "exact"')
     for key in table:
         if key != "law":
             raise InputError(key, f"is not a key of {Empirical.law} noise")
     return Empirical
-
-
-def _noise_from(table: object) -> Any:
-    """Return the law of noise that a table describes, where no clients are given."""
-    found = _any_noise_from(table)
-    if isinstance(found, type):
-        raise InputError("law", 'empirical noise needs given clients; use model = "exact"')
-    return found
-
-
-def pair_from(value: object) -> tuple[float, float]:
-    """Return a pair of numbers, which is a list in a file.
-
-    Examples
-    --------
-    >>> pair_from([0, 1])
-    (0.0, 1.0)
-    """
-    if isinstance(value, list | tuple) and len(value) == 2:
-        first, second = value
-        if all(isinstance(n, int | float) and not isinstance(n, bool) for n in value):
-            return float(first), float(second)
-    raise InputError("", f"{value!r} is not a list of two numbers such as [0, 1]")
 
 
 def array_from(value: object) -> FloatArray:
@@ -180,39 +157,26 @@ def array_from(value: object) -> FloatArray:
     array([[0. , 1. ],
            [0.5, 0.5]])
     """
-    for place, one in _entries(value):
-        if isinstance(one, bool) or not isinstance(one, int | float):
-            raise InputError(place, f"{one!r} is not a number such as 0.5")
-    try:
-        found = np.array(value, dtype=np.float64)
-    except ValueError:  # of different lengths
-        found = np.array(0.0)
-    if not found.ndim:
+    table = np.array(value, dtype=object)
+    if not table.ndim or any(isinstance(one, list) for one in table.flat):  # of different lengths
         raise InputError("", f"{value!r} is not a list of numbers such as [0.5, 0.6]")
+    for place, one in np.ndenumerate(table):
+        check_number(one, "".join(f"[{number}]" for number in place))
+    found = table.astype(np.float64)
     found.setflags(write=False)
     return found
 
 
-def _entries(value: object, place: str = "") -> Iterator[tuple[str, object]]:
-    """Yield what is in a list, or in lists in it, with its place."""
-    if isinstance(value, list):
-        for number, one in enumerate(value):
-            yield from _entries(one, f"{place}[{number}]")
-    else:
-        yield place, value
-
-
 _READERS: dict[Any, Callable[[Any], Any]] = {
     **{kind: part.read for kind, part in _PARTS.items()},
-    NoiseLaw: _noise_from,
-    NoiseLaw | type[NoiseLaw]: _any_noise_from,
+    NoiseLaw: partial(_noise_from, given_clients=False),
+    NoiseLaw | type[NoiseLaw]: partial(_noise_from, given_clients=True),
     ScheduleLike: as_schedule,
-    LevelLike: lambda level: as_level(level, ""),
-    Goal: lambda goal: as_goal(goal, ""),
-    tuple[float, float]: pair_from,
+    LevelLike: partial(as_level, where=""),
+    tuple[float, float]: partial(as_pair, where=""),
     FloatArray: array_from,
 }
-"""How a field of a type is read where it is not a plain number, word, list or table."""
+"""How a field of a type is read if it is not a plain number, word, list or table."""
 
 
 def _hints_of(make: Callable[..., Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The errors that fedbandits raises, by whose mistake they are."""
+"""The errors that fedbandits raises, grouped by who made the mistake."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class InputError(FedbanditsError, ValueError):
 
 
 class SeveralMistakesError(InputError):
-    """Several mistakes in what the user gave, to be mended in one go.
+    """Several mistakes in what the user gave, reported together.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class SeveralMistakesError(InputError):
 
 
 class Mistakes:
-    """Gathers mistakes, one per key, so that all of them can be told at once.
+    """Gathers mistakes, one per key, so that all of them can be reported at once.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class Mistakes:
 
     @contextmanager
     def gathered(self, where: str = "") -> Iterator[None]:
-        """Go on after the block, whatever is wrong in it, with the table at ``where``."""
+        """Continue after the block; a mistake in it belongs to the table at ``where``."""
         try:
             yield
         except InputError as error:
@@ -120,7 +120,7 @@ class ProtocolError(FedbanditsError):
 
 
 class UnstatedError(FedbanditsError):
-    """A class does not say something of itself that is needed.
+    """A class does not state something that is needed.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class UnstatedError(FedbanditsError):
 
 
 class AssumptionWarning(UserWarning):
-    """A rule assumes what its problem does not keep: it runs, since the user may know better."""
+    """A rule assumes what does not hold in its problem; it runs, as the user may know better."""
 
 
 LARGEST = 1e100
@@ -155,7 +155,7 @@ LARGEST = 1e100
 
 
 def is_number(value: object, *, whole: bool = False) -> bool:
-    """Return whether a value is a number, or a whole one: Python's or NumPy's, and no truth value.
+    """Return whether a value is a number, or a whole one, of Python or NumPy; True is none.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def is_number(value: object, *, whole: bool = False) -> bool:
 
 
 def check_number(value: object, where: str, *, whole: bool = False) -> None:
-    """Refuse what is not a number, or not a whole one.
+    """Refuse anything but a number, or anything but a whole number.
 
     Examples
     --------
@@ -185,7 +185,7 @@ LARGEST_COUNT = 10**15
 
 
 def check_count(value: Any, where: str, least: int = 1, *, optional: bool = False) -> None:
-    """Refuse what is not a whole number that something can be counted with; None if it is optional.
+    """Refuse anything but a whole number in the range; None is allowed if it is optional.
 
     Examples
     --------
@@ -201,14 +201,14 @@ def check_count(value: Any, where: str, least: int = 1, *, optional: bool = Fals
 
 
 def check_positive(value: float, where: str, example: float = 0.1) -> None:
-    """Refuse what is not a positive number."""
+    """Refuse anything but a positive number."""
     check_number(value, where)
     if not 0 < value < math.inf:
         raise InputError(where, f"{value!r} is not a positive number such as {example:g}")
 
 
 def check_not_negative(value: float, where: str) -> None:
-    """Refuse what is not a number from 0 to a size that can be squared and added up.
+    """Refuse anything but a number from 0 to a size that can be squared and added up.
 
     Examples
     --------
@@ -220,6 +220,20 @@ def check_not_negative(value: float, where: str) -> None:
     if not is_number(value) or not 0 <= value <= LARGEST:
         shown = str(value) if is_number(value) else repr(value)
         raise InputError(where, f"{shown} is not a number from 0 to {LARGEST:g}")
+
+
+def as_pair(value: object, where: str) -> tuple[float, float]:
+    """Return two numbers, which are a list in a file; refuse anything else.
+
+    Examples
+    --------
+    >>> as_pair([0, 1], "range")
+    (0.0, 1.0)
+    """
+    numbers = list(value) if isinstance(value, Iterable) else []
+    if len(numbers) != 2 or not all(is_number(one) and math.isfinite(one) for one in numbers):
+        raise InputError(where, f"{value!r} is not a pair of finite numbers such as [0, 1]")
+    return float(numbers[0]), float(numbers[1])
 
 
 def nearest(word: str, known: Iterable[str], *, most: int | None = None) -> str:
@@ -245,7 +259,7 @@ def nearest(word: str, known: Iterable[str], *, most: int | None = None) -> str:
 
 
 def check_word(word: object, words: Any, where: str) -> None:
-    """Refuse a word that is none of a ``Literal``'s.
+    """Refuse a word that a ``Literal`` does not list.
 
     Examples
     --------
@@ -272,7 +286,7 @@ def check_stated(value: object, contract: type, where: str, *, parent: str = "")
     where : str
         The key or argument.
     parent : str
-        The class to inherit from, which has defaults; the contract itself if it is not said.
+        The class to inherit from, which has defaults; by default the contract itself.
 
     Examples
     --------

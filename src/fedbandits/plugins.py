@@ -1,8 +1,8 @@
-"""Plugin files: Python files of one's own that register parts, listed by an experiment file.
+"""Plugin files: your own Python files that register parts, listed by an experiment file.
 
 Once a file that lists a plugin is read, the plugin is a path and its source: results, logs and the
-tasks of other processes carry both, so that all of them mean the code that was played, wherever the
-file is now and whatever it says.
+tasks of other processes carry both, so that all of them refer to the code that was run, even if the
+file has moved or changed.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def load_tables(path: str | Path, *, plugins: Iterable[str | Path] = ()) -> dict
 
 
 def _text_of(path: Path, where: str, named: str = "") -> str:
-    """Return what a file says; an error stands at a place, and names the file if that does not."""
+    """Return the text of a file; an error names the key, and the file if the key does not."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -204,7 +204,7 @@ def plugins_in_use(plugins: Iterable[Plugin]) -> Iterator[None]:
 
 
 def check_unchanged(tables: Mapping[str, Any], where: str) -> None:
-    """Refuse tables whose plugins are not on disk as they say: what came along does not run.
+    """Refuse tables whose plugins differ from the files on disk; code in tables does not run.
 
     Parameters
     ----------
@@ -217,13 +217,13 @@ def check_unchanged(tables: Mapping[str, Any], where: str) -> None:
         if Plugin.read(Path(plugin.path), where) != plugin:
             raise InputError(
                 where,
-                f"{plugin.path} is not what it was when this was written; put it back, or read this"
-                " with the file that it was written with",
+                f"{plugin.path} has changed since this was written; restore it, or read this with"
+                " the file that it was written with",
             )
 
 
 class RunPlugins:
-    """All plugins that have run here: on their way to another process they run there, too.
+    """All plugins that have run in this process; unpickled in another, they run there, too.
 
     Pickled before values of their classes, it makes these known before they are unpickled.
     """

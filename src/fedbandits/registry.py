@@ -14,7 +14,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import fields
+from dataclasses import KW_ONLY, InitVar, dataclass, fields
 from importlib import metadata
 from typing import Any, TypeAlias, TypeVar, get_type_hints
 
@@ -78,6 +78,7 @@ def keys_in_files(part: Any) -> dict[str, str]:
     return {one.name: one.metadata.get("key", one.name) for one in fields(part) if one.init}
 
 
+@dataclass(eq=False, repr=False)
 class Registry(Mapping[str, type[PartT]]):
     """Parts of one kind by their names in experiment files.
 
@@ -89,7 +90,7 @@ class Registry(Mapping[str, type[PartT]]):
         The group of entry points: ``fedbandits.radii``.
     key : str
         The class attribute that holds the name of a part.
-    roles : sequence of protocols
+    roles : tuple of protocols
         What a part can be; it has all members of at least one of them, and none as abstract.
     parent : str
         The class to inherit from, which has defaults.
@@ -110,23 +111,16 @@ class Registry(Mapping[str, type[PartT]]):
     (known: bernstein, certified, chernoff, joint, paired-t, pairwise, paper)
     """
 
-    def __init__(
-        self,
-        what: str,
-        *,
-        group: str,
-        key: str,
-        roles: Iterable[type],
-        parent: str,
-        required: Collection[str] = (),
-        built_in: Iterable[type[PartT]],
-    ) -> None:
-        self.what = what
-        self.group = group
-        self.key = key
-        self.roles = tuple(roles)
-        self.parent = parent
-        self.required = required
+    what: str
+    _: KW_ONLY
+    group: str
+    key: str
+    roles: tuple[type, ...]
+    parent: str
+    required: Collection[str] = ()
+    built_in: InitVar[Iterable[type[PartT]]]
+
+    def __post_init__(self, built_in: Iterable[type[PartT]]) -> None:
         self._built_in = {self._checked(part): part for part in built_in}
         self._loaded: dict[str, type[PartT]] = {}
 

@@ -82,7 +82,7 @@ WRONG: list[tuple[Callable[[], object], str, str]] = [
     ),
     (lambda: fb.PaperRadius(arm=ANY), "arm", "'x' is not a number"),
     (lambda: fb.CertifiedRadius(delta=LIST), "delta", "is not a number between"),
-    (lambda: fb.BernsteinRadius(range=ANY), "range", "'x' is not a range such as"),
+    (lambda: fb.BernsteinRadius(range=ANY), "range", "'x' is not a pair of finite numbers"),
     (lambda: fb.PairedTRadius(min_clients=ANY), "min_clients", "'x' is not a whole number"),
     (lambda: fb.PairedTRadius(min_clients=HALF), "min_clients", "2.5 is not a whole number"),
     (lambda: beliefs(noise="x"), "noise", "'x' is not a number"),
@@ -128,7 +128,9 @@ def test_a_value_of_the_wrong_type_is_named(
 @pytest.mark.parametrize("radius", [fb.BernsteinRadius, fb.ChernoffRadius])
 @pytest.mark.parametrize("limits", [5, None, "01", [0], [0, 1, 2], ["a", "b"], [0, float("inf")]])
 def test_a_range_is_a_pair_of_numbers(radius: Any, limits: Any) -> None:
-    with pytest.raises(InputError, match=r"is not a range such as \[0, 1\]") as raised:
+    with pytest.raises(
+        InputError, match=r"is not a pair of finite numbers such as \[0, 1\]"
+    ) as raised:
         radius(range=limits)
     assert raised.value.where == "range"
 

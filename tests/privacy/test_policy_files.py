@@ -160,14 +160,14 @@ BAD: dict[str, tuple[str, str, str, str]] = {
         table(QUANTIZE, range="[]"),
         "",
         "privacy.range",
-        "[] is not a list of two numbers such as [0, 1]",
+        "[] is not a pair of finite numbers such as [0, 1]",
     ),
     "no range": (table(QUANTIZE, range=None), "", "privacy.range", "is missing"),
     "endless range": (
         table(QUANTIZE, range="[0, inf]"),
         "",
         "privacy.range",
-        "is not a range such as [0, 1]",
+        "is not a pair of finite numbers such as [0, 1]",
     ),
     "53 bits": (
         table(QUANTIZE, quantize="{ bits = 53 }"),

@@ -14,10 +14,10 @@ from fedbandits.errors import InputError, ProtocolError
 from fedbandits.experiments.files import read_experiment
 from fedbandits.loopback import play
 from fedbandits.privacy.sampling import seeded_noise
-from fedbandits.problems.problem import as_goal, best_arm, gap, gaps
+from fedbandits.problems.problem import best_arm, gap, gaps
 from fedbandits.protocol import Answer, Client, PhaseClosed, Server, Update, answer_of
 from fedbandits.protocol.messages import Reason
-from fedbandits.rules.beliefs import Beliefs
+from fedbandits.rules.beliefs import Beliefs, Goal
 from fedbandits.rules.guarantees import Assumption
 from fedbandits.rules.phased import LONGEST_HORIZON, PhasedRule
 from fedbandits.rules.reports import Reports
@@ -388,9 +388,10 @@ def test_deciding_is_symmetric_in_the_goal() -> None:
         rule = certified(radius=radius).rule(beliefs)
         counts = np.array([40.0, 20.0])
         sizes = np.array([2.0, 4.0])
+        games: list[tuple[Goal, int, PhasedRule]] = [("max", 1, rule), ("min", -1, mirror(rule))]
         up, down = (
             decided(
-                replace(mirrored, goal=as_goal(goal)),
+                replace(mirrored, goal=goal),
                 phase=2,
                 active=active,
                 estimates=sign * estimates,
@@ -398,7 +399,7 @@ def test_deciding_is_symmetric_in_the_goal() -> None:
                 sizes=sizes,
                 client_means=sign * clients,
             )
-            for goal, sign, mirrored in (("max", 1, rule), ("min", -1, mirror(rule)))
+            for goal, sign, mirrored in games
         )
         assert up.active.tolist() == down.active.tolist()
         assert not up.active.all()
@@ -411,8 +412,9 @@ BOUNDED = [fb.BernsteinRadius(delta=0.01), fb.ChernoffRadius(delta=0.01)]
 def test_a_range_is_mirrored_with_the_goal(radius: Any) -> None:
     algorithm = fb.Fed1Ucb(pulls=20, radius=radius)
     phases = []
-    for goal, rates in (("max", [0.8, 0.2]), ("min", [0.2, 0.8])):
-        problem = fb.Exact(local_means=[rates] * 20, noise=fb.Bernoulli(), goal=as_goal(goal))
+    games: list[tuple[Goal, list[float]]] = [("max", [0.8, 0.2]), ("min", [0.2, 0.8])]
+    for goal, rates in games:
+        problem = fb.Exact(local_means=[rates] * 20, noise=fb.Bernoulli(), goal=goal)
         run = fb.simulate(problem, algorithm, horizon=None, replications=100, max_phases=50)
         assert (run.games.winner == 0).all()
         phases.append(run.games.phases.mean())
@@ -516,7 +518,7 @@ def test_a_file_says_goal_delta_tolerance_and_no_horizon() -> None:
         == (summary["variants"][0]["regret"])
     )
     tables["problem"]["goal"] = "least"
-    with pytest.raises(InputError, match='"least" is not a goal') as raised:
+    with pytest.raises(InputError, match="'least' is not 'max' or 'min'") as raised:
         read_experiment(tables)
     assert raised.value.where == "problem.goal"
 

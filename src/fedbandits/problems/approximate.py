@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.errors import InputError, check_count, check_not_negative, check_stated
+from fedbandits.errors import InputError, check_count, check_not_negative, check_stated, check_word
 from fedbandits.problems.laws import Gaussian, NoiseLaw, SpreadLaw, check_means
 from fedbandits.problems.population import Recentred
 from fedbandits.problems.problem import (
@@ -17,9 +17,9 @@ from fedbandits.problems.problem import (
     LocalModels,
     PlainProblem,
     Sources,
-    as_goal,
     checked_means,
     no_normal_noise,
+    set_fields,
 )
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.beliefs import Goal
@@ -66,7 +66,7 @@ class Approximate(PlainProblem):
     name: str
     goal: Goal
 
-    # Written out because it takes any sequence of means, while whoever reads them gets an array.
+    # Written out because it takes any sequence of means, and stores an array.
     def __init__(
         self,
         *,
@@ -78,17 +78,9 @@ class Approximate(PlainProblem):
         name: str = "problem",
         goal: Goal = "max",
     ) -> None:
-        object.__setattr__(self, "means", checked_means(means))
-        object.__setattr__(self, "noise", noise)
-        object.__setattr__(self, "spread", spread)
-        object.__setattr__(self, "offset", offset)
-        object.__setattr__(self, "population", population)
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "goal", goal)
-        self._check()
-
-    def _check(self) -> None:
-        as_goal(self.goal)
+        set_fields(self, means=checked_means(means), noise=noise, spread=spread, offset=offset)
+        set_fields(self, population=population, name=name, goal=goal)
+        check_word(self.goal, Goal, "goal")
         check_stated(self.noise, NoiseLaw, "noise")
         check_stated(self.spread, SpreadLaw, "spread")
         if self.noise.given_by_cell:
@@ -157,12 +149,12 @@ class Approximate(PlainProblem):
         }
 
 
+@dataclass(frozen=True, slots=True)
 class _Unlimited:
     """Draws clients independently of each other."""
 
-    def __init__(self, problem: Approximate, sources: Sources) -> None:
-        self.problem = problem
-        self.sources = sources
+    problem: Approximate
+    sources: Sources
 
     def draw(self, n_clients: int, arms: Sequence[int] | None = None) -> LocalModels:
         game = self.problem

@@ -40,7 +40,7 @@ class Clipping:
 def clipping(problem: Problem, low: float, high: float) -> Clipping:
     """Return what clipping to a range does to the observations of a problem.
 
-    Where clients are drawn from a law that is not normal, it is an average over 20,000 of them.
+    If clients are drawn from a law that is not normal, it is an average over 20,000 of them.
 
     Examples
     --------

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from fedbandits.errors import InputError, check_count, check_word
+from fedbandits.errors import InputError, as_pair, check_count, check_word
 from fedbandits.problems.laws import Bernoulli, NoiseLaw
 from fedbandits.problems.population import Recentred
-from fedbandits.problems.problem import LocalModels, PlainProblem, Sources, deviations
+from fedbandits.problems.problem import LocalModels, PlainProblem, Sources, deviations, set_fields
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.beliefs import Goal
 
@@ -29,7 +29,7 @@ class Transmitter:
     Parameters
     ----------
     at : pair of float
-        Where it stands, in km; it may stand outside of the coverage area.
+        Where it stands, in km; it may be outside the coverage area.
     reach : float
         Distance in km at which its signal is noticed with :math:`e^{-1/2}` ≈ 61 % of the
         probability next to it.
@@ -48,7 +48,7 @@ class Transmitter:
     activity: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "at", _checked_pair(self.at, "at"))
+        object.__setattr__(self, "at", as_pair(self.at, "at"))
         if not (math.isfinite(self.reach) and self.reach > 0):
             raise InputError("reach", f"{self.reach} km; it must be a finite number above 0")
         if not 0 <= self.activity <= 1:
@@ -96,14 +96,12 @@ class Channel:
         A factor is lowest at the area's point nearest to its transmitter and highest at the
         farthest. These points differ between transmitters, so the bounds hold but need not be met.
         """
-        low = high = 1.0
+        low, high, sides = 1.0, 1.0, np.array(area)
         for transmitter in self.transmitters:
-            near, far = [], []
-            for side, at in zip(area, transmitter.at, strict=True):
-                near.append(min(max(at, 0.0), side))
-                far.append(side if at < side / 2 else 0.0)
-            low *= 1.0 - float(transmitter.noticed(*np.array(near)))
-            high *= 1.0 - float(transmitter.noticed(*np.array(far)))
+            near = np.clip(transmitter.at, 0.0, sides)
+            far = np.where(transmitter.at < sides / 2, sides, 0.0)
+            low *= 1.0 - float(transmitter.noticed(*near))
+            high *= 1.0 - float(transmitter.noticed(*far))
         return low, high
 
 
@@ -182,8 +180,7 @@ class CognitiveRadio(PlainProblem):
     name: str
     means: FloatArray = field(init=False, repr=False)
 
-    # Written out because it takes any sequence and no base station, while whoever reads them gets a
-    # tuple and a place.
+    # Written out because it takes any sequence, or no base station, and stores a tuple and a place.
     def __init__(
         self,
         *,
@@ -194,33 +191,29 @@ class CognitiveRadio(PlainProblem):
         listener: Listener = "users",
         name: str = "problem",
     ) -> None:
-        width, height = _checked_area(area)
-        object.__setattr__(self, "area", (width, height))
-        object.__setattr__(self, "channels", tuple(channels))
-        object.__setattr__(self, "population", population)
+        width, height = as_pair(area, "area")
+        if min(width, height) <= 0:
+            raise InputError("area", f"{area} km; width and height must be above 0")
         station = (width / 2, height / 2) if base_station is None else base_station
-        object.__setattr__(self, "base_station", _checked_pair(station, "base_station"))
-        object.__setattr__(self, "listener", listener)
-        object.__setattr__(self, "name", name)
-        self._check()
-        # Once and for all: rules and regret read the means again and again.
-        means = np.array([_area_mean(channel, self.area) for channel in self.channels])
-        means.setflags(write=False)
-        object.__setattr__(self, "means", means)
-
-    def _check(self) -> None:
+        set_fields(self, area=(width, height), channels=tuple(channels), population=population)
+        set_fields(self, base_station=as_pair(station, "base_station"), listener=listener)
+        set_fields(self, name=name)
         if len(self.channels) < 2:
             raise InputError(
                 "channels", f"{len(self.channels)} channels; a game needs at least two"
             )
-        check_count(self.population, "population", optional=True)
+        check_count(population, "population", optional=True)
         if not all(0 <= at <= side for at, side in zip(self.base_station, self.area, strict=True)):
             raise InputError(
                 "base_station",
                 f"{self.base_station} lies outside the area, which spans "
-                f"{self.area[0]:g} km by {self.area[1]:g} km from (0, 0)",
+                f"{width:g} km by {height:g} km from (0, 0)",
             )
-        check_word(self.listener, Listener, "listener")
+        check_word(listener, Listener, "listener")
+        # Computed once, because rules and regret read the means often.
+        means = np.array([_area_mean(channel, self.area) for channel in self.channels])
+        means.setflags(write=False)
+        set_fields(self, means=means)
 
     @classmethod
     def example(cls, n_channels: int = 10, seed: int = 2021) -> CognitiveRadio:
@@ -356,10 +349,7 @@ class CognitiveRadio(PlainProblem):
     def described(self) -> dict[str, Any]:
         """Return the table of an experiment file."""
         channels = [
-            [
-                {"at": list(mast.at), "reach": mast.reach, "activity": mast.activity}
-                for mast in channel.transmitters
-            ]
+            [asdict(mast) | {"at": list(mast.at)} for mast in channel.transmitters]
             for channel in self.channels
         ]
         return PlainProblem.described(self) | {"channels": channels}
@@ -377,12 +367,12 @@ class CognitiveRadio(PlainProblem):
         }
 
 
+@dataclass(frozen=True, slots=True)
 class _Users:
     """Places users independently of each other."""
 
-    def __init__(self, problem: CognitiveRadio, rng: np.random.Generator) -> None:
-        self.problem = problem
-        self.rng = rng
+    problem: CognitiveRadio
+    rng: np.random.Generator
 
     def draw(self, n_clients: int, arms: Sequence[int] | None = None) -> LocalModels:
         places = self.rng.random((n_clients, 2)) * self.problem.area
@@ -397,20 +387,6 @@ class _AtBaseStation:
 
     def draw(self, n_clients: int, arms: Sequence[int] | None = None) -> LocalModels:
         return LocalModels(np.repeat(self.means, n_clients, axis=1))
-
-
-def _checked_pair(values: Sequence[float], where: str) -> Place:
-    pair = tuple(float(value) for value in values)
-    if len(pair) != 2 or not all(math.isfinite(value) for value in pair):
-        raise InputError(where, f"{pair} is not a pair of finite numbers")
-    return pair[0], pair[1]
-
-
-def _checked_area(values: Sequence[float]) -> Place:
-    area = _checked_pair(values, "area")
-    if min(area) <= 0:
-        raise InputError("area", f"{area} km; width and height must be above 0")
-    return area
 
 
 # The integral over the area ---------------------------------------------------------------------
@@ -484,7 +460,7 @@ def _city_channel(
     # The tower keeps availability below 1 everywhere: without that, recentring a finite population
     # would leave many users at exactly 1.
     tower = Transmitter(
-        at=_place(centre + 10.0 * np.array([math.cos(angle), math.sin(angle)])),
+        at=as_pair(centre + 10.0 * np.array([math.cos(angle), math.sin(angle)]), "at"),
         reach=20.0,
         activity=0.15,
     )
@@ -493,7 +469,7 @@ def _city_channel(
     while True:
         if downtown and len(licensed) == 1:
             added = Transmitter(
-                at=_place(centre + rng.normal(scale=0.2, size=2)),
+                at=as_pair(centre + rng.normal(scale=0.2, size=2), "at"),
                 reach=rng.uniform(1.5, 2.0),
                 activity=rng.uniform(0.6, 0.9),
             )
@@ -515,8 +491,4 @@ def _in_the_suburbs(rng: np.random.Generator, area: Place) -> Transmitter:
     while True:
         at = rng.random(2) * area
         if np.hypot(*(at - centre)) > 2.5 * reach:
-            return Transmitter(at=_place(at), reach=reach, activity=rng.uniform(0.4, 0.8))
-
-
-def _place(xy: FloatArray) -> Place:
-    return float(xy[0]), float(xy[1])
+            return Transmitter(at=as_pair(at, "at"), reach=reach, activity=rng.uniform(0.4, 0.8))

@@ -8,14 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedbandits.errors import LARGEST, InputError, check_stated
-from fedbandits.problems.laws import Empirical, NoiseLaw, check_means
+from fedbandits.errors import LARGEST, InputError, check_stated, check_word
+from fedbandits.problems.laws import Empirical, NoiseLaw, check_means, check_rows
 from fedbandits.problems.problem import (
     CohortLaw,
     LocalModels,
     PlainProblem,
     Sources,
-    as_goal,
     checked_means,
     deviations,
     no_normal_noise,
@@ -38,7 +37,7 @@ class Exact(PlainProblem):
     Parameters
     ----------
     local_means : sequence of rows
-        μ_{k,m}: a row a client, a column an arm.
+        μ_{k,m}: one row per client, one column per arm.
     noise : NoiseLaw
         How an observation scatters around a client's local mean.
     name : str
@@ -46,8 +45,8 @@ class Exact(PlainProblem):
     goal : {"max", "min"}
         Whether the best arm has the highest or the lowest mean.
     weights : sequence of float, optional
-        How much each client counts, one a row: positive, in any unit. Equal ones are the same as
-        none, and are kept as None.
+        How much each client counts, one weight per row: positive, in any unit. Equal weights are
+        the same as none, and are stored as None.
 
     Examples
     --------
@@ -74,18 +73,11 @@ class Exact(PlainProblem):
     )
 
     def __post_init__(self) -> None:
-        as_goal(self.goal)
+        check_word(self.goal, Goal, "goal")
         check_stated(self.noise, NoiseLaw, "noise")
-        rows = [np.asarray(row, dtype=np.float64) for row in self.local_means]
-        if not rows:
-            raise InputError("local_means", "is empty; give one row per client")
-        for m, row in enumerate(rows):
-            if row.shape != rows[0].shape:
-                raise InputError(
-                    f"local_means[{m}]", f"{row.size} arms, but local_means[0] has {rows[0].size}"
-                )
-            checked_means(row, f"local_means[{m}]")
-        table = np.array(rows)
+        rows = [np.atleast_1d(np.asarray(row, dtype=np.float64)) for row in self.local_means]
+        check_rows(rows, "local_means", "one row per client")
+        table = np.array([checked_means(row, f"local_means[{m}]") for m, row in enumerate(rows)])
         table.setflags(write=False)
         object.__setattr__(self, "local_means", table)
         check_means(self.noise, float(table.min()), float(table.max()), "local_means")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
@@ -24,7 +24,7 @@ Rng: TypeAlias = np.random.Generator
 Means: TypeAlias = FloatArray | float
 TwoArrays: TypeAlias = tuple[FloatArray, FloatArray]
 Cells: TypeAlias = IntArray | None
-"""Whose local means they are: client × arms + arm; None where the law does not depend on it."""
+"""Whose local means they are: client × arms + arm; None if the law does not depend on it."""
 
 # What a law says of its draws, which are variates, observations and local means.
 _FACTS = (
@@ -49,8 +49,8 @@ _JUDGE = Judge(dict.fromkeys(_FACTS, Statement()), words=_WORDS)
 class Law(Protocol):
     """A distribution around a mean.
 
-    A class of one's own inherits from `NoiseLaw`, from `SpreadLaw` or from both. It has to write
-    the abstract methods; what else it can do has a default, or an error that names the method. A
+    Your own class inherits from `NoiseLaw`, from `SpreadLaw` or from both. It has to write the
+    abstract methods; everything else has a default, or an error that names the method. A
     class that replaces how another law is drawn states anew what holds of it: see `_FACTS`.
     """
 
@@ -122,9 +122,12 @@ class NoiseLaw(Law, Protocol):
         """The range of all observations, whatever the local mean; None if it is not known."""
         return None
 
-    @abstractmethod
     def variates(self, rng: Rng, size: int | tuple[int, ...]) -> FloatArray:
-        """Return raw variates, one for each observation that `observe` will make."""
+        """Return raw variates, one for each observation that `observe` will make.
+
+        By default they are uniform on [0, 1).
+        """
+        return rng.random(size)
 
     @abstractmethod
     def observe(self, variates: FloatArray, means: Means, cells: Cells | int) -> FloatArray:
@@ -214,6 +217,15 @@ def check_means(noise: NoiseLaw, lowest: float, highest: float, where: str) -> N
             f"local means from {lowest:g} to {highest:g} with {noise.law} noise, whose means lie in"
             f" [{low:g}, {high:g}] (use a beta spread, or gaussian noise)",
         )
+
+
+def check_rows(rows: Sequence[Sized], where: str, each: str) -> None:
+    """Refuse a table without clients, or whose clients have different numbers of arms."""
+    if len(rows) == 0:
+        raise InputError(where, f"is empty; give {each}")
+    for m, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            raise InputError(f"{where}[{m}]", f"{len(row)} arms, but {where}[0] has {len(rows[0])}")
 
 
 def _certain(means: FloatArray, low: float, high: float) -> tuple[FloatArray, FloatArray]:
@@ -332,10 +344,6 @@ class Uniform(NoiseLaw, SpreadLaw):
         """Return the standard deviation, which is a valid proxy for a uniform law."""
         return self.sigma
 
-    def variates(self, rng: Rng, size: int | tuple[int, ...]) -> FloatArray:
-        """Return uniforms on [0, 1)."""
-        return rng.random(size)
-
     def observe(self, variates: FloatArray, means: Means, cells: Cells | int) -> FloatArray:
         """Return uniform observations."""
         return means + (2.0 * variates - 1.0) * (math.sqrt(3.0) * self.sigma)
@@ -381,10 +389,6 @@ class Bernoulli(NoiseLaw):
     def proxy(self, means: FloatArray) -> float:
         """Return 1/2, the proxy of any law on [0, 1]."""
         return 0.5
-
-    def variates(self, rng: Rng, size: int | tuple[int, ...]) -> FloatArray:
-        """Return uniforms on [0, 1)."""
-        return rng.random(size)
 
     def observe(self, variates: FloatArray, means: Means, cells: Cells | int) -> FloatArray:
         """Return zeros and ones."""
@@ -445,18 +449,11 @@ class Empirical(NoiseLaw):
     @classmethod
     def of(cls, observations: Sequence[Sequence[Sequence[float]]]) -> Empirical:
         """Return the law given by nested lists: client, arm, values."""
-        if not observations or not observations[0]:
-            raise InputError(
-                "observations", "is empty; give each client one list of values per arm"
-            )
-        n_arms = len(observations[0])
-        if n_arms == 1:
-            raise InputError("observations", "has one arm; a game needs at least two")
+        check_rows(observations, "observations", "each client one list of values per arm")
+        if len(observations[0]) < 2:
+            few = "one arm" if observations[0] else "no arm"
+            raise InputError("observations", f"has {few}; a game needs at least two")
         for m, row in enumerate(observations):
-            if len(row) != n_arms:
-                raise InputError(
-                    f"observations[{m}]", f"{len(row)} arms, but observations[0] has {n_arms}"
-                )
             for k, values in enumerate(row):
                 if len(values) == 0:
                     raise InputError(
@@ -517,10 +514,6 @@ class Empirical(NoiseLaw):
     def proxy(self, means: FloatArray) -> float:
         """Return half of the range of the values."""
         return float(self.support[-1] - self.support[0]) / 2
-
-    def variates(self, rng: Rng, size: int | tuple[int, ...]) -> FloatArray:
-        """Return uniforms on [0, 1)."""
-        return rng.random(size)
 
     def observe(self, variates: FloatArray, means: Means, cells: Cells | int) -> FloatArray:
         """Return values from the lists, by inversion."""

@@ -22,7 +22,7 @@ class Recentred:
     .. math:: \min(\max(x_m + c, \text{low}), \text{high}), \quad
         c \text{ such that they average to the global mean.}
 
-    There is exactly one such shift, since the global mean lies in the range. The clients then have
+    There is exactly one such shift, as the global mean lies in the range. The clients then have
     the law they were drawn from, given their average and up to a shift of the order
     :math:`\sigma_c / \sqrt{N}`, except that the few who stopped stand at the very end of the range.
     What some of them leave open about all is no more than for independent draws: see "A simulated
@@ -78,7 +78,7 @@ def _keep_within(values: FloatArray, mean: float, low: float, high: float) -> No
     free = np.ones(values.shape, dtype=np.bool_)
     while values.min() < low or values.max() > high:
         np.clip(values, low, high, out=values)
-        # Whoever has reached an end stays there: each round stops at least one more.
+        # A client at an end of the range stays there: each round stops at least one more.
         free &= (values > low) & (values < high)
         if not free.any():
             return

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeAlias, get_args
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-from fedbandits.errors import LARGEST, InputError, nearest
+from fedbandits.errors import LARGEST, InputError
 from fedbandits.problems.laws import Law, NoiseLaw
 from fedbandits.registry import keys_in_files
 from fedbandits.rules.abilities import Judge, Statement
@@ -16,7 +16,7 @@ from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.beliefs import Goal
 
 Sources: TypeAlias = Callable[[int], np.random.Generator]
-"""Independent random generators by number: one an arm, and the next numbers for what arms share.
+"""Independent random generators by number: one per arm, then those for what arms share.
 
 A source that is asked for twice goes on where it was.
 """
@@ -50,7 +50,7 @@ class LocalModels:
     cells : array of int, shape (arms, clients), optional
         Which cells of an empirical law they are.
     rows : array of int, shape (clients,), optional
-        Which of the given clients they are, where clients are given.
+        Which of the given clients they are, if clients are given.
     """
 
     means: FloatArray
@@ -252,7 +252,7 @@ class PlainProblem(Protocol):
 class Problem(PlainProblem, Protocol):
     """A game: K arms with true global means, and a population of clients around them.
 
-    A class of one's own inherits from `PlainProblem` and writes what that leaves open.
+    Your own class inherits from `PlainProblem` and writes what that leaves open.
     """
 
     @property
@@ -331,12 +331,10 @@ def deviations(values: FloatArray) -> str:
     return f"standard deviation {low if low == high else f'{low} to {high}, depending on the arm,'}"
 
 
-def as_goal(goal: str, where: str = "goal") -> Goal:
-    """Return a goal by its name; refuse anything else."""
-    for known in get_args(Goal):
-        if goal == known:
-            return "max" if known == "max" else "min"
-    raise InputError(where, f'"{goal}" is not a goal; {nearest(str(goal), get_args(Goal))}')
+def set_fields(problem: object, **values: object) -> None:
+    """Set fields of a frozen dataclass that has its own ``__init__``."""
+    for name, value in values.items():
+        object.__setattr__(problem, name, value)
 
 
 def checked_means(values: Sequence[float] | FloatArray, where: str = "means") -> FloatArray:

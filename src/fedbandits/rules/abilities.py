@@ -1,9 +1,9 @@
 """Abilities: what a class states about itself, and the error if it does not.
 
-A statement is about the methods of the class that makes it. A value whose methods are others, by
-whatever way they came, has not made it: it gets a cautious default, or an error that names what to
-write. That is judged whenever the statement is asked for. Only whoever changes the class that makes
-a statement can still be told what is not so.
+A statement is about the methods of the class that makes it. A value with other methods, however it
+got them, has not made it: it gets a cautious default, or an error that names what to write. That is
+judged whenever the statement is asked for. Only changes to the class that makes the statement go
+unnoticed.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.statistics import sum_groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +75,9 @@ class Distortion:
         first = several[0]
         if first is UNDISTORTED:
             return first
-        return replace(
-            first,
-            variance=merge([each.variance for each in several]),
-            scale=merge([each.scale for each in several]),
-            bias=merge([each.bias for each in several]),
-        )
+        triples = zip(*((each.variance, each.scale, each.bias) for each in several), strict=True)
+        variance, scale, bias = (merge(list(arrays)) for arrays in triples)
+        return replace(first, variance=variance, scale=scale, bias=bias)
 
     def averaged(self, weights: FloatArray, sizes: npt.ArrayLike = 1) -> Distortion:
         """Return the error in the average over clients.
@@ -102,17 +100,14 @@ class Distortion:
         >>> round(float(of_estimate.bias), 6)
         0.001
         """
-        total = np.add.reduce(np.ascontiguousarray(weights), axis=-1)
-        total = np.where(total > 0, total, 1.0)[..., np.newaxis]
-        shares = weights / total
+        total = sum_groups(weights)
+        shares = weights / np.where(total > 0, total, 1.0)[..., np.newaxis]
         # A group without clients weighs nothing.
         of_a_client = shares / np.maximum(np.asarray(sizes, dtype=np.float64), 1.0)
         return Distortion(
-            variance=np.add.reduce(
-                np.ascontiguousarray(shares * of_a_client * self.variance), axis=-1
-            ),
+            variance=sum_groups(shares * of_a_client * self.variance),
             scale=np.asarray(of_a_client * self.scale).max(axis=-1),
-            bias=np.add.reduce(np.ascontiguousarray(shares * self.bias), axis=-1),
+            bias=sum_groups(shares * self.bias),
             doubled=self.doubled,
         )
 

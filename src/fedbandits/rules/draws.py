@@ -1,7 +1,7 @@
 """What randomised rules draw; a game that is played again draws the same.
 
-A rule keeps no generator. It says what is to be drawn for a number of games, and whoever drives it
-says from which streams: a simulation from those of its replications, a server from that of its
+A rule keeps no generator. It says what to draw for a number of games, and its driver says
+from which streams: a simulation from those of its replications, a server from that of its
 seed and phase, so that a run that is resumed goes on as it would have.
 """
 

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import UNDISTORTED, Distortion
-
-# What belongs to the values: its last axis is of arms, or of length 1 for all of them.
-_OF_ARMS = (
-    "pull_variance",
-    "client_variance",
-    "pull_factor",
-    "heaviest_pull",
-    "pulls",
-    "clients",
-    "even",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,9 +87,7 @@ class Estimate:
         self, change: Callable[[FloatArray], FloatArray], means: FloatArray | None
     ) -> Estimate:
         """Return the estimate with a change of all that belongs to arms, and other means."""
-        parts: dict[str, Any] = {
-            name: change(getattr(self, name)) for name in ("values", *_OF_ARMS)
-        }
+        parts: dict[str, Any] = {name: change(getattr(self, name)) for name in _OF_ARMS}
         left = Distortion.merged([self.distortion], lambda values: change(values[0]))
         return replace(self, **parts, distortion=left, client_means=means)
 
@@ -113,14 +100,18 @@ class Estimate:
         joined: dict[str, Any] = {
             name: _joined([getattr(part, name) for part in parts]) for name in _OF_ARMS
         }
+        joined["values"] = np.concatenate([part.values for part in parts], axis=-2)
         means = [part.client_means for part in parts if part.client_means is not None]
         return replace(
             first,
             **joined,
-            values=np.concatenate([part.values for part in parts], axis=-2),
             distortion=Distortion.merged([part.distortion for part in parts], _joined),
             client_means=np.concatenate(means, axis=-3) if means else None,
         )
+
+
+# The arrays that every estimate has: the last axis is of arms, or of length 1 for all of them.
+_OF_ARMS = [one.name for one in fields(Estimate) if one.default is MISSING]
 
 
 def _taken(values: FloatArray, rows: IntArray | BoolArray, arms: IntArray | None) -> FloatArray:

@@ -3,13 +3,13 @@
 A radius states what it proves (`Radius.guarantee`), and its rule adds whom that is about and what
 every statement rests on. A simulated problem, a privacy policy and the records of a live run then
 say of each condition that it is kept, or that it is broken. Whatever prints a promise prints this
-value. In its words arms are called options, since not everybody who reads an answer knows what an
-arm is.
+value. In its words arms are called options, because not everybody who reads an answer knows what
+an arm is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
@@ -36,20 +36,20 @@ class Assumption(Enum):
     INDEPENDENT_OPTIONS = (
         "what a client sees of one option has nothing to do with what it sees of another"
     )
-    """Of comparisons with ``dependence = "independent"``. Where clients are given, the same sample
+    """Of comparisons with ``dependence = "independent"``. If clients are given, the same sample
     judges all options, and this is about their local means."""
     LIKE_DRAWS = (
         "the means of the clients that exist are themselves like draws from a law of the assumed"
         " spread"
     )
-    """Where some of N clients are asked before the others, unless half the range of their means is
+    """If some of N clients are asked before the others, unless half the range of their means is
     known: ``bounded`` of `fedbandits.Beliefs`."""
     SINGLE_BEST = "a single option is the best"
     """Of regret bounds: two that tie would be compared, at a cost, to the horizon."""
     RANDOM_CLIENTS = "the clients are a random sample of those the answer is for"
-    """Where not all clients are asked."""
+    """If not all clients are asked."""
     ALL_CLIENTS = "the answer is for these clients alone"
-    """Where all clients there are play from the start."""
+    """If all clients that exist play from the start."""
     NO_DRIFT = "an option is as good at the end as at the beginning"
     """Of every statement."""
     NO_SELECTION = (
@@ -69,8 +69,7 @@ class Assumption(Enum):
 
 
 ConditionKind: TypeAlias = Assumption | str
-"""What a condition is about: one of the above, or a word of whoever states a condition of its own.
-"""
+"""What a condition is about: one of the above, or a word for a condition of your own."""
 
 _COMMON = frozenset(
     {
@@ -216,7 +215,7 @@ class Guarantee:
         reason : str
             Why nothing is proven; it begins with "none".
         *conditions : Condition
-            What the widths rest on all the same.
+            What the widths rest on nevertheless.
         """
         return cls(reason=reason).requiring(*conditions)
 
@@ -247,30 +246,23 @@ class Guarantee:
 
     def kept(self, *kinds: ConditionKind) -> Guarantee:
         """Return the guarantee with these conditions kept; what was broken stays broken."""
-        return self._marked(
-            {
-                kind: Condition(kind, status=Status.KEPT)
-                for kind in kinds
-                if (one := self.condition(kind)) and one.status is not Status.BROKEN
-            }
-        )
+        return self._marked(Status.KEPT, kinds)
 
     def opened(self, kind: ConditionKind) -> Guarantee:
         """Return the guarantee with a condition that can no longer be checked, unless broken."""
-        one = self.condition(kind)
-        if one is None or one.status is not Status.KEPT:
-            return self
-        return self._marked({kind: Condition(kind)})
+        return self._marked(Status.UNVERIFIABLE, (kind,))
+
+    def _marked(self, status: Status, kinds: Sequence[ConditionKind]) -> Guarantee:
+        intact = (one for one in self.conditions if one.status is not Status.BROKEN)
+        return self.following(replace(one, status=status) for one in intact if one.kind in kinds)
 
     def broken(self, kind: ConditionKind, why: str) -> Guarantee:
         """Return the guarantee with a condition broken; the same if it is not assumed."""
-        return self._marked({kind: Condition(kind, status=Status.BROKEN, why=why)})
+        return self.following([Condition(kind, status=Status.BROKEN, why=why)])
 
     def following(self, conditions: Iterable[Condition]) -> Guarantee:
         """Return the guarantee with its conditions in the state of these of the same kinds."""
-        return self._marked({one.kind: one for one in conditions})
-
-    def _marked(self, found: Mapping[ConditionKind, Condition]) -> Guarantee:
+        found = {one.kind: one for one in conditions}
         return replace(
             self,
             conditions=tuple(
@@ -330,18 +322,18 @@ def bounds_needed(context: ProofContext, *, noise: bool = True) -> tuple[Conditi
 
 
 def pairs_needed(
-    context: ProofContext, *, independent: bool, noise: bool = True
+    context: ProofContext, dependence: str, *, noise: bool = True
 ) -> tuple[Condition, ...]:
     r"""Return what comparisons of two arms at a time assume.
 
-    The best of N clients that are drawn is itself random. Where how the M first deviate from all N
+    The best of N clients that are drawn is itself random. If how the M first deviate from all N
     depends on that, any of K(K − 1) comparisons may be one with the best arm, and δ is K times as
     large. For normal draws it does not: the deviations are independent of the average over all.
     """
     found = list(bounds_needed(context, noise=noise))
     if context.draws:
         found[-1] = Condition(Assumption.LIKE_DRAWS, LIKE_NORMAL_DRAWS)
-    if independent:
+    if dependence == "independent":
         found.append(Condition(Assumption.INDEPENDENT_OPTIONS))
     return tuple(found)
 
@@ -351,7 +343,7 @@ LIKE_NORMAL_DRAWS = (
     " with which option is best (as for normal draws; else the probability is up to as many times"
     " as large as there are options)"
 )
-"""What pairs rest on where the best of N drawn clients is asked for."""
+"""What pairs rest on if the best of N drawn clients is asked for."""
 
 
 def within(limits: tuple[float, float]) -> Condition:

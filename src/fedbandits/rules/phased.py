@@ -46,7 +46,7 @@ LONGEST_HORIZON = LARGEST_COUNT
 """Slots that no game may exceed, whether it has a horizon or not."""
 
 MOST_CHECKED_PHASES = 10_000
-"""So many phases of a schedule are looked at before a game; a fraction of a second."""
+"""How many phases of a schedule are checked before a game; it takes a fraction of a second."""
 
 
 class Player(Enum):
@@ -498,18 +498,24 @@ class PhasedRule(Beliefs):
         That is σ or σ_c that nobody uses, or from clients that are too few. A rule that uses
         neither may be told neither: nothing is estimated then.
         """
-        if self.radius.equal_weights_only and not self.estimator.equal_weights:
+        averaged = self.estimator
+        if averaged.uses_variances and self.population is not None and self.target == "clients":
             raise InputError(
                 "weights",
-                f'"{self.estimator.name}" does not go with the radius "{self.radius.rule}", whose'
+                f'"{averaged.name}" is for target = "population"; if {self.population} clients'
+                ' exist, all count the same: use "equal"',
+            )
+        if self.radius.equal_weights_only and not averaged.equal_weights:
+            raise InputError(
+                "weights",
+                f'"{averaged.name}" does not go with the radius "{self.radius.rule}", whose'
                 ' width is that of a plain average; use "equal"',
             )
-        used = {"noise": self._uses_noise, "spread": self._uses_spread}
-        unknown = [name for name in used if getattr(self, name) is None]
-        if len(unknown) == 2 and not any(used.values()):
+        unknown = self._not_told
+        if len(unknown) == 2 and not any(unknown.values()):
             return
-        for name in unknown:
-            if not used[name]:
+        for name, used in unknown.items():
+            if not used:
                 raise InputError(
                     f"assume.{name}",
                     f'"estimate", and the radius "{self.radius.rule}" does not use it; leave it'
@@ -556,14 +562,12 @@ class PhasedRule(Beliefs):
     @property
     def needs_squares(self) -> bool:
         """Whether clients are to send sums of squares."""
-        return self.estimator.needs_squares or (self.noise is None and self._uses_noise)
+        return self.estimator.needs_squares or self._not_told.get("noise", False)
 
     @property
     def needs_components(self) -> bool:
         """Whether σ or σ_c is estimated."""
-        return (self.noise is None and self._uses_noise) or (
-            self.spread is None and self._uses_spread
-        )
+        return any(self._not_told.values())
 
     @property
     def needs_each_client(self) -> bool:
@@ -575,20 +579,22 @@ class PhasedRule(Beliefs):
         )
 
     @property
-    def _uses_noise(self) -> bool:
-        return self.radius.uses_noise or self.estimator.uses_variances
-
-    @property
-    def _uses_spread(self) -> bool:
-        return self.radius.uses_spread or self.estimator.uses_variances
+    def _not_told(self) -> dict[str, bool]:
+        """Which of σ and σ_c it is not told, and whether it uses them."""
+        if self.noise is not None and self.spread is not None:
+            return {}
+        also = self.estimator.uses_variances
+        used = {"noise": self.radius.uses_noise or also, "spread": self.radius.uses_spread or also}
+        return {name: use for name, use in used.items() if getattr(self, name) is None}
 
     @property
     def sampling(self) -> Sampling:
         """What it is told of noise, spread and population, and whom the answer is for."""
-        # What nobody uses is infinite, as it is where nothing can be said.
+        not_told = self._not_told
+        # What is not used is infinite, as it is if nothing can be said.
         return Sampling(
-            noise=math.inf if self.noise is None and not self._uses_noise else self.noise,
-            spread=math.inf if self.spread is None and not self._uses_spread else self.spread,
+            noise=self.noise if not_told.get("noise", True) else math.inf,
+            spread=self.spread if not_told.get("spread", True) else math.inf,
             population=self.population,
             target=self.target,
             bounded=self.bounded,
@@ -701,7 +707,7 @@ _JUDGE.hear(PhasedRule, base=True)
 
 
 def cut_to_fit(pulls: IntArray, slots_left: npt.ArrayLike) -> IntArray:
-    """Return the pulls that a phase still makes when only so many slots are left.
+    """Return the pulls that a phase still makes if only this many slots are left.
 
     Arms are played in index order, so the cut falls on the last ones.
 

@@ -29,14 +29,14 @@ class Reports:
     active : array of bool, shape (..., arms)
         The arms that are left.
     means : array, shape (..., arms, groups), optional
-        The mean of every group; 0 where there are no pulls. None where only averages are to be
-        had, and where nothing has been observed yet.
+        The mean of every group; 0 where there are no pulls. None if only averages are
+        available, and before anything is observed.
     sizes : array, broadcast against ``counts``, optional
         Clients in each group; 1 by default.
     squares : array, shape (..., arms, groups), optional
         Sums of squares of every client around its own mean.
     shares : array, broadcast against ``counts``, optional
-        The weight of every client, where they have weights of their own.
+        The weight of every client, if they have weights of their own.
     distortion : Distortion, optional
         What protecting their means leaves in those of the groups.
     averages : callable, optional
@@ -87,7 +87,7 @@ class Reports:
         Parameters
         ----------
         weights : array, broadcast against ``counts``, or None
-            Of groups; None where all count the same.
+            Of groups; None if all count the same.
         """
         if self.averages is not None:
             return self.averages(None if weights is None else np.asarray(weights, np.float64))

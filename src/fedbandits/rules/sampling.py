@@ -17,7 +17,10 @@ Target: TypeAlias = Literal["population", "clients"]
 """Whom the answer is for: future clients like these, or these clients, each the same."""
 
 Variance: TypeAlias = float | FloatArray
-"""One for all, or with an axis for the arms where games or replications differ in it."""
+"""One for all, or with an axis for the arms if games or replications differ in it."""
+
+# σ² and σ_c².
+Variances: TypeAlias = tuple[Variance, Variance]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,8 +30,8 @@ class Sampling:
     Parameters
     ----------
     noise, spread : float, array or None
-        σ and σ_c; None where they are estimated from the reports. Games that are played in step
-        may be told different values: an array, an entry a row.
+        σ and σ_c; None if they are estimated from the reports. Games that are played in step may
+        be told different values: an array with one entry per row.
     population : int, optional
         How many clients exist at all, N; None is unlimited.
     target : {"population", "clients"}
@@ -63,7 +66,7 @@ class Sampling:
         )
         return replace(self, noise=noise, spread=spread)
 
-    def variances(self, reports: Reports) -> tuple[Variance, Variance]:
+    def variances(self, reports: Reports) -> Variances:
         """Return σ² and σ_c²: as they were told, or estimated from the reports.
 
         Estimates are infinite where nothing can be said; see
@@ -85,7 +88,7 @@ class Sampling:
         return found.noise_variance[..., np.newaxis], spread
 
     def client_factor(self, clients: npt.ArrayLike) -> FloatArray:
-        """Return the variance of the average of so many local means, for local means of variance 1.
+        """Return the variance of the average of M local means, for local means of variance 1.
 
         See `fedbandits.rules.statistics.client_factor`.
         """

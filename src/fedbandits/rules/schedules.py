@@ -16,12 +16,13 @@ Whole numbers and fractions stay exact, so ``2^p`` is exact in phase 60 and beyo
 from __future__ import annotations
 
 import math
+import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from fedbandits.errors import InputError, nearest
 
@@ -30,7 +31,9 @@ Number: TypeAlias = int | Fraction | float
 _LONGEST = 200
 _MOST_BITS = 16_384
 _NUMBER = r"(?:[0-9]+(?:_[0-9]+)*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
-_TOKEN = re.compile(rf"\s*(?:({_NUMBER})|([A-Za-z_][A-Za-z0-9_]*)|(.))", re.DOTALL)
+_TOKEN = re.compile(
+    rf"\s*(?:(?P<number>{_NUMBER})|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign>.))", re.DOTALL
+)
 
 
 class _EvaluationError(Exception):
@@ -104,13 +107,17 @@ def _show(value: Number) -> str:
     return f"{sign}10^{digits:.0f}"
 
 
-_OPERATORS: dict[str, Callable[[Number, Number], Number]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": _divide,
-    "^": _power,
+# How tightly each operator binds, and what it does.
+_OPERATORS: dict[str, tuple[int, Callable[[Any, Any], Number]]] = {
+    "+": (1, operator.add),
+    "-": (1, operator.sub),
+    "*": (2, operator.mul),
+    "/": (2, _divide),
+    "^": (4, _power),
 }
+# A minus in front: -2^2 is -4, and -2*3 is (-2)*3.
+_OF_MINUS = 3
+# The fewest arguments, the most, and the function.
 _FUNCTIONS: dict[str, tuple[int, int | None, Callable[..., Number]]] = {
     "log": (1, 1, _log),
     "sqrt": (1, 1, _sqrt),
@@ -139,25 +146,17 @@ def _call(function: Callable[..., Number], *arguments: _Node) -> _Node:
 
 
 class _Parser:
-    """Recursive descent over the grammar in the module's docstring."""
+    """Precedence climbing over the grammar in the module's docstring."""
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.tokens = list(self._split())
+        self.tokens = [
+            (match.lastgroup or "", match[match.lastindex or 0], match.start(match.lastindex or 0))
+            for match in _TOKEN.finditer(source.rstrip())
+        ]
+        self.tokens.append(("end", "", len(source)))
         self.at = 0
         self.names: set[str] = set()
-
-    def _split(self) -> Iterator[tuple[str, str, int]]:
-        text = self.source.rstrip()
-        position = 0
-        while position < len(text):
-            match = _TOKEN.match(text, position)
-            if match is None:  # pragma: no cover - the last alternative takes any character
-                raise self.error("is not an expression", position)
-            number, name, sign = match.groups()
-            kind = "number" if number else "name" if name else "sign"
-            yield kind, number or name or sign, match.start(match.lastindex or 0)
-            position = match.end()
 
     def error(self, problem: str, position: int | None = None) -> InputError:
         place = "" if position is None else f" at character {position + 1}"
@@ -167,65 +166,49 @@ class _Parser:
             "log, sqrt, ceil, floor, min, max and parentheses",
         )
 
-    def peek(self) -> str:
-        return self.tokens[self.at][1] if self.at < len(self.tokens) else ""
-
-    def take(self, *signs: str) -> str:
-        """Consume and return the next token if it is one of these signs, else return ''."""
-        token = self.peek()
-        if token in signs and token:
-            self.at += 1
-            return token
-        return ""
+    def take(self, sign: str) -> bool:
+        """Consume the next token if it is this sign; return whether it was."""
+        found = self.tokens[self.at][1] == sign
+        self.at += found
+        return found
 
     def expect(self, sign: str) -> None:
         if not self.take(sign):
-            found = f'"{self.peek()}"' if self.peek() else "the end"
-            raise self.error(f'has {found} where "{sign}" is needed', self.position())
-
-    def position(self) -> int:
-        return self.tokens[self.at][2] if self.at < len(self.tokens) else len(self.source)
+            _, token, position = self.tokens[self.at]
+            found = f'"{token}"' if token else "the end"
+            raise self.error(f'has {found} where "{sign}" is needed', position)
 
     def parse(self) -> _Node:
-        if not self.tokens:
+        if len(self.tokens) == 1:
             raise self.error("is empty")
-        tree = self.sum()
-        if self.at < len(self.tokens):
-            raise self.error(f'has an unexpected "{self.peek()}"', self.position())
+        tree = self.expression()
+        kind, token, position = self.tokens[self.at]
+        if kind != "end":
+            raise self.error(f'has an unexpected "{token}"', position)
         return tree
 
-    def sum(self) -> _Node:
-        tree = self.product()
-        while sign := self.take("+", "-"):
-            tree = _call(_OPERATORS[sign], tree, self.product())
-        return tree
-
-    def product(self) -> _Node:
-        tree = self.unary()
-        while sign := self.take("*", "/"):
-            tree = _call(_OPERATORS[sign], tree, self.unary())
-        return tree
-
-    def unary(self) -> _Node:
+    def expression(self, looser: int = 0) -> _Node:
+        """Parse as far as operators bind more tightly than ``looser``."""
         if self.take("-"):
-            return _call(_OPERATORS["-"], lambda _: 0, self.unary())
-        return self.power()
-
-    def power(self) -> _Node:
-        tree = self.atom()
-        if self.take("^"):
-            return _call(_OPERATORS["^"], tree, self.unary())
+            tree = _call(operator.sub, lambda _: 0, self.expression(_OF_MINUS))
+        else:
+            tree = self.atom()
+        while (sign := self.tokens[self.at][1]) in _OPERATORS and _OPERATORS[sign][0] > looser:
+            self.at += 1
+            binding, function = _OPERATORS[sign]
+            # A power takes another one, or a minus, as its exponent.
+            tree = _call(function, tree, self.expression(min(binding, _OF_MINUS)))
         return tree
 
     def atom(self) -> _Node:
-        if self.take("("):
-            tree = self.sum()
+        kind, token, position = self.tokens[self.at]
+        if kind == "end":
+            raise self.error("ends too early")
+        self.at += 1
+        if token == "(":
+            tree = self.expression()
             self.expect(")")
             return tree
-        if self.at == len(self.tokens):
-            raise self.error("ends too early")
-        kind, token, position = self.tokens[self.at]
-        self.at += 1
         if kind == "number":
             constant = _simplify(Fraction(token))
             return lambda _: constant
@@ -242,9 +225,9 @@ class _Parser:
             raise self.error(f'uses the unknown name "{token}" ({hint})', position)
         fewest, most, function = _FUNCTIONS[token]
         self.expect("(")
-        arguments = [self.sum()]
+        arguments = [self.expression()]
         while self.take(","):
-            arguments.append(self.sum())
+            arguments.append(self.expression())
         self.expect(")")
         if len(arguments) < fewest or (most is not None and len(arguments) > most):
             takes = str(fewest) if most == fewest else f"at least {fewest}"

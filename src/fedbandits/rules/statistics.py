@@ -17,6 +17,14 @@ import numpy.typing as npt
 from fedbandits.rules.arrays import FloatArray
 
 
+def sum_groups(values: npt.ArrayLike) -> FloatArray:
+    """Return the sums over groups, the last axis; the last bit depends on the values alone.
+
+    NumPy's order of summation depends on nothing but the length of a contiguous last axis.
+    """
+    return np.asarray(np.add.reduce(np.ascontiguousarray(values, dtype=np.float64), axis=-1))[()]
+
+
 def aggregate(means: FloatArray, weights: npt.ArrayLike | None = None) -> FloatArray:
     r"""Return the global estimates: the weighted average of the groups' means.
 
@@ -38,12 +46,10 @@ def aggregate(means: FloatArray, weights: npt.ArrayLike | None = None) -> FloatA
     >>> aggregate(np.array([0.2, 0.8]), weights=[3, 1]).round(3)
     np.float64(0.35)
     """
-    # Reducing a contiguous last axis: NumPy's order of summation then depends on its length alone.
     if weights is None:
-        return np.asarray(np.add.reduce(np.ascontiguousarray(means), axis=-1) / means.shape[-1])[()]
-    weights = np.ascontiguousarray(weights, dtype=np.float64)
-    sums = np.add.reduce(np.ascontiguousarray(means * weights), axis=-1)
-    return np.asarray(sums / np.add.reduce(weights, axis=-1))[()]
+        return np.divide(sum_groups(means), means.shape[-1])
+    weights = np.asarray(weights, dtype=np.float64)
+    return sum_groups(means * weights) / sum_groups(weights)
 
 
 def clients_in(counts: npt.ArrayLike, sizes: npt.ArrayLike = 1) -> FloatArray:
@@ -78,8 +84,7 @@ def pulls_in_all(counts: npt.ArrayLike, sizes: npt.ArrayLike = 1) -> FloatArray:
     >>> pulls_in_all([[10, 0], [10, 5]], sizes=[2, 4])
     array([20., 40.])
     """
-    pulled = np.asarray(counts, dtype=np.float64) * np.asarray(sizes, dtype=np.float64)
-    return np.asarray(np.add.reduce(np.ascontiguousarray(pulled), axis=-1))[()]
+    return sum_groups(np.asarray(counts, dtype=np.float64) * np.asarray(sizes, dtype=np.float64))
 
 
 def pull_factor(counts: npt.ArrayLike, sizes: npt.ArrayLike = 1) -> FloatArray:
@@ -103,9 +108,8 @@ def pull_factor(counts: npt.ArrayLike, sizes: npt.ArrayLike = 1) -> FloatArray:
     """
     counts = np.asarray(counts, dtype=np.float64)
     inverse = np.asarray(sizes, dtype=np.float64) / np.where(counts > 0, counts, np.inf)
-    inverse = np.ascontiguousarray(inverse)  # as in `aggregate`
     clients = clients_in(counts, sizes)
-    total = np.where(clients > 0, np.add.reduce(inverse, axis=-1), np.inf)
+    total = np.where(clients > 0, sum_groups(inverse), np.inf)
     return np.asarray(total / np.maximum(clients, 1.0) ** 2)[()]
 
 
@@ -169,7 +173,7 @@ def inverse_variance_weights(
     counts, sizes
         As in `clients_in`.
     noise, spread : float or array, broadcast against ``counts``
-        σ and σ_c; where both are zero all clients weigh the same.
+        σ and σ_c; if both are zero all clients weigh the same.
     distorted : float or array, broadcast against ``counts``
         :math:`d_m`: what protecting a client's mean adds to its variance.
 
@@ -206,17 +210,16 @@ def weighted_factors(
     (0.001388888888888889, 0.16666666666666666)
     """
     counts = np.asarray(counts, dtype=np.float64)
-    total = np.add.reduce(np.ascontiguousarray(weights), axis=-1)
+    total = sum_groups(weights)
     # A group without clients weighs nothing.
     squares = weights**2 / np.maximum(np.asarray(sizes, dtype=np.float64), 1.0)
-    pulls = np.add.reduce(np.ascontiguousarray(squares / np.maximum(counts, 1.0)), axis=-1)
     known = total > 0
-    square = np.where(known, total, 1.0) ** 2
-    clients = np.add.reduce(np.ascontiguousarray(squares), axis=-1)
-    return (
-        np.asarray(np.where(known, pulls / square, np.inf))[()],
-        np.asarray(np.where(known, clients / square, np.inf))[()],
+    whole = np.where(known, total, 1.0) ** 2
+    pulls, clients = (
+        np.asarray(np.where(known, sum_groups(parts) / whole, np.inf))[()]
+        for parts in (squares / np.maximum(counts, 1.0), squares)
     )
+    return pulls, clients
 
 
 def heaviest_pull(
@@ -235,7 +238,7 @@ def heaviest_pull(
     1.0
     """
     counts = np.asarray(counts, dtype=np.float64)
-    total = np.add.reduce(np.ascontiguousarray(weights), axis=-1)
+    total = sum_groups(weights)
     # A group without clients weighs nothing.
     clients = np.maximum(np.asarray(sizes, dtype=np.float64), 1.0)
     of_a_pull = weights / (clients * np.maximum(counts, 1.0))

@@ -5,7 +5,7 @@ A one-way random-effects analysis of variance: client m's mean of :math:`n_m` pu
 and :math:`e_m` the variance :math:`\sigma^2 / n_m`. What scatters within clients gives σ, and what
 their means scatter more than that gives σ_c.
 
-**There is no finite-sample guarantee** where the estimates stand in for bounds: they come from the
+**There is no finite-sample guarantee** if the estimates stand in for bounds: they come from the
 data that they are to judge, and take every client and arm to have one σ, every arm one σ_c. They
 are too small, and arms are dropped too soon, where
 
@@ -33,6 +33,7 @@ import numpy.typing as npt
 
 from fedbandits.errors import InputError, check_count
 from fedbandits.rules.arrays import BoolArray, FloatArray
+from fedbandits.rules.statistics import sum_groups
 
 FEWEST_TO_ESTIMATE = 10
 """From fewer clients neither σ nor σ_c is estimated by default."""
@@ -49,15 +50,10 @@ class VarianceComponents:
     ----------
     noise_variance, spread_variance : array, shape (...)
         σ² and σ_c²; infinite where nothing can be said.
-    noise_freedom, spread_freedom : array, shape (...)
-        The degrees of freedom behind them: pulls less clients, and clients less one, added up over
-        active arms.
     """
 
     noise_variance: FloatArray
     spread_variance: FloatArray
-    noise_freedom: FloatArray
-    spread_freedom: FloatArray
 
 
 def variance_components(
@@ -90,9 +86,9 @@ def variance_components(
     active : array of bool, shape (..., arms)
         The arms that are looked at, at least one.
     noise_variance : float, optional
-        σ², where it is known.
+        σ², if it is known.
     min_clients : int
-        If an active arm has fewer clients nothing is estimated. Where σ² is to be estimated, those
+        If an active arm has fewer clients nothing is estimated. If σ² is to be estimated, those
         with a single pull do not count: they show nothing of it.
 
     Returns
@@ -111,36 +107,31 @@ def variance_components(
     >>> found = variance_components(20, means, squares, np.array([True, True]))
     >>> float(found.noise_variance.round(4)), float(found.spread_variance.round(4))
     (0.0892, 0.0099)
-    >>> int(found.noise_freedom), int(found.spread_freedom)
-    (15200, 798)
     """
     check_count(min_clients, "min_clients", 2)
     counts = np.broadcast_to(np.asarray(counts, dtype=np.float64), means.shape)
     known = noise_variance is not None
     repeated = counts >= 2
-    showing = _over_clients(((counts > 0) if known else repeated).astype(np.float64))
+    showing = sum_groups(counts > 0 if known else repeated)
     enough = np.where(active, showing >= min_clients, True).all(axis=-1)
     if noise_variance is not None:
         noise = np.full(enough.shape, float(noise_variance))
-        freedom = np.full(enough.shape, np.inf)
     else:
         if squares is None:
             raise InputError("squares", "are missing; they are needed to estimate σ")
-        spare = _over_clients(np.where(repeated, counts - 1.0, 0.0))
-        freedom = _over_arms(np.where(active, spare, 0.0))
-        within = _over_arms(np.where(active, _over_clients(np.where(repeated, squares, 0.0)), 0.0))
+        freedom, within = (
+            _over_arms(np.where(active, sum_groups(np.where(repeated, each, 0.0)), 0.0))
+            for each in (counts - 1.0, squares)
+        )
         noise = within / np.maximum(freedom, 1.0)
         enough = enough & (noise > 0)
     between = dersimonian_laird(counts, means, noise[..., np.newaxis])
-    degrees = np.maximum(_over_clients((counts > 0).astype(np.float64)) - 1.0, 0.0)
-    n_active = active.sum(axis=-1)
-    spread = np.maximum(_over_arms(np.where(active, between, 0.0)) / n_active, 0.0)
+    total = _over_arms(np.where(active, between, 0.0))
+    spread = np.maximum(total / active.sum(axis=-1), 0.0)
     enough = enough & (noise + spread > 0)
     return VarianceComponents(
         noise_variance=noise if known else np.where(enough, noise, np.inf),
         spread_variance=np.where(enough, spread, np.inf),
-        noise_freedom=freedom,
-        spread_freedom=_over_arms(np.where(active, degrees, 0.0)),
     )
 
 
@@ -156,7 +147,7 @@ def dersimonian_laird(
         {N - \sum_m n_m^2 / N}.
 
     Derivation: this is equation 8 of DerSimonian and Laird (1986), whose weights :math:`w_m = n_m /
-    \sigma^2` are proportional to counts where clients share a σ, so that nothing is divided by it.
+    \sigma^2` are proportional to counts if clients share a σ, so that nothing is divided by it.
     By :math:`\mathrm{Var}(y_m) = \sigma_c^2 + \sigma^2 / n_m`, the sum in the numerator has the
     expectation :math:`(M - 1)\,\sigma^2 + \sigma_c^2 (N - \sum_m n_m^2 / N)`: the estimate is
     unbiased, whatever the laws, if σ² is known or estimated without bias.
@@ -183,13 +174,13 @@ def dersimonian_laird(
     # Clients with a single pull count like others. The model gives their mean the variance
     # σ_c² + σ², which is what is subtracted. Their mean is in the estimate of the arm as well, so
     # that a spread without them would be that of other clients than those it is to judge: too
-    # small, and unsafe, where they stand out. Only of σ do they show nothing.
+    # small, and unsafe, if they stand out. Only of σ do they show nothing.
     pulls = np.broadcast_to(np.asarray(counts, dtype=np.float64), means.shape)
-    total = np.maximum(_over_clients(pulls), 1.0)
-    centre = _over_clients(pulls * means) / total
-    around = _over_clients(pulls * (means - centre[..., np.newaxis]) ** 2)
-    scale = total - _over_clients(pulls**2) / total
-    degrees = np.maximum(_over_clients((pulls > 0).astype(np.float64)) - 1.0, 0.0)
+    total = np.maximum(sum_groups(pulls), 1.0)
+    centre = sum_groups(pulls * means) / total
+    around = sum_groups(pulls * (means - centre[..., np.newaxis]) ** 2)
+    scale = total - sum_groups(pulls**2) / total
+    degrees = np.maximum(sum_groups(pulls > 0) - 1.0, 0.0)
     noise = degrees * np.asarray(noise_variance, dtype=np.float64)
     return np.asarray((around - noise) / np.where(scale > 0, scale, 1.0))
 
@@ -218,11 +209,6 @@ def merged_squares(one: _Moments, other: _Moments) -> FloatArray:
     apart = sums / np.maximum(n, 1.0) - other_sums / np.maximum(m, 1.0)
     share = n * m / np.maximum(n + m, 1.0)
     return np.asarray(squares + other_squares + share * apart**2)
-
-
-def _over_clients(values: npt.ArrayLike) -> FloatArray:
-    # A contiguous last axis, as in `aggregate`: the last bit depends on the clients alone.
-    return np.asarray(np.add.reduce(np.ascontiguousarray(values), axis=-1), dtype=np.float64)
 
 
 def _over_arms(values: FloatArray) -> FloatArray:

@@ -78,17 +78,14 @@ def index_regret_bound(rule: IndexRule, gaps: npt.ArrayLike, *, cost: float) -> 
     wrong: FloatArray = np.asarray(gaps, dtype=np.float64)
     wrong = wrong[wrong > 0]
     communication = cost * clients * (1 + arms * math.log(max(horizon / first, 1.0), 1.1))
-    if not wrong.size:
-        return IndexRegretBound(
-            exploration=0.0, last_phase=0.0, failure=0.0, communication=communication
-        )
     log = math.log(2 * arms * clients) + 2 * math.log(horizon)
-    too_low = low_index_bound(rule, float(wrong.min()) / 2)
+    # Without a wrong arm all but communication is 0.
+    smallest, largest = float(wrong.min(initial=math.inf)), float(wrong.max(initial=0.0))
+    too_low = low_index_bound(rule, smallest / 2)
     commits = sum(low_index_bound(rule, gap / 2) for gap in wrong.tolist())
-    largest = float(wrong.max())
     return IndexRegretBound(
         exploration=float((256 * variance * log / wrong + clients * first * wrong).sum()),
-        last_phase=256 * arms * variance * log / float(wrong.min())
+        last_phase=256 * arms * variance * log / smallest
         + arms * clients * rule.fewest_pulls * largest,
         failure=largest * (1 + clients * horizon * (too_low + commits)),
         communication=communication,

@@ -42,7 +42,7 @@ class RegretBound:
     theorem : int
         2 or 3.
     phases : array of int, shape (arms - 1,)
-        :math:`p_k`: after so many phases the arm is out, with high probability.
+        :math:`p_k`: the phase after which the arm is out, with high probability.
     exploration : float
         :math:`\sum_k \Delta_k \sum_{q \le p_k} M(q) f(q)`.
     communication : float
@@ -104,7 +104,7 @@ def regret_bound(
 ) -> RegretBound:
     """Return the bound of Theorem 2, or of Theorem 3 if all clients play from the start.
 
-    It holds where the rule's guarantee on the regret does.
+    It holds if the rule's guarantee on the regret does.
 
     Parameters
     ----------
@@ -117,12 +117,9 @@ def regret_bound(
         cost = 0.0
     outs = _drops(rule, gaps, privacy)
     last = int(outs.phases.max())
-    client_pulls, clients, pulls = np.zeros(last + 1), np.zeros(last + 1), 0
-    for phase in islice(_phases(rule), last):
-        played = float(phase.clients) * phase.pulls
-        client_pulls[phase.number] = client_pulls[phase.number - 1] + played
-        clients[phase.number] = phase.clients
-        pulls += phase.pulls
+    played = list(islice(_phases(rule), last))
+    clients = np.array([0.0, *(phase.clients for phase in played)])
+    client_pulls = np.cumsum([0.0, *(float(phase.clients) * phase.pulls for phase in played)])
     lost = max(1.0, float(gaps.max())) + cost
     if rule.asks_everyone:
         theorem, misses, most = 3, 2, clients[last]
@@ -131,7 +128,7 @@ def regret_bound(
     failure = misses * most / rule.slots * lost * (gaps.size + 1)
     undecided = 0.0
     if rule.ends_after(last):
-        slots_left = max(rule.slots - 2 * pulls, 0)
+        slots_left = max(rule.slots - 2 * sum(phase.pulls for phase in played), 0)
         undecided = clients[last] * slots_left * _loss_after_cap(rule, gaps, outs, misses)
     return RegretBound(
         theorem=theorem,
@@ -193,16 +190,22 @@ def _widths(
     As many at once as have the same clients, for a game of one cohort may need 100,000 phases.
     """
     sums, counts, sizes = DistortionSums.nothing((0,)), np.zeros(0), np.zeros(0)
-    for newcomers, run in _runs(rule, one_by_one=privacy is not None and privacy.bits_by_phase):
-        if newcomers:
-            counts, sizes = np.append(counts, 0.0), np.append(sizes, float(newcomers))
+    one_by_one = privacy is not None and privacy.bits_by_phase
+    for run in _runs(rule, 1 if one_by_one else _LONGEST_RUN):
+        if run[0].newcomers:
+            counts, sizes = np.append(counts, 0.0), np.append(sizes, float(run[0].newcomers))
             sums = sums.admitted(1)
         numbers = np.array([phase.number for phase in run], dtype=np.int64)
         pulls = np.array([float(phase.pulls) for phase in run])
         after = counts + np.cumsum(pulls)[:, np.newaxis]
         distortion = UNDISTORTED
         if privacy is not None:
-            errors = _errors(rule, privacy, run, counts=after[0], sizes=sizes, sums=sums)
+            number, first = run[0].number, run[0].pulls
+            bits = bits_in_phase(
+                rule, privacy, phase=number, pulls=first, counts=after[0], sizes=sizes, sums=sums
+            )
+            of = {n: privacy.mechanism(n, rule.n_arms, bits).error for n in {p.pulls for p in run}}
+            errors = ReleaseError.several((of[phase.pulls] for phase in run), (-1,))
             reached = _released(sums, pulls, errors)
             distortion = reached.over(after, doubled=privacy.doubled)
             sums = reached.kept((-1,))
@@ -210,27 +213,6 @@ def _widths(
         biases = np.broadcast_to(rule.estimate(reports).distortion.bias, numbers.shape)
         yield numbers, rule.width(phase=numbers, reports=reports), biases
         counts = after[-1]
-
-
-def _errors(
-    rule: PhasedRule,
-    privacy: Privacy,
-    run: list[ScheduledPhase],
-    *,
-    counts: FloatArray,
-    sizes: FloatArray,
-    sums: DistortionSums,
-) -> ReleaseError:
-    """Return the errors of the means of each phase of a run when they are released."""
-    first = run[0]
-    bits = bits_in_phase(
-        rule, privacy, phase=first.number, pulls=first.pulls, counts=counts, sizes=sizes, sums=sums
-    )
-    of = {
-        pulls: privacy.mechanism(pulls, rule.n_arms, bits).error
-        for pulls in {phase.pulls for phase in run}
-    }
-    return ReleaseError.several((of[phase.pulls] for phase in run), (-1,))
 
 
 def _released(sums: DistortionSums, pulls: FloatArray, errors: ReleaseError) -> DistortionSums:
@@ -245,16 +227,15 @@ def _released(sums: DistortionSums, pulls: FloatArray, errors: ReleaseError) -> 
     )
 
 
-def _runs(rule: PhasedRule, *, one_by_one: bool) -> Iterator[tuple[int, list[ScheduledPhase]]]:
-    """Yield phases with the newcomers of the first; the others have none."""
+def _runs(rule: PhasedRule, longest: int) -> Iterator[list[ScheduledPhase]]:
+    """Yield runs of phases of which only the first has newcomers."""
     run: list[ScheduledPhase] = []
-    longest = 1 if one_by_one else _LONGEST_RUN
     for phase in _phases(rule):
         if run and (phase.newcomers or len(run) == longest):
-            yield run[0].newcomers, run
+            yield run
             run = []
         run.append(phase)
-    yield run[0].newcomers, run
+    yield run
 
 
 def _most_clients(rule: PhasedRule) -> int:

@@ -8,6 +8,7 @@ the best on average over M clients whose local means are known perfectly. Its ma
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from typing import Literal
 
 import numpy as np
@@ -139,16 +140,13 @@ def clients_for_error(gaps: npt.ArrayLike, spread: float, *, error: float) -> in
     gaps = _checked(gaps, spread)
     if not 0 < error < 1:
         raise InputError("error", f"{error} is not a probability between 0 and 1")
-    # Where the corrected bound is as small as the error, the probability is smaller.
+    # If the corrected bound is as small as the error, the probability is smaller.
     ratio = spread / float(gaps.min())
-    too_few, enough = 0, math.ceil(4 * ratio**2 * math.log(gaps.size / error))
-    while enough - too_few > 1:
-        middle = (too_few + enough) // 2
-        if misranking_probability(gaps, spread, middle) <= error:
-            enough = middle
-        else:
-            too_few = middle
-    return enough
+    fewer = range(1, math.ceil(4 * ratio**2 * math.log(gaps.size / error)))
+    enough = bisect_left(
+        fewer, True, key=lambda m: bool(misranking_probability(gaps, spread, m) <= error)
+    )
+    return 1 + enough
 
 
 def _exponentials(

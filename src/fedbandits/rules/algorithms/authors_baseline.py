@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from fedbandits.rules.algorithms.algorithm import Algorithm
-from fedbandits.rules.algorithms.everyone_at_once import check_paper_radius, everyone_at_once
+from fedbandits.rules.algorithms.elimination import check_paper_radius, everyone_at_once
 from fedbandits.rules.beliefs import Beliefs
 from fedbandits.rules.phased import Charge, PhasedRule, Player
 from fedbandits.rules.radii import PaperRadius, Radius

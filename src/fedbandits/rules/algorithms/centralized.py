@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from fedbandits.errors import check_count, check_word
 from fedbandits.rules.algorithms.algorithm import Algorithm
-from fedbandits.rules.algorithms.everyone_at_once import check_paper_radius, everyone_at_once
+from fedbandits.rules.algorithms.elimination import check_paper_radius, everyone_at_once
 from fedbandits.rules.beliefs import Beliefs
 from fedbandits.rules.phased import Charge, PhasedRule
 from fedbandits.rules.radii import PaperRadius, Radius

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from fedbandits.errors import InputError, check_not_negative, check_word
@@ -11,7 +10,7 @@ from fedbandits.rules.algorithms.algorithm import Algorithm
 from fedbandits.rules.beliefs import Beliefs
 from fedbandits.rules.estimators import Estimator, InverseVariance, Plain
 from fedbandits.rules.levels import LevelLike
-from fedbandits.rules.phase_numbers import Scheduled
+from fedbandits.rules.phase_numbers import FirstThen, Scheduled
 from fedbandits.rules.phased import PhasedRule, Weights
 from fedbandits.rules.radii import Dependence, PaperRadius, Radius, with_options
 from fedbandits.rules.sampling import Target
@@ -37,7 +36,7 @@ class Elimination(Algorithm):
     epsilon : float
         The tolerance: stop when all arms that are left are this close to the best.
     delta, dependence
-        Those of the radius, for short. Where the radius sets its own the two must agree.
+        Those of the radius, for short. If the radius sets its own, the two must agree.
     """
 
     shown_in_parts: ClassVar[bool] = True
@@ -74,7 +73,7 @@ class Elimination(Algorithm):
     @property
     def parts(self) -> dict[str, Any]:
         """What its rule is made of, apart from clients."""
-        by_weights = None if self.weights == "equal" else InverseVariance()
+        by_weights = Plain() if self.weights == "equal" else InverseVariance()
         return {
             "pulls": self.pulls,
             "radius": self.radius,
@@ -101,11 +100,8 @@ def elimination_rule(
     beliefs: Beliefs,
     *,
     pulls: ScheduleLike,
-    admissions: Callable[[int], int],
     radius: Radius,
-    estimator: Estimator | None = None,
     delta: LevelLike | None = None,
-    target: Target = "clients",
     **parts: Any,
 ) -> PhasedRule:
     """Return the rule of an elimination, or refuse parts that do not fit together.
@@ -116,42 +112,73 @@ def elimination_rule(
         Of the game.
     pulls : schedule
         f(p).
-    admissions : callable
-        g: phase to new clients.
     radius : Radius
         With the level that holds.
-    estimator : Estimator, optional
-        The plain average by default.
     delta : number or expression in T, optional
         The level as the algorithm was given it; None if it is the radius's own, which errors then
         name.
-    target : {"clients", "population"}
-        Whom the answer is for.
     **parts
         Other fields of `PhasedRule`.
     """
-    horizon, population = beliefs.horizon, beliefs.population
     try:
-        radius.check_horizon(horizon)
+        radius.check_horizon(beliefs.horizon)
     except InputError as error:
         if error.where == "delta" and delta is None:
             raise error.within("radius") from None
         raise
-    estimator = Plain() if estimator is None else estimator
-    if estimator.uses_variances and population is not None and target == "clients":
-        raise InputError(
-            "weights",
-            f'"{estimator.name}" is for target = "population"; if {population} clients exist, all'
-            ' count the same: use "equal"',
-        )
-    rule = PhasedRule.of(
-        beliefs,
-        pulls=Scheduled("pulls", as_schedule(pulls), horizon),
-        admissions=admissions,
-        radius=radius,
-        estimator=estimator,
-        target=target,
-        **parts,
-    )
+    of_phase = Scheduled("pulls", as_schedule(pulls), beliefs.horizon)
+    rule = PhasedRule.of(beliefs, pulls=of_phase, radius=radius, **parts)
     rule.check_estimates()
     return rule
+
+
+def everyone_at_once(beliefs: Beliefs, *, clients: int | None, **parts: Any) -> PhasedRule:
+    """Return the special case of Fed2-UCB with M clients from the start, believed to be all.
+
+    With N = M the client-sampling term of the radius is zero, and :math:`B_{p,2}` is
+    :math:`B_{p,1}`; it stays if the answer is for a population that they are a sample of.
+
+    Parameters
+    ----------
+    beliefs : Beliefs
+        Of the game.
+    clients : int, optional
+        M; the whole population by default.
+    **parts
+        As in `elimination_rule`.
+    """
+    admitted = clients_of(clients, beliefs)
+    if beliefs.weighted and admitted != beliefs.population:
+        raise InputError(
+            "clients",
+            f"{admitted} of {beliefs.population} clients, but clients with weights must all play;"
+            " leave it out",
+        )
+    told = replace(beliefs, population=admitted)
+    return elimination_rule(told, admissions=FirstThen(admitted), **parts)
+
+
+def check_paper_radius(radius: object) -> None:
+    """Refuse any other radius than the paper's, for the algorithms that need it."""
+    if not isinstance(radius, Radius):
+        raise InputError("radius", f"{radius!r} is not a radius such as PaperRadius(arm=6.0)")
+    if radius.constants is None:
+        raise InputError(
+            "radius.rule",
+            f'"{radius.rule}" goes with fed2-ucb and fed1-ucb; this one takes "paper"',
+        )
+
+
+def clients_of(clients: int | None, beliefs: Beliefs) -> int:
+    """Return how many clients play: the number asked for, else the whole population."""
+    if clients is None:
+        if beliefs.population is None:
+            raise InputError(
+                "clients", "is missing; the population is unlimited, so say how many clients play"
+            )
+        return beliefs.population
+    if beliefs.population is not None and clients > beliefs.population:
+        raise InputError(
+            "clients", f"{clients} clients of a population of {beliefs.population}; lower it"
+        )
+    return clients

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedbandits.errors import InputError, check_count
-from fedbandits.rules.algorithms.elimination import Elimination
-from fedbandits.rules.algorithms.everyone_at_once import everyone_at_once
+from fedbandits.rules.algorithms.elimination import Elimination, everyone_at_once
 from fedbandits.rules.beliefs import Beliefs
 from fedbandits.rules.phased import PhasedRule
 
@@ -37,7 +36,7 @@ class Fed1Ucb(Elimination):
     estimator : Estimator, optional
         How clients' means become one value per arm; the plain average by default.
     delta, dependence
-        Those of the radius, for short. Where the radius sets its own the two must agree.
+        Those of the radius, for short. If the radius sets its own, the two must agree.
     epsilon : float
         The tolerance: stop when all arms that are left are this close to the best.
 

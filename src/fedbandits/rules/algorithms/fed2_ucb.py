@@ -24,21 +24,21 @@ class Fed2Ucb(Elimination):
     Parameters
     ----------
     pulls : schedule
-        f(p). More pulls a phase mean fewer rounds of communication and slower admission.
+        f(p). More pulls per phase mean fewer rounds of communication and slower admission.
     admissions : schedule
         g(p). More clients resolve smaller gaps, and each costs regret.
     radius : Radius
         The paper's with constants 6 and 6 by default, for which Theorem 2 holds.
     target : {"population", "clients"}, optional
         Whom the answer is for: future clients like these, or the clients that exist. By default
-        the clients where their number is finite, else the population.
+        the clients if their number is finite, else the population.
     weights : {"equal", "inverse-variance"}
-        How clients' means are averaged. The second is sharper where cohorts differ in pulls; it
+        How clients' means are averaged. The second is sharper if cohorts differ in pulls; it
         needs an unlimited population.
     estimator : Estimator, optional
         How clients' means become one value per arm, in place of ``weights``.
     delta, dependence
-        Those of the radius, for short. Where the radius sets its own the two must agree.
+        Those of the radius, for short. If the radius sets its own, the two must agree.
     epsilon : float
         The tolerance: stop when all arms that are left are this close to the best.
 

@@ -164,7 +164,7 @@ class FedTs(AdaptiveAlgorithm):
     Parameters
     ----------
     growth : float
-        α: a phase makes so many times as many pulls as all phases before. More saves rounds of
+        α: a phase makes α times as many pulls as all phases before. A larger α saves rounds of
         communication and costs pulls.
     samples : int
         Draws from what is believed, before every phase. Fewer let chance decide more.
@@ -173,10 +173,10 @@ class FedTs(AdaptiveAlgorithm):
     initial_clients : int
         How many clients play the first phase at most; see `fedbandits.FedIndex`.
     admit_when : float
-        An arm asks for clients when its client variance is above so many times its pull variance.
+        An arm asks for clients when its client variance is above this many times its pull variance.
     commit : number or expression in T
-        The rule stops asking when it believes that another arm is better with a probability of at
-        most so much; "1/T" by default. A larger one stops sooner and settles on a wrong arm more
+        The rule stops asking when it believes that another arm is better with at most this
+        probability; "1/T" by default. A larger one stops sooner and settles on a wrong arm more
         often, at a price that grows with T.
 
     Examples

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from fedbandits.errors import check_count
 from fedbandits.rules.algorithms.algorithm import Algorithm
-from fedbandits.rules.algorithms.everyone_at_once import clients_of
+from fedbandits.rules.algorithms.elimination import clients_of
 from fedbandits.rules.beliefs import Beliefs
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import Player

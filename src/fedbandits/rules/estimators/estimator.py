@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,11 @@ from fedbandits.rules.distortion import UNDISTORTED
 from fedbandits.rules.estimates import Estimate
 from fedbandits.rules.guarantees import Condition, ProofContext
 from fedbandits.rules.reports import Reports
-from fedbandits.rules.sampling import Sampling, Variance
+from fedbandits.rules.sampling import Sampling, Variances
 from fedbandits.rules.statistics import clients_in, heaviest_pull, pulls_in_all
+
+# The variance of an average for observations, and for local means, of variance 1.
+Factors: TypeAlias = tuple[FloatArray, FloatArray]
 
 # A class that replaces a method states what is proven, or is taken for unproven.
 _JUDGE = Judge(
@@ -107,7 +110,7 @@ class Average(Estimator):
         weights = self.weighed(reports, sampling, variances)
         of_pulls, of_clients = self.factors(reports, sampling, weights)
         if not (isinstance(spread, float) and math.isfinite(spread)):
-            # Unknown, and of no consequence where all clients are in.
+            # Unknown, and of no consequence if all clients are in.
             spread = np.where(of_clients > 0, spread, 0.0)
         return Estimate(
             values=reports.averaged(None if (weights == 1.0).all() else weights),
@@ -128,15 +131,11 @@ class Average(Estimator):
         """Return the weight of every group."""
         return self.weighed(reports, sampling, sampling.variances(reports))
 
-    def weighed(
-        self, reports: Reports, sampling: Sampling, variances: tuple[Variance, Variance]
-    ) -> FloatArray:
+    def weighed(self, reports: Reports, sampling: Sampling, variances: Variances) -> FloatArray:
         """Return the weight of every group, for σ² and σ_c²."""
         raise UnstatedError(type(self).__name__, "weighed", "how it weighs clients")
 
-    def factors(
-        self, reports: Reports, sampling: Sampling, weights: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def factors(self, reports: Reports, sampling: Sampling, weights: FloatArray) -> Factors:
         """Return the variance of an average for observations, and for local means, of variance 1.
 
         See `fedbandits.rules.statistics.pull_factor` and `client_factor`.

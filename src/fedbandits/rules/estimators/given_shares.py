@@ -9,10 +9,10 @@ import numpy as np
 
 from fedbandits.errors import InputError
 from fedbandits.rules.arrays import FloatArray
-from fedbandits.rules.estimators.estimator import Average
+from fedbandits.rules.estimators.estimator import Average, Factors
 from fedbandits.rules.guarantees import Condition, ProofContext, Status
 from fedbandits.rules.reports import Reports
-from fedbandits.rules.sampling import Sampling, Variance
+from fedbandits.rules.sampling import Sampling, Variances
 from fedbandits.rules.statistics import clients_in, weighted_factors
 
 
@@ -48,17 +48,13 @@ class GivenShares(Average):
         why = "clients have weights of their own, and not all of them play from the start"
         return (Condition(words, status=Status.BROKEN, why=why),)
 
-    def weighed(
-        self, reports: Reports, sampling: Sampling, variances: tuple[Variance, Variance]
-    ) -> FloatArray:
+    def weighed(self, reports: Reports, sampling: Sampling, variances: Variances) -> FloatArray:
         """Return the clients' own weights."""
         if reports.shares is None:
             raise InputError("shares", "are missing; the rule counts every client by its weight")
         return np.where(np.asarray(reports.counts) > 0, reports.shares, 0.0)
 
-    def factors(
-        self, reports: Reports, sampling: Sampling, weights: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def factors(self, reports: Reports, sampling: Sampling, weights: FloatArray) -> Factors:
         """Return Σ a²/n, and what is open about all clients, which is nothing once they are in."""
         counts, sizes = reports.counts, reports.sizes
         pulls, _ = weighted_factors(weights, counts, sizes)

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from fedbandits.rules.arrays import FloatArray
-from fedbandits.rules.estimators.estimator import Average
+from fedbandits.rules.estimators.estimator import Average, Factors
 from fedbandits.rules.reports import Reports
-from fedbandits.rules.sampling import Sampling, Variance
+from fedbandits.rules.sampling import Sampling, Variances
 from fedbandits.rules.statistics import inverse_variance_weights, weighted_factors
 
 
@@ -37,13 +37,11 @@ class InverseVariance(Average):
     uses_variances: ClassVar[bool] = True
     proven: ClassVar[bool] = True
 
-    def weighed(
-        self, reports: Reports, sampling: Sampling, variances: tuple[Variance, Variance]
-    ) -> FloatArray:
+    def weighed(self, reports: Reports, sampling: Sampling, variances: Variances) -> FloatArray:
         """Return the inverse of every client's variance, times the clients of a group."""
         noise, spread = sampling.noise, sampling.spread
         if noise is None or spread is None:
-            # Where nothing can be said of variances all clients weigh the same.
+            # If nothing is known of the variances, all clients weigh the same.
             found = [np.asarray(variance)[..., np.newaxis] for variance in variances]
             known = np.isfinite(found[0]) & np.isfinite(found[1]) & (found[0] + found[1] > 0)
             noise = np.sqrt(np.where(known, found[0], 0.0))
@@ -56,8 +54,6 @@ class InverseVariance(Average):
             distorted=reports.distortion.variance,
         )
 
-    def factors(
-        self, reports: Reports, sampling: Sampling, weights: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def factors(self, reports: Reports, sampling: Sampling, weights: FloatArray) -> Factors:
         """Return Σ w²/n and Σ w², for weights that sum to 1."""
         return weighted_factors(weights, reports.counts, reports.sizes)

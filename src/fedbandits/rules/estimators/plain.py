@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from fedbandits.rules.arrays import FloatArray
-from fedbandits.rules.estimators.estimator import Average
+from fedbandits.rules.estimators.estimator import Average, Factors
 from fedbandits.rules.reports import Reports
-from fedbandits.rules.sampling import Sampling, Variance
+from fedbandits.rules.sampling import Sampling, Variances
 from fedbandits.rules.statistics import clients_in, pull_factor
 
 
@@ -37,16 +37,12 @@ class Plain(Average):
     equal_weights: ClassVar[bool] = True
     proven: ClassVar[bool] = True
 
-    def weighed(
-        self, reports: Reports, sampling: Sampling, variances: tuple[Variance, Variance]
-    ) -> FloatArray:
+    def weighed(self, reports: Reports, sampling: Sampling, variances: Variances) -> FloatArray:
         """Return how many clients are in each group."""
         sizes = np.asarray(reports.sizes, dtype=np.float64)
         return np.asarray((np.asarray(reports.counts) > 0) * sizes)
 
-    def factors(
-        self, reports: Reports, sampling: Sampling, weights: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def factors(self, reports: Reports, sampling: Sampling, weights: FloatArray) -> Factors:
         """Return η and the error that M of N clients leave."""
         counts, sizes = reports.counts, reports.sizes
         return pull_factor(counts, sizes), sampling.client_factor(clients_in(counts, sizes))

@@ -25,9 +25,9 @@ from fedbandits.rules.radii.bernstein import BernsteinRadius
 from fedbandits.rules.radii.chernoff import ChernoffRadius
 from fedbandits.rules.radii.index import Commit, Index, IndexRadius
 from fedbandits.rules.radii.intervals import ImprovedUcbRadius, JointRadius, PaperRadius
-from fedbandits.rules.radii.known import PhaseStatistics, Radius
+from fedbandits.rules.radii.known import Dependence, PhaseStatistics, Radius
 from fedbandits.rules.radii.paired_t import PairedTRadius
-from fedbandits.rules.radii.pairs import CertifiedRadius, Dependence, PairwiseRadius
+from fedbandits.rules.radii.pairs import CertifiedRadius, PairwiseRadius
 
 RADII: Registry[Radius] = Registry(
     "a radius",
@@ -54,8 +54,8 @@ def with_options(
 ) -> Radius:
     """Return a radius with another level or dependence, if one is given.
 
-    One that the radius has already is not replaced: two that differ are a mistake. Only its
-    default is, since nobody chose that.
+    Only a default of the radius is replaced, because nobody chose it. If the radius sets its own
+    and the two differ, that is a mistake.
 
     Examples
     --------

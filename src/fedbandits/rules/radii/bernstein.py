@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.errors import check_word
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.guarantees import Guarantee, ProofContext, keeps_best, pairs_needed, within
-from fedbandits.rules.levels import LevelLike, as_level
+from fedbandits.rules.levels import LevelLike
 from fedbandits.rules.radii.bounded import BoundedRadius
-from fedbandits.rules.radii.known import PhaseStatistics
-from fedbandits.rules.radii.pairs import Dependence, Pairs
+from fedbandits.rules.radii.known import Dependence, PhaseStatistics
+from fedbandits.rules.radii.pairs import Pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +24,12 @@ class BernsteinRadius(BoundedRadius, Pairs):
     the weight of the heaviest pull, :math:`V = V_k + V_l` with :math:`V_k = \min(r_k u, \eta / 4)
     + v_c`, η and :math:`v_c` the factors of pulls and clients, :math:`r_k` an upper bound on
     min(μ, 1 − μ) from the estimate itself, and u = η if clients are drawn independently of each
-    other, else w (which is no smaller, and the same where all have pulled as often).
+    other, else w (which is no smaller, and the same if all have pulled as often).
 
     Guarantee: P(the best arm is ever dropped) ≤ δ, for any number of phases, if outcomes lie in
     the range, the arms of a client are independent of each other (or ``dependence`` is "any"), and
-    clients are drawn at random with a spread of at most σ_c. Who they are does not matter where
-    all there are play from the start.
+    clients are drawn at random with a spread of at most σ_c. Who they are does not matter if
+    all that exist play from the start.
 
     Derivation: given a client's rate q, Bennett's inequality bounds the logarithm of the moment
     generating function of its n centred pulls of weight :math:`w_m` by :math:`q(1-q)\,c_m`,
@@ -72,27 +70,15 @@ class BernsteinRadius(BoundedRadius, Pairs):
     delta: LevelLike = "1/T"
     dependence: Dependence = "independent"
 
-    def __post_init__(self) -> None:
-        BoundedRadius.__post_init__(self)
-        check_word(self.dependence, Dependence, "dependence")
-
     def guarantee(self, context: ProofContext) -> Guarantee:
         """Return what is proven; see `Radius`."""
-        independent = self.dependence == "independent"
-        needed = pairs_needed(context, independent=independent, noise=False)
+        needed = pairs_needed(context, self.dependence, noise=False)
         return keeps_best(self.delta, context, within(self.range), *needed)
-
-    def _log(self, known: PhaseStatistics, events: int) -> FloatArray:
-        """Return the logarithm, for half of δ shared out over so many events and all phases."""
-        delta = as_level(self.delta).value(known.horizon)
-        phase = np.asarray(known.phase, dtype=np.float64)
-        shared = math.log(2 * events * math.pi**2 / (6 * delta))
-        return np.asarray(shared + 2.0 * np.log(phase))
 
     def _variances(self, known: PhaseStatistics) -> FloatArray:
         """Return the upper bound on the variance of every estimate, for outcomes in [0, 1]."""
         low, high = self.range
-        log = self._log(known, 2 * known.n_arms)
+        log = self._log(known, 2 * 2 * known.n_arms)  # half of δ for 2 K events
         heaviest = known.estimate.heaviest_pull
         pulls = known.estimate.pull_factor if known.estimate.independent_clients else heaviest
         # What protects the means is independent of them: sub-gamma, like the rest.
@@ -110,7 +96,7 @@ class BernsteinRadius(BoundedRadius, Pairs):
 
     def _width(self, known: PhaseStatistics, one: FloatArray, other: FloatArray) -> FloatArray:
         low, high = self.range
-        log = self._log(known, max(known.n_arms - 1, 1))
+        log = self._log(known, 2 * max(known.n_arms - 1, 1))  # half of δ for K - 1 events
         twice = 1.0 if self.dependence == "independent" else 2.0
         root = np.sqrt(2.0 * twice * (one + other) * log)
         # That of a pair is no heavier than the heaviest of any active arm.

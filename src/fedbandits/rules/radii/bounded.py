@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar, Self
 
-from fedbandits.errors import InputError, is_number
+import numpy as np
+
+from fedbandits.errors import InputError, as_pair
+from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.levels import as_level
-from fedbandits.rules.radii.known import RadiusOfAverages
+from fedbandits.rules.radii.known import PhaseStatistics, RadiusOfAverages
 
 
 def check_range(limits: tuple[float, float]) -> tuple[float, float]:
@@ -20,10 +22,7 @@ def check_range(limits: tuple[float, float]) -> tuple[float, float]:
     >>> check_range((0, 1))
     (0.0, 1.0)
     """
-    ends = list(limits) if isinstance(limits, Iterable) else []
-    if len(ends) != 2 or not all(is_number(end) and math.isfinite(end) for end in ends):
-        raise InputError("range", f"{limits!r} is not a range such as [0, 1]")
-    low, high = (float(end) for end in ends)
+    low, high = as_pair(limits, "range")
     if not low < high:
         raise InputError("range", f"[{low:g}, {high:g}] is empty; give the lower end first")
     return low, high
@@ -39,8 +38,14 @@ class BoundedRadius(RadiusOfAverages):
     range: tuple[float, float]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "delta", as_level(self.delta))
+        RadiusOfAverages.__post_init__(self)
         object.__setattr__(self, "range", check_range(self.range))
+
+    def _log(self, known: PhaseStatistics, events: int) -> FloatArray:
+        """Return the logarithm, for δ shared out over this many events and all phases."""
+        delta = as_level(self.delta).value(known.horizon)
+        phase = np.asarray(known.phase, dtype=np.float64)
+        return np.asarray(math.log(events * math.pi**2 / (6 * delta)) + 2.0 * np.log(phase))
 
     @property
     def limits(self) -> tuple[float, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +11,7 @@ from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.distortion import UNDISTORTED
 from fedbandits.rules.eliminations import drop_below, widest_margins
 from fedbandits.rules.guarantees import Guarantee, ProofContext, bounds_needed, keeps_best, within
-from fedbandits.rules.levels import LevelLike, as_level
+from fedbandits.rules.levels import LevelLike
 from fedbandits.rules.radii.bounded import BoundedRadius
 from fedbandits.rules.radii.known import PhaseStatistics, unbiased_width
 
@@ -31,7 +30,7 @@ class ChernoffRadius(BoundedRadius):
 
     Guarantee: P(the best arm is ever dropped) ≤ δ, for any number of phases and any dependence
     between arms, if outcomes lie in the range and clients are drawn at random with a spread of at
-    most σ_c. Who they are does not matter where all there are play from the start.
+    most σ_c. Who they are does not matter if all that exist play from the start.
 
     Derivation: given the local means, the estimate is :math:`\sum w_i X_i` over independent pulls
     with :math:`w_i \le 1/n`, n being M · (the fewest pulls of a client) with equal weights. As
@@ -41,7 +40,7 @@ class ChernoffRadius(BoundedRadius):
     :math:`\exp(-L)` on either side; the average local mean is off the global one by
     :math:`\sqrt{2 v_c L}` with probability at most :math:`\exp(-L)`. For the best arm to go, one
     of 2 K such events must happen in some phase; of 3 K where means are protected, whose errors
-    are a third event an arm.
+    are a third event per arm.
 
     Parameters
     ----------
@@ -85,11 +84,8 @@ class ChernoffRadius(BoundedRadius):
 
     def _ends(self, known: PhaseStatistics) -> tuple[FloatArray, FloatArray]:
         low, high = self.range
-        delta = as_level(self.delta).value(known.horizon)
-        phase = np.asarray(known.phase, dtype=np.float64)
         protected = known.estimate.distortion is not UNDISTORTED
-        events = (3 if protected else 2) * known.n_arms
-        log = math.log(events * math.pi**2 / (6 * delta)) + 2.0 * np.log(phase)
+        log = self._log(known, (3 if protected else 2) * known.n_arms)
         clients = np.sqrt(2.0 * known.estimate.client_variance * log)
         off = known.widened(unbiased_width(np.zeros(()), log, known)) if protected else 0.0
         most = log * known.estimate.heaviest_pull

@@ -94,18 +94,14 @@ class PaperRadius(Intervals):
 
     def guarantee(self, context: ProofContext) -> Guarantee:
         """Return what is proven; see `Radius`."""
-        needed = bounds_needed(context)
-        if not context.plain:
-            return Guarantee.nothing("none: the paper's proofs are about plain averages", *needed)
         small = [] if self.arm >= 6 else [f"{self.arm:g} for arms"]
         small += [] if self.client >= 6 or context.everyone else [f"{self.client:g} for clients"]
-        if small:
-            return Guarantee.nothing(
-                "none: its constants are below the 6 that carries the paper's proofs"
-                f" ({', '.join(small)})",
-                *needed,
-            )
-        return _regret_bounds("the regret bounds of Theorems 2 and 3", context)
+        few = f"its constants are below the 6 that carries the paper's proofs ({', '.join(small)})"
+        obstacles = {
+            "the paper's proofs are about plain averages": not context.plain,
+            few: bool(small),
+        }
+        return _regret_bounds("the regret bounds of Theorems 2 and 3", context, obstacles)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,12 +132,9 @@ class JointRadius(Intervals):
 
     def guarantee(self, context: ProofContext) -> Guarantee:
         """Return what is proven; see `Radius`."""
-        if context.shares:
-            return Guarantee.nothing(
-                "none: the paper's proofs are not about clients with weights of their own",
-                *bounds_needed(context),
-            )
-        return _regret_bounds("the paper's regret bounds, with narrower intervals", context)
+        weighted = "the paper's proofs are not about clients with weights of their own"
+        claim = "the paper's regret bounds, with narrower intervals"
+        return _regret_bounds(claim, context, {weighted: context.shares})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,14 +168,15 @@ class ImprovedUcbRadius(Intervals):
         return Guarantee(claim=claim, conditions=bounds_needed(context))
 
 
-def _regret_bounds(claim: str, context: ProofContext) -> Guarantee:
-    """Return the promise of Theorems 2 and 3: what a tolerance loses would grow with T."""
+def _regret_bounds(claim: str, context: ProofContext, obstacles: dict[str, bool]) -> Guarantee:
+    """Return the promise of Theorems 2 and 3, unless one of these obstacles is there.
+
+    A tolerance is another: what it loses would grow with T.
+    """
     needed = bounds_needed(context)
-    if context.epsilon > 0:
-        return Guarantee.nothing(
-            "none: the paper's regret bounds are about one option that is left, without a"
-            " tolerance",
-            *needed,
-        )
-    single = Condition(Assumption.SINGLE_BEST)
-    return Guarantee(claim=claim, conditions=(*needed, single), regret=True)
+    single = "the paper's regret bounds are about one option that is left, without a tolerance"
+    for obstacle, there in {**obstacles, single: context.epsilon > 0}.items():
+        if there:
+            return Guarantee.nothing(f"none: {obstacle}", *needed)
+    conditions = (*needed, Condition(Assumption.SINGLE_BEST))
+    return Guarantee(claim=claim, conditions=conditions, regret=True)

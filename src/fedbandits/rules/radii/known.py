@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from fedbandits.errors import InputError, UnstatedError
+from fedbandits.errors import InputError, UnstatedError, check_word
 from fedbandits.rules.abilities import Judge, Statement, unstated
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import sub_gamma_width
@@ -16,6 +16,9 @@ from fedbandits.rules.estimates import Estimate
 from fedbandits.rules.guarantees import Condition, Guarantee, ProofContext, bounds_needed
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.reports import Reports
+
+Dependence: TypeAlias = Literal["independent", "any"]
+"""Whether the arms of one client are independent, or may depend on each other in any way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +34,7 @@ class PhaseStatistics:
     n_arms : int
         K: also the arms that are out already count in a bound over all arms.
     horizon : int, optional
-        T; None where there is none.
+        T; None if there is none.
     estimate : Estimate
         Of outcomes of which higher ones are better.
     """
@@ -52,7 +55,7 @@ class PhaseStatistics:
     def widened(self, widths: FloatArray, estimates: int = 1) -> FloatArray:
         """Return widths with what the biases of this many estimates can add.
 
-        The paper's way is to double them, which is enough where the bias is no larger.
+        The paper's way is to double them, which is enough if the bias is no larger.
         """
         bias = estimates * self.of_active(self.estimate.distortion.bias)
         if self.estimate.distortion.doubled:
@@ -195,6 +198,14 @@ class RadiusOfAverages(Radius):
     equal_weights_only: ClassVar[bool] = False
 
     delta: LevelLike
+    dependence: Dependence
+
+    def __post_init__(self) -> None:
+        """Refuse invalid options."""
+        if "delta" in self.options:
+            object.__setattr__(self, "delta", as_level(self.delta))
+        if "dependence" in self.options:
+            check_word(self.dependence, Dependence, "dependence")
 
     def mirrored(self) -> Radius:
         """Return the same: both directions are alike."""

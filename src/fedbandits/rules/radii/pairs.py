@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from fedbandits.errors import check_word
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.eliminations import drop_beaten, widest_margins
 from fedbandits.rules.guarantees import Guarantee, ProofContext, keeps_best, pairs_needed
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii.known import (
+    Dependence,
     PhaseStatistics,
     RadiusOfAverages,
     shared_log,
     unbiased_width,
 )
-
-Dependence: TypeAlias = Literal["independent", "any"]
-"""Whether the arms of one client are independent, or may depend on each other in any way."""
-
 
 WidthsTo: TypeAlias = Callable[[int], FloatArray]
 """From an arm to the widths between it and every arm, shape (..., arms)."""
@@ -49,7 +45,7 @@ class Pairs(RadiusOfAverages):
     def _widths_to(self, known: PhaseStatistics) -> WidthsTo:
         """Return the widths between all pairs of arms.
 
-        Where all arms have the same variance there is one array for all of them, which makes
+        If all arms have the same variance there is one array for all of them, which makes
         comparing an arm with the best one enough.
         """
         variance = self._variances(known)
@@ -73,11 +69,9 @@ class _SubgaussianPairs(Pairs):
 
     known_before: ClassVar[bool] = True
 
-    dependence: Dependence
-
     def log_term(self, known: PhaseStatistics) -> FloatArray:
         """Return L such that a comparison errs with probability at most exp(-L)."""
-        raise self._unstated("log_term", "how seldom a comparison errs")
+        raise self._unstated("log_term", "how rarely a comparison errs")
 
     def _width(self, known: PhaseStatistics, one: FloatArray, other: FloatArray) -> FloatArray:
         """Return the width for a pair of proxies: that of the difference, times 2L, rooted."""
@@ -94,7 +88,7 @@ class PairwiseRadius(_SubgaussianPairs):
     r"""Differences instead of intervals: k is dropped when best − k ≥ :math:`\sqrt{12\,v \log T}`.
 
     Guarantee: a comparison errs with probability at most :math:`T^{-3}`, as one of the paper's
-    intervals does, so that its regret bounds hold with all widths so much narrower.
+    intervals does, so that its regret bounds hold with narrower widths.
 
     Derivation: the difference of two independent estimates is subgaussian with proxy
     :math:`v_k + v_l`; ahead by :math:`\sqrt{2 (v_k + v_l) \cdot 3 \log T}` in the wrong direction
@@ -120,9 +114,6 @@ class PairwiseRadius(_SubgaussianPairs):
 
     dependence: Dependence = "independent"
 
-    def __post_init__(self) -> None:
-        check_word(self.dependence, Dependence, "dependence")
-
     def log_term(self, known: PhaseStatistics) -> FloatArray:
         """Return 3 log T."""
         return np.asarray(3.0 * known.log_horizon())
@@ -131,7 +122,7 @@ class PairwiseRadius(_SubgaussianPairs):
         """Return what is proven; see `Radius`."""
         return Guarantee(
             claim="a comparison errs with a probability of at most 1/T³",
-            conditions=pairs_needed(context, independent=self.dependence == "independent"),
+            conditions=pairs_needed(context, self.dependence),
         )
 
 
@@ -173,15 +164,10 @@ class CertifiedRadius(_SubgaussianPairs):
     delta: LevelLike = "1/T"
     dependence: Dependence = "independent"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "delta", as_level(self.delta))
-        check_word(self.dependence, Dependence, "dependence")
-
     def log_term(self, known: PhaseStatistics) -> FloatArray:
         """Return the logarithm, for δ shared out over rivals and phases."""
         return shared_log(known, as_level(self.delta).value(known.horizon))
 
     def guarantee(self, context: ProofContext) -> Guarantee:
         """Return what is proven; see `Radius`."""
-        needed = pairs_needed(context, independent=self.dependence == "independent")
-        return keeps_best(self.delta, context, *needed)
+        return keeps_best(self.delta, context, *pairs_needed(context, self.dependence))
