@@ -267,6 +267,15 @@ class Privacy:
         return self.quantize is not None and self.quantize.bits == "radius"
 
     @property
+    def random_by_phase(self) -> bool:
+        """Whether the size of random errors is chosen in each phase, with the bits."""
+        return (
+            self.quantize is not None
+            and self.quantize.bits == "radius"
+            and self.quantize.rounding == "stochastic"
+        )
+
+    @property
     def has_budget(self) -> bool:
         """Whether a release can be refused for what it spends."""
         return self.epsilon is not None or self.rho is not None

@@ -62,6 +62,10 @@ def looks(state: RunState) -> int:
     come back is one of w + 1 such estimates, and of two arms there are (w + 1)² pairs: each gets
     an equal part of the share of its phase, which is that of phase p (w + 1). That is so after
     every withdrawal in phase w, whether or not an arm comes back, since that depends on the data.
+
+    Protected means change nothing about this: the noise of a release follows from f(p) and K, so
+    that the phases that an arm has missed determine what is in its estimate. Bits that are chosen
+    in each phase do not: see `fedbandits.protocol.promises`.
     """
     return state.phase * state.comebacks
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from fedbandits.protocol import records
 from fedbandits.protocol.decisions import admission
 from fedbandits.protocol.messages import Refused, Update
 from fedbandits.protocol.outcomes import words_of
 from fedbandits.protocol.state import RunState
-from fedbandits.rules.guarantees import Assumption, Condition, Guarantee
+from fedbandits.rules.guarantees import Assumption, Condition, Guarantee, Status
 
 _TAKEN_OUT = (
     "an option was withdrawn or halted, and the regret bounds are about games in which none is"
@@ -20,6 +22,13 @@ _FEWER = "{}, and the regret bounds are about phases in which all of the planned
 _NO_COMEBACKS = (
     "none: an option was withdrawn, and nothing is proven of options that have missed phases and"
     " come back"
+)
+
+_OBSERVED_BITS = Condition(
+    "the number of bits of a mean was settled in advance",
+    status=Status.BROKEN,
+    why="options were not tried equally often, so the number of bits of a mean depends on what was"
+    " observed",
 )
 
 
@@ -39,8 +48,13 @@ def still_proven(record: records.Record, before: RunState, state: RunState) -> G
             return _of_update(found, update, state)
         case records.UpdateRejected(rejection=records.Rejection.RANGE):
             return found.broken(Assumption.IN_RANGE, _outside(state))
-        case records.PhaseOpened(admitted=admitted) if len(admitted) < admission(before)[0]:
-            return _without_regret(found, _FEWER.format("fewer clients joined than planned"))
+        case records.PhaseOpened(admitted=admitted):
+            if _has_observed_bits(before):
+                found = found.requiring(_OBSERVED_BITS)
+            if len(admitted) < admission(before)[0]:
+                why = _FEWER.format("fewer clients joined than planned")
+                found = _without_regret(found, why)
+            return found
         case records.PhaseClosed():
             return _of_part(_of_silent(found, before), before, state)
         case records.PhaseAbandoned():
@@ -54,6 +68,19 @@ def still_proven(record: records.Record, before: RunState, state: RunState) -> G
         case records.ClientHalted(arms=arms) if arms:
             return _taken_out(found, Assumption.HALTED_ANYWAY)
     return found
+
+
+def _has_observed_bits(before: RunState) -> bool:
+    """Return whether random rounding in the next phase depends on what was observed.
+
+    Its bits are chosen for the first option that is left. If options were tried equally often, it
+    does not matter which one that is.
+    """
+    privacy = before.terms.privacy
+    if privacy is None or not privacy.random_by_phase:
+        return False
+    counts = before.counted.counts[before.active]
+    return not np.array_equal(counts, np.broadcast_to(counts[0], counts.shape))
 
 
 def _of_update(found: Guarantee, update: Update, state: RunState) -> Guarantee:
