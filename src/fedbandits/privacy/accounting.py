@@ -297,17 +297,6 @@ def laplace_divergence(epsilon: float | FloatArray, excess: float | FloatArray) 
     return np.asarray(np.where(grown < 1.0, little, much) / excess)
 
 
-def gaussian_rho(sensitivity: float, scale: float) -> float:
-    r"""Return ρ of a release with Gaussian noise: :math:`\Delta^2 / (2 s^2)`.
-
-    Examples
-    --------
-    >>> round(gaussian_rho(0.01, 0.1), 12)
-    0.005
-    """
-    return sensitivity**2 / (2.0 * scale**2)
-
-
 def rho_of(epsilon: float, delta: float) -> float:
     """Return the largest ρ that is (ε, δ)-differentially private.
 

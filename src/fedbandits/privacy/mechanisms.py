@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from fedbandits.privacy.rounding import levels_nearest, levels_stochastic, step, values_of
+from fedbandits.privacy.rounding import check_bits, step
 from fedbandits.privacy.sampling import Noise, NoiseKind
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.distortion import ReleaseError
@@ -74,14 +74,21 @@ class Rounded:
         return ReleaseError(variance=self.step**2 / 4)
 
     def places(self, means: FloatArray, rng: np.random.Generator) -> IntArray:
-        """Return the grid points that means are rounded to; nearest rounding uses no randomness."""
+        """Return the grid points that means are rounded to; what lies outside goes to the ends.
+
+        Nearest rounding uses no randomness.
+        """
+        check_bits(self.bits)
+        top = float(2**self.bits - 1)
+        exact = np.clip((means - self.low) * (top / (self.high - self.low)), 0.0, top)
         if self.rounding == "nearest":
-            return levels_nearest(means, self.bits, self.low, self.high)
-        return levels_stochastic(means, self.bits, self.low, self.high, rng.random(means.shape))
+            return np.floor(exact + 0.5).astype(np.int64)
+        below = np.floor(exact)
+        return (below + (rng.random(means.shape) < exact - below)).astype(np.int64)
 
     def values(self, places: IntArray) -> FloatArray:
         """Return the means at these grid points."""
-        return values_of(places, self.bits, self.low, self.high)
+        return np.asarray(self.low + places * self.step)
 
     @property
     def deviation(self) -> float:

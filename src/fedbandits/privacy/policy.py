@@ -58,6 +58,19 @@ _STEPS_ASIDE = 2.0
 _LEAST_SCALE = 2.0**-40
 _FURTHEST_OUT = 1e4
 
+# What has to be known about who is protected, by level.
+_ADDED_UP = {
+    "person": (
+        "observations",
+        "all observations of a person are protected together, so say how many there are at most",
+    ),
+    "user": (
+        "releases",
+        "all releases of a client add up, so say how many there are at most (the run stops after"
+        " them)",
+    ),
+}
+
 # Larger budgets are mistakes.
 _LARGEST_BUDGET = 1e6
 
@@ -197,30 +210,16 @@ class Privacy:
             )
 
     def _check_level(self) -> None:
-        for name, level, what in (
-            (
-                "observations",
-                "person",
-                "all observations of a person are protected together, so say how many there are at"
-                " most",
-            ),
-            (
-                "releases",
-                "user",
-                "all releases of a client add up, so say how many there are at most (the run stops"
-                " after them)",
-            ),
-        ):
+        for level, (name, why) in _ADDED_UP.items():
             value = getattr(self, name)
-            if self.level != level:
-                if value is not None:
-                    raise InputError(
-                        name, f'goes with level = "{level}", and it is "{self.level}"; leave it out'
-                    )
-                continue
-            if value is None:
-                raise InputError(name, f'is missing; at level "{level}" {what}')
-            check_count(value, name)
+            if self.level == level:
+                if value is None:
+                    raise InputError(name, f'is missing; at level "{level}" {why}')
+                check_count(value, name)
+            elif value is not None:
+                raise InputError(
+                    name, f'goes with level = "{level}", and it is "{self.level}"; leave it out'
+                )
 
     def _check_budget(self) -> None:
         for name, example in (("epsilon", 2), ("rho", 0.1), ("scale", 0.1)):
@@ -248,11 +247,11 @@ class Privacy:
         if self.noise == "gaussian" and self.epsilon is not None and self.delta is None:
             raise InputError("delta", "is missing; gaussian noise needs one, such as 1e-6")
         if self.scale is None:
-            self._allowance()  # a budget that no scale can meet is refused at once
+            _allowance(self)  # a budget that no scale can meet is refused at once
 
     @property
     def length(self) -> float:
-        """B − a."""
+        """The length of the range, b − a."""
         low, high = self.range
         return high - low
 
@@ -269,20 +268,13 @@ class Privacy:
     @property
     def random_by_phase(self) -> bool:
         """Whether the size of random errors is chosen in each phase, with the bits."""
-        return (
-            self.quantize is not None
-            and self.quantize.bits == "radius"
-            and self.quantize.rounding == "stochastic"
-        )
+        found = self.quantize
+        return found is not None and (found.bits, found.rounding) == ("radius", "stochastic")
 
     @property
     def has_budget(self) -> bool:
         """Whether a release can be refused for what it spends."""
         return self.epsilon is not None or self.rho is not None
-
-    def _allowance(self) -> float:
-        """Return what one release may spend: √(2ρ) with Gaussian noise, ε₀ with Laplace noise."""
-        return _allowance(self.noise, self.epsilon, self.delta, self.rho, self.releases or 1)
 
     def _sensitivity(self, pulls: int, arms: int, kind: NoiseKind) -> float:
         """Return Δ over b − a, in the distance that the noise needs."""
@@ -311,7 +303,7 @@ class Privacy:
             raise InputError("noise", "is missing; rounding has no scale")
         if self.scale is not None:
             return self.scale
-        left = self._allowance() - self._slack(arms, self.noise)
+        left = _allowance(self) - self._slack(arms, self.noise)
         if not left > 0:
             raise InputError(
                 "epsilon" if self.rho is None else "rho",
@@ -414,7 +406,7 @@ class Privacy:
 
     @property
     def coarsest_step(self) -> float | None:
-        """H of nearest rounding to a given number of bits, below which no gap is ever decided."""
+        """The step of nearest rounding to a given number of bits; no smaller gap is decided."""
         quantize = self.quantize
         if quantize is None or quantize.rounding != "nearest" or quantize.bits == "radius":
             return None
@@ -422,18 +414,15 @@ class Privacy:
 
 
 @lru_cache(maxsize=256)
-def _allowance(
-    noise: str | None, epsilon: float | None, delta: float | None, rho: float | None, releases: int
-) -> float:
-    """Return what one of several releases may spend; see `Privacy`."""
-    if rho is not None:
-        return math.sqrt(2.0 * rho / releases)
+def _allowance(privacy: Privacy) -> float:
+    """Return what one release may spend: √(2ρ) with Gaussian noise, ε₀ with Laplace noise."""
+    epsilon, delta, releases = privacy.epsilon, privacy.delta, privacy.releases or 1
+    if privacy.rho is not None:
+        return math.sqrt(2.0 * privacy.rho / releases)
     if epsilon is None:
         raise InputError("epsilon", "is missing; it determines the scale of the noise")
-    if noise == "gaussian":
-        if delta is None:
-            raise InputError("delta", "is missing; gaussian noise needs one")
-        return math.sqrt(2.0 * rho_of(epsilon, delta) / releases)
-    if delta is None:
+    if delta is None:  # Laplace noise
         return epsilon / releases
+    if privacy.noise == "gaussian":
+        return math.sqrt(2.0 * rho_of(epsilon, delta) / releases)
     return laplace_epsilon_for(epsilon, delta, releases)

@@ -100,20 +100,16 @@ def protected(rule: PhasedRule, privacy: Privacy) -> PhasedRule:
     pulls = rule.pulls(1)
     planned = privacy.planned(pulls, rule.n_arms)
     if not privacy.within_budget(planned):
-        spent = (
-            f"rho = {planned.rho:.3g}"
-            if privacy.rho is not None
-            else f"epsilon = {planned.epsilon(privacy.delta):.3g}"
-        )
+        spent = f"epsilon = {planned.epsilon(privacy.delta):.3g}"
+        if privacy.rho is not None:
+            spent = f"rho = {planned.rho:.3g}"
+        what = f"the first phase of {pulls:,} pulls"
+        if privacy.releases is not None:
+            what = f"{privacy.releases} releases of {rule.n_arms} means"
         raise InputError(
             "scale",
-            f"{privacy.scale:g} spends {spent} "
-            + (
-                f"in {privacy.releases} releases of {rule.n_arms} means"
-                if privacy.releases is not None
-                else f"in the first phase of {pulls:,} pulls"
-            )
-            + ", which exceeds the budget; raise either, or leave the scale out",
+            f"{privacy.scale:g} spends {spent} in {what}, which exceeds the budget; raise either,"
+            " or leave the scale out",
         )
     return replace(rule, affordable=WithinBudget(privacy, rule.pulls, rule.n_arms))
 

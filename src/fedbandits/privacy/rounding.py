@@ -1,4 +1,4 @@
-"""Quantised means: b bits on a grid over a declared range, and what that costs.
+"""The grid of means that are rounded to b bits, over a declared range, and what that costs.
 
 On a range of length r the grid of b bits has the step h = r / (2^b − 1). Nearest rounding errs by
 at most h/2, always in the same direction for the same mean: a bias that never averages out.
@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from fedbandits.errors import InputError
-from fedbandits.rules.arrays import FloatArray, IntArray
 
 MOST_BITS = 52
 """As many as the fraction of a double has."""
@@ -29,53 +26,6 @@ def step(bits: int, low: float, high: float) -> float:
     """
     check_bits(bits)
     return (high - low) / float(2**bits - 1)
-
-
-def levels_nearest(means: FloatArray, bits: int, low: float, high: float) -> IntArray:
-    """Return the nearest level of every mean, 0 to 2^b − 1; what lies outside goes to the ends.
-
-    Examples
-    --------
-    >>> levels_nearest(np.array([0.0, 0.49, 1.0, 1.2]), 2, 0.0, 1.0)
-    array([0, 1, 3, 3])
-    """
-    places = _places(means, bits, low, high)
-    return np.floor(places + 0.5).astype(np.int64)
-
-
-def levels_stochastic(
-    means: FloatArray, bits: int, low: float, high: float, uniforms: FloatArray
-) -> IntArray:
-    """Return a level next to every mean, up or down at random so that it is right on average.
-
-    Parameters
-    ----------
-    means : array
-        What to round.
-    bits, low, high
-        The grid.
-    uniforms : array, shape of ``means``
-        Numbers from [0, 1).
-
-    Examples
-    --------
-    >>> levels_stochastic(np.array([0.5, 0.5]), 2, 0.0, 1.0, np.array([0.4, 0.6]))
-    array([2, 1])
-    """
-    places = _places(means, bits, low, high)
-    below = np.floor(places)
-    return (below + (uniforms < places - below)).astype(np.int64)
-
-
-def values_of(levels: IntArray, bits: int, low: float, high: float) -> FloatArray:
-    """Return the means at these levels.
-
-    Examples
-    --------
-    >>> values_of(np.array([0, 3]), 2, 0.0, 1.0)
-    array([0., 1.])
-    """
-    return np.asarray(low + levels * step(bits, low, high))
 
 
 def bits_for(radius: float, low: float, high: float) -> int:
@@ -103,10 +53,3 @@ def check_bits(bits: int) -> None:
             "bits",
             f"{bits} bits; a mean takes at least 1, and a double has {MOST_BITS} at most: give 8",
         )
-
-
-def _places(means: FloatArray, bits: int, low: float, high: float) -> FloatArray:
-    """Return the positions of means on the grid, as real numbers from 0 to 2^b − 1."""
-    check_bits(bits)
-    top = float(2**bits - 1)
-    return np.clip((np.asarray(means, dtype=np.float64) - low) * (top / (high - low)), 0.0, top)

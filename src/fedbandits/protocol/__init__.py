@@ -18,7 +18,7 @@ from fedbandits.protocol.messages import (
     Update,
     arms_hash,
 )
-from fedbandits.protocol.outbox import Entry, Outbox
+from fedbandits.protocol.outbox import Entry
 from fedbandits.protocol.quorum import Quorum
 from fedbandits.protocol.records import (
     AnswerRefused,
@@ -57,7 +57,6 @@ __all__ = [
     "Header",
     "Log",
     "MemoryLog",
-    "Outbox",
     "PhaseAbandoned",
     "PhaseClosed",
     "PhaseOpened",

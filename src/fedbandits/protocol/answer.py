@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -236,26 +236,26 @@ def conclusion_of(server: Server, *, level: float = 0.05) -> Conclusion:
     decision = server.run_state.last_word
     if decision is None:
         raise ProtocolError("there is no last word before the run is over")
-    if server.decision is None:
-        unknown = (math.inf,) * len(server.arms)
-        return Conclusion(
-            header=server.header,
-            arms=server.arms,
-            decision=decision,
-            low=tuple(-width for width in unknown),
-            high=unknown,
-            level=1.0,
-            error=None,
-            assumptions=(),
-            words="It is over, and nothing was decided: no phase was closed.",
-        )
-    answer = answer_of(server, level=level)
-    return Conclusion(
+    unknown = (math.inf,) * len(server.arms)
+    nothing = Conclusion(
         header=server.header,
         arms=server.arms,
         decision=decision,
-        low=tuple(low for low, _ in answer.intervals.values()),
-        high=tuple(high for _, high in answer.intervals.values()),
+        low=tuple(-width for width in unknown),
+        high=unknown,
+        level=1.0,
+        error=None,
+        assumptions=(),
+        words="It is over, and nothing was decided: no phase was closed.",
+    )
+    if server.decision is None:
+        return nothing
+    answer = answer_of(server, level=level)
+    low, high = zip(*answer.intervals.values(), strict=True)
+    return replace(
+        nothing,
+        low=low,
+        high=high,
         level=answer.level,
         error=answer.error,
         assumptions=answer.assumptions,

@@ -79,10 +79,9 @@ Reader: TypeAlias = Callable[[Any], Any]
 class _MisfitError(Exception):
     """What is wrong, and where: the path grows on its way out."""
 
-    def __init__(self, problem: str) -> None:
+    def __init__(self, problem: str, path: str = "") -> None:
         super().__init__(problem)
-        self.path = ""
-        self.problem = problem
+        self.problem, self.path = problem, path
 
 
 @cache
@@ -231,9 +230,7 @@ def _record_of(kind: Any) -> Reader:
             error.path = f".{name}{error.path}"
             raise
         except InputError as error:
-            misfit = _MisfitError(error.problem)
-            misfit.path = f".{error.where}"
-            raise misfit from None
+            raise _MisfitError(error.problem, f".{error.where}") from None
 
     return read
 
@@ -244,9 +241,7 @@ def _other_fields(said: dict[Any, Any], expected: set[str], kind: Any) -> _Misfi
         return _wrong(said, kind)
     name = min(said.keys() ^ expected)
     problem = "is missing" if name in expected else "is not a field"
-    misfit = _MisfitError(f"{problem} of {kind.__name__}")
-    misfit.path = f".{name[:80]}"
-    return misfit
+    return _MisfitError(f"{problem} of {kind.__name__}", f".{name[:80]}")
 
 
 def is_text(said: str) -> bool:

@@ -10,9 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from fedbandits.privacy.protection import bits_in_phase
-from fedbandits.protocol.judgement import Judgement
 from fedbandits.protocol.messages import Assignment, Decision, Reason, Release
-from fedbandits.protocol.state import RunState
+from fedbandits.protocol.state import Judgement, RunState
 from fedbandits.protocol.tally import Tally
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.phased import PhasedRule, cut_to_fit
@@ -78,24 +77,35 @@ def decided(state: RunState) -> Decision:
     rule, active = state.terms.rule, state.active
     verdict = judged(state).verdict(rule, active)
     left = (verdict.active & active) | state.returning
-    best = best_known(rule, verdict.estimates, left, gathered(state))
     if verdict.settled and not state.returning.any():
         reason = Reason.ONE_ARM_LEFT if left.sum() == 1 else Reason.WITHIN_TOLERANCE
     else:
         reason = _last_phase(rule, state.phase) or _horizon(state) or Reason.OPEN
+    widths = np.where(active, verdict.widths, state.widths)
+    known = replace(state, estimates=verdict.estimates, widths=widths, behind=gathered(state))
+    return _decision(known, state.phase, left, reason)
+
+
+def last_word(state: RunState, reason: Reason) -> Decision:
+    """Return all that is known, as the last decision of a run that ends for a reason."""
+    phase = 0 if state.decision is None else state.decision.phase
+    return _decision(state, phase, state.left, reason)
+
+
+def _decision(state: RunState, phase: int, left: BoolArray, reason: Reason) -> Decision:
+    """Return a decision that leaves some arms, by the estimates of a state."""
+    best = best_known(state.terms.rule, state.estimates, left, state.behind)
+    won = reason in (Reason.ONE_ARM_LEFT, Reason.WITHIN_TOLERANCE)
     return Decision(
         header=state.header,
-        phase=state.phase,
+        phase=phase,
         active=tuple(left.tolist()),
-        estimates=tuple(verdict.estimates.tolist()),
-        widths=tuple(np.where(active, verdict.widths, state.widths).tolist()),
+        estimates=tuple(state.estimates.tolist()),
+        widths=tuple(state.widths.tolist()),
         best=best,
-        winner=best if reason in _WON else None,
+        winner=best if won else None,
         reason=reason,
     )
-
-
-_WON = (Reason.ONE_ARM_LEFT, Reason.WITHIN_TOLERANCE)
 
 
 def best_known(
@@ -125,22 +135,6 @@ def ending(state: RunState) -> Reason | None:
     if state.decision is not None and state.decision.final:
         return state.decision.reason
     return _horizon(state) or _last_phase(state.terms.rule, state.phase)
-
-
-def last_word(state: RunState, reason: Reason) -> Decision:
-    """Return all that is known, as the last decision of a run that ends for a reason."""
-    left = state.left
-    best = best_known(state.terms.rule, state.estimates, left, state.behind)
-    return Decision(
-        header=state.header,
-        phase=0 if state.decision is None else state.decision.phase,
-        active=tuple(left.tolist()),
-        estimates=tuple(state.estimates.tolist()),
-        widths=tuple(state.widths.tolist()),
-        best=best,
-        winner=best if reason in _WON else None,
-        reason=reason,
-    )
 
 
 def reinstated(state: RunState) -> BoolArray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedbandits.errors import LARGEST, InputError
 from fedbandits.privacy.mechanisms import Mechanism, Noised
-from fedbandits.privacy.packing import payload_bits, unpack
+from fedbandits.privacy.packing import unpack
 from fedbandits.protocol.codec import is_text
 from fedbandits.protocol.messages import Assignment, Halt, Header, Update
 from fedbandits.protocol.records import Rejection
@@ -73,18 +73,12 @@ def _counts_as_assigned(update: Update, assignment: Assignment) -> bool:
     has heard of that, and nothing of it is counted. Of an arm that was halted at the client itself
     nothing is reported.
     """
-    arms = range(len(assignment.pulls))
-    if len(update.counts) != len(arms) or not set(update.halted) <= set(arms):
+    halted, asked = set(update.halted), assignment.pulls
+    if len(update.counts) != len(asked) or not halted <= set(range(len(asked))):
         return False
-    for arm, (n, asked) in enumerate(zip(update.counts, assignment.pulls, strict=True)):
-        least, most = asked, asked
-        if arm in update.halted:
-            least, most = 0, 0
-        elif arm in assignment.withdrawn:
-            least = 0
-        if not least <= n <= most:
-            return False
-    return True
+    most = [0 if arm in halted else n for arm, n in enumerate(asked)]
+    least = [0 if arm in assignment.withdrawn else n for arm, n in enumerate(most)]
+    return all(map(lambda low, n, high: low <= n <= high, least, update.counts, most))
 
 
 def _fault_in_values(
@@ -127,11 +121,8 @@ def _packed_as(mechanism: Mechanism | None, update: Update) -> bool:
     """Return whether an update's means are packed as its assignment asks."""
     if mechanism is None:
         return not update.packed
-    arms = sum(count > 0 for count in update.counts)
-    if 8 * len(update.packed) != payload_bits(arms, mechanism.bits):
-        return False
     try:
-        places = unpack(update.packed, mechanism.bits, arms)
+        places = unpack(update.packed, mechanism.bits, sum(n > 0 for n in update.counts))
     except InputError:
         return False
     if not isinstance(mechanism, Noised):
@@ -147,37 +138,22 @@ def is_well_formed(update: object) -> TypeGuard[Update]:
     """Return whether something that came from outside is an update with values of its types."""
     if not isinstance(update, Update) or not isinstance(update.header, Header):
         return False
-    header = update.header
-    squares = () if update.squares is None else update.squares
-    words = (header.run, header.arms, update.client)
-    vectors = (update.counts, update.means, squares, update.halted)
+    header, squares = update.header, () if update.squares is None else update.squares
+    halt = Halt(arms=(), reason="") if update.halt is None else update.halt
+    if not isinstance(halt, Halt) or not isinstance(update.packed, bytes):
+        return False
+    vectors = (update.counts, update.means, squares, update.halted, halt.arms)
+    if not all(isinstance(vector, tuple) for vector in vectors):
+        return False
+    once = (header.epoch, header.version, update.phase, update.clipped)
     return (
-        all(_is_word(word) for word in words)
-        and all(isinstance(vector, tuple) for vector in vectors)
-        and all(
-            _is_whole(number)
-            for number in (
-                *(header.epoch, header.version, update.phase),
-                *(*update.counts, *update.halted),
-            )
-        )
-        and (update.halt is None or _is_halt(update.halt))
-        and isinstance(update.packed, bytes)
-        and _is_whole(update.clipped)
+        all(map(_is_word, (header.run, header.arms, update.client, halt.reason)))
+        and all(map(_is_whole, (*once, *update.counts, *update.halted, *halt.arms)))
         and update.clipped >= 0
         and all(
             isinstance(number, int | float) and not isinstance(number, bool)
             for number in (*update.means, *squares)
         )
-    )
-
-
-def _is_halt(halt: object) -> bool:
-    return (
-        isinstance(halt, Halt)
-        and isinstance(halt.arms, tuple)
-        and all(_is_whole(arm) for arm in halt.arms)
-        and _is_word(halt.reason)
     )
 
 
