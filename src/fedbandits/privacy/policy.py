@@ -33,7 +33,6 @@ from fedbandits.errors import (
 )
 from fedbandits.privacy.accounting import Spending, check_delta, laplace_epsilon_for, rho_of
 from fedbandits.privacy.mechanisms import PLACES_PER_SCALE, Mechanism, Noised, Rounded, Rounding
-from fedbandits.privacy.rounding import check_bits, step
 from fedbandits.privacy.sampling import NoiseKind
 from fedbandits.rules.radii.bounded import check_range
 
@@ -106,7 +105,7 @@ class Quantize:
             return
         if isinstance(self.bits, str) or not is_number(self.bits, whole=True):
             raise InputError("bits", f'{self.bits!r} is not a whole number such as 8, or "radius"')
-        check_bits(self.bits)
+        Rounded(low=0.0, high=1.0, bits=self.bits, rounding=self.rounding)  # refuses other bits
         if self.widening == "paper":
             raise InputError(
                 "widening",
@@ -410,7 +409,8 @@ class Privacy:
         quantize = self.quantize
         if quantize is None or quantize.rounding != "nearest" or quantize.bits == "radius":
             return None
-        return step(quantize.bits, *self.range)
+        low, high = self.range
+        return Rounded(low=low, high=high, bits=quantize.bits, rounding="nearest").step
 
 
 @lru_cache(maxsize=256)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from fedbandits.errors import InputError
 from fedbandits.privacy.accounting import Spending
+from fedbandits.privacy.mechanisms import MOST_BITS, bits_for
 from fedbandits.privacy.policy import Privacy
-from fedbandits.privacy.rounding import MOST_BITS, bits_for
 from fedbandits.rules.distortion import DistortionSums
 from fedbandits.rules.phased import Charge, PhasedRule, Player
 from fedbandits.rules.radii import RADII

@@ -53,10 +53,7 @@ class RefusalError(ProtocolError):
     """A client may not answer an assignment; its ``refusal`` is the message to send instead."""
 
     def __init__(self, refusal: Refusal) -> None:
-        super().__init__(
-            f"client {refusal.client} refuses phase {refusal.phase}: {refusal.why.value}"
-            f" ({refusal.detail})"
-        )
+        super().__init__(refusal.words)
         self.refusal = refusal
 
 

@@ -262,6 +262,11 @@ class Refusal:
     detail: str = ""
     halt: Halt | None = None
 
+    @property
+    def words(self) -> str:
+        """Who refuses what, and why."""
+        return f"client {self.client} refuses phase {self.phase}: {self.why.value} ({self.detail})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conclusion:

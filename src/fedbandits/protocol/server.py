@@ -140,11 +140,6 @@ class Server:
         return self.run_state.phase
 
     @property
-    def slots_played(self) -> int:
-        """Slots in all phases so far."""
-        return self.run_state.slots_played
-
-    @property
     def capped(self) -> bool:
         """Whether the cap on clients has ever cut admissions short."""
         return self.run_state.capped
@@ -237,21 +232,15 @@ class Server:
 
     def receive(self, update: object) -> records.Rejection | None:
         """Take what a client has sent; return None if it counts, else why not. Never raises."""
-        if not is_well_formed(update):
-            self._commit(
-                records.UpdateRejected(client="", phase=0, rejection=records.Rejection.FORM)
-            )
-            return records.Rejection.FORM
-        self.note_halt(update)
-        rejection = self._rejection_of(update)
-        if rejection is None:
-            self._commit(records.UpdateAccepted(update))
-        else:
-            self._commit(
-                records.UpdateRejected(
-                    client=update.client, phase=update.phase, rejection=rejection
-                )
-            )
+        client, phase, rejection = "", 0, records.Rejection.FORM
+        if is_well_formed(update):
+            self.note_halt(update)
+            found = self._rejection_of(update)
+            if found is None:
+                self._commit(records.UpdateAccepted(update))
+                return None
+            client, phase, rejection = update.client, update.phase, found
+        self._commit(records.UpdateRejected(client=client, phase=phase, rejection=rejection))
         return rejection
 
     def _rejection_of(self, update: Update) -> records.Rejection | None:
@@ -304,10 +293,7 @@ class Server:
     def refuse(self, refusal: Refusal) -> Decision | None:
         """Take a client's refusal: if its budget is spent the run stops with what is known."""
         if refusal.why is not Refused.BUDGET:
-            raise ProtocolError(
-                f"client {refusal.client} refuses phase {refusal.phase}: {refusal.why.value}"
-                f" ({refusal.detail})"
-            )
+            raise ProtocolError(refusal.words)
         self.note_refusal(refusal)
         return self.stop(Reason.BUDGET)
 

@@ -75,11 +75,6 @@ class Terms:
             return self.privacy.range
         return declared
 
-    @property
-    def clips(self) -> bool:
-        """Whether clients clip outcomes by agreement: all do, or those with a policy."""
-        return self.privacy is not None or self.outside == "clip"
-
     def guarantee(self) -> Guarantee:
         """Return what is proven before anything has happened: nobody is missing yet.
 
@@ -91,7 +86,7 @@ class Terms:
         if self.range is None:
             return found
         condition = within(self.range)
-        if self.clips:
+        if self.privacy is not None or self.outside == "clip":  # clients clip by agreement
             low, high = self.range if self.privacy is None else self.privacy.range
             words = (
                 f"what lies outside [{low:g}, {high:g}] is clipped: the answer is about clipped"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import TypeGuard
 
 import numpy as np
 
 from fedbandits.errors import LARGEST, InputError
 from fedbandits.privacy.mechanisms import Mechanism, Noised
-from fedbandits.privacy.packing import unpack
 from fedbandits.protocol.codec import is_text
 from fedbandits.protocol.messages import Assignment, Halt, Header, Update
+from fedbandits.protocol.outcomes import Limits
 from fedbandits.protocol.records import Rejection
 from fedbandits.protocol.state import RunState, ServerState
 from fedbandits.protocol.tally import means_of
@@ -82,7 +83,7 @@ def _counts_as_assigned(update: Update, assignment: Assignment) -> bool:
 
 
 def _fault_in_values(
-    update: Update, assignment: Assignment, limits: tuple[float, float] | None
+    update: Update, assignment: Assignment, limits: Limits | None
 ) -> Rejection | None:
     squares = () if update.squares is None else update.squares
     n_arms = len(assignment.pulls)
@@ -99,39 +100,32 @@ def _fault_in_values(
     reasonable &= all(0 <= value <= LARGEST for value in squares)
     if not reasonable:
         return Rejection.NOT_FINITE
-    return None if _in_range(update, mechanism, limits) else Rejection.RANGE
-
-
-def _in_range(
-    update: Update, mechanism: Mechanism | None, limits: tuple[float, float] | None
-) -> bool:
-    """Return whether means are possible if all outcomes lie within limits.
-
-    Noise may carry a mean out of them, and rounding by less than a step.
-    """
+    # Noise may carry a mean out of the limits, and rounding by less than a step.
     if limits is None or isinstance(mechanism, Noised):
-        return True
-    low, high = limits
-    aside = _LAST_DIGITS * max(abs(low), abs(high)) + (mechanism.step if mechanism else 0.0)
+        return None
+    aside = _LAST_DIGITS * max(map(abs, limits)) + (mechanism.step if mechanism else 0.0)
+    return None if _within(limits, aside, update, mechanism) else Rejection.RANGE
+
+
+def _within(limits: Limits, aside: float, update: Update, mechanism: Mechanism | None) -> bool:
+    """Return whether all means of an update lie within limits, or aside of them by so much."""
     means = means_of(update, mechanism)[np.array(update.counts) > 0]
-    return bool(((low - aside <= means) & (means <= high + aside)).all())
+    return bool(((limits[0] - aside <= means) & (means <= limits[1] + aside)).all())
 
 
 def _packed_as(mechanism: Mechanism | None, update: Update) -> bool:
     """Return whether an update's means are packed as its assignment asks."""
     if mechanism is None:
         return not update.packed
+    # How many noised observations were clipped is a release of its own.
+    out, told = math.inf, False
+    if isinstance(mechanism, Noised):
+        out, told = _SCALES_OUT * mechanism.scale, update.clipped > 0
     try:
-        places = unpack(update.packed, mechanism.bits, sum(n > 0 for n in update.counts))
+        possible = _within((mechanism.low, mechanism.high), out, update, mechanism)
     except InputError:
         return False
-    if not isinstance(mechanism, Noised):
-        return True
-    if update.clipped:  # such a count is a release of its own
-        return False
-    means = mechanism.values(np.array(places, dtype=np.int64))
-    out = _SCALES_OUT * mechanism.scale
-    return bool(((mechanism.low - out <= means) & (means <= mechanism.high + out)).all())
+    return possible and not told
 
 
 def is_well_formed(update: object) -> TypeGuard[Update]:
