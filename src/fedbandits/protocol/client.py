@@ -193,20 +193,17 @@ class Client:
                 " client its own",
             )
         self._last[_game(entry.update.header)] = entry
-        self.spent = self._after_spending(self._spent_by(entry))
+        self.spent = self._after_spending(self._spent_by(entry.release, entry.update.counts))
         self.releases += 1
         self.clipped += entry.clipped
 
-    def _spent_by(self, entry: Entry) -> Spending:
-        """Return what an earlier release spends by today's policy, whatever it was made under."""
-        policy, mechanism = self.privacy, entry.release.mechanism
-        if policy is None or policy.noise is None:
+    def _spent_by(self, release: Release, counts: Sequence[int]) -> Spending:
+        """Return what a release spends by today's policy, whatever it was made under."""
+        policy, pulls = self.privacy, [n for n in counts if n]
+        if policy is None or policy.noise is None or not pulls:
             return Spending()
-        pulls = [n for n in entry.update.counts if n]
-        if not pulls:  # all arms were withdrawn, and nothing was sent
-            return Spending()
-        if isinstance(mechanism, Noised):
-            return policy.spends(min(pulls), len(pulls), mechanism)
+        if isinstance(release.mechanism, Noised):
+            return policy.spends(min(pulls), len(pulls), release.mechanism)
         # Means without noise protect nobody. An observation of another release is another matter.
         return Spending() if policy.level == "event" else UNBOUNDED
 
@@ -389,7 +386,7 @@ class Client:
             raise self._refused(
                 assignment, Refused.BUDGET, f"all {policy.releases} releases were made"
             )
-        spent = policy.spends(fewest, len(pulls), mechanism)
+        spent = self._spent_by(assignment.release, counts)
         total = policy.total(self.spent, spent)
         if not policy.within_budget(total):
             raise self._refused(assignment, Refused.BUDGET, policy.in_words(total))
@@ -416,9 +413,7 @@ class Client:
     def _check(self, header: Header) -> None:
         """Refuse another game; a server that was restarted counts its epoch up."""
         known = self._header
-        if known is not None and (
-            replace(header, epoch=known.epoch) != known or header.epoch < known.epoch
-        ):
+        if known and (_game(header) != _game(known) or header.epoch < known.epoch):
             raise ProtocolError(f"client {self.name}: {header} where {known} is played")
 
     def _observe(self, kept: ArmSums, arm: int, n: int, release: Release) -> ArmSums:
@@ -446,11 +441,8 @@ class Client:
         Those outside are refused, unless they are to be clipped.
         """
         mechanism = release.mechanism
-        if (
-            self.limits is not None
-            and self.outside == "refuse"
-            and not isinstance(mechanism, Noised)
-        ):
+        clips = self.outside == "clip" or isinstance(mechanism, Noised)
+        if self.limits is not None and not clips:
             refuse_outside(observations, self.limits)
         own = None if mechanism is None else (mechanism.low, mechanism.high)
         limits = joint_range((self.limits, own))

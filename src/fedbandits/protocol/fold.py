@@ -122,16 +122,14 @@ def refusal_key(refusal: Refusal) -> tuple[str, int, Refused]:
 
 
 def _opened(state: RunState, record: records.PhaseOpened) -> RunState:
-    columns = dict(state.columns)
-    for client in record.admitted:
-        columns[client] = len(columns)
+    clients = (*state.columns, *record.admitted)
     return replace(
         state,
         phase=record.assignment.phase,
         capped=record.capped,
         assignment=record.assignment,
         slots_played=state.slots_played + sum(record.assignment.pulls),
-        columns=columns,
+        columns={client: column for column, client in enumerate(clients)},
         counted=state.counted.admitted(len(record.admitted)),
     )
 

@@ -47,7 +47,7 @@ def still_proven(record: records.Record, before: RunState, state: RunState) -> G
         case records.UpdateAccepted(update=update) if update.clipped or update.halted:
             return _of_update(found, update, state)
         case records.UpdateRejected(rejection=records.Rejection.RANGE):
-            return found.broken(Assumption.IN_RANGE, _outside(state))
+            return _outside(found, state, "means", sorted(state.outside), "counted")
         case records.PhaseOpened(admitted=admitted):
             if _has_observed_bits(before):
                 found = found.requiring(_OBSERVED_BITS)
@@ -163,28 +163,20 @@ def _of_part(found: Guarantee, before: RunState, state: RunState) -> Guarantee:
 def _kept_back(found: Guarantee, before: RunState) -> Guarantee:
     """Return what a phase leaves proven whose outcomes some clients do not report for their range.
 
-    Who has corrected them meanwhile has reported.
+    Clients that have corrected them meanwhile have reported.
     """
-    clients = [
-        client
-        for client in before.missing
-        if (client, before.phase, Refused.OUTSIDE) in before.refusals
-    ]
-    if not clients:
-        return found
-    why = f"outcomes of {_named(clients)} lay outside {_range(before)} and were not reported"
-    return found.broken(Assumption.IN_RANGE, f"{why}, though the answer is for them, too")
+    refused = (before.phase, Refused.OUTSIDE)
+    clients = [client for client in before.missing if (client, *refused) in before.refusals]
+    return _outside(found, before, "outcomes", clients, "reported") if clients else found
 
 
-def _outside(state: RunState) -> str:
-    return (
-        f"means of {_named(sorted(state.outside))} lay outside {_range(state)} and were not"
-        " counted, though the answer is for them, too"
-    )
-
-
-def _named(clients: Sequence[str]) -> str:
-    return ", ".join(clients[:3]) + (f" and {len(clients) - 3:,} more" if clients[3:] else "")
+def _outside(
+    found: Guarantee, state: RunState, what: str, clients: Sequence[str], fate: str
+) -> Guarantee:
+    """Return what is proven if something of these clients lay outside the range."""
+    named = ", ".join(clients[:3]) + (f" and {len(clients) - 3:,} more" if clients[3:] else "")
+    why = f"{what} of {named} lay outside {_range(state)} and were not {fate}, though the answer is"
+    return found.broken(Assumption.IN_RANGE, f"{why} for them, too")
 
 
 def _range(state: RunState, *, clipped: bool = False) -> str:

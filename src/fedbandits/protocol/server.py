@@ -341,8 +341,7 @@ class Server:
             self._commit(records.ClientsBound(node=node, clients=new))
         if refused:
             self._commit(records.ClaimRefused(node=node, clients=refused))
-        denied = set(others)
-        return [client for client in clients if client not in denied]
+        return [client for client in clients if homes.get(client, node) == node]
 
     def rebind(self, clients: Sequence[str], node: str, reason: str) -> None:
         """Let another node answer for clients that have one."""
