@@ -323,8 +323,7 @@ class Privacy:
         """
         if self.noise is None:
             return Spending()
-        if made is None:
-            made = self._noised(self.noise, pulls, arms)
+        made = made or self._noised(self.noise, pulls, arms)
         # Of the range that it was clipped to, and in the distance of its own noise.
         changed = self._sensitivity(pulls, arms, made.kind) * (made.high - made.low)
         ratio = changed / made.scale + self._slack(arms, made.kind)
@@ -409,8 +408,7 @@ class Privacy:
         quantize = self.quantize
         if quantize is None or quantize.rounding != "nearest" or quantize.bits == "radius":
             return None
-        low, high = self.range
-        return Rounded(low=low, high=high, bits=quantize.bits, rounding="nearest").step
+        return self.mechanism(pulls=1, arms=1).step
 
 
 @lru_cache(maxsize=256)

@@ -8,6 +8,7 @@ or an `InputError`. Numbers keep all their bits.
 from __future__ import annotations
 
 import math
+import re
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
@@ -200,9 +201,7 @@ def _row_of(kind: Any) -> Reader:
 
 def _all_whole(said: Sequence[Any]) -> bool:
     """Return whether these are whole numbers beyond doubt."""
-    return set(map(type, said)) == {int} and -_LARGEST_WHOLE <= min(said) <= max(said) <= (
-        _LARGEST_WHOLE
-    )
+    return set(map(type, said)) == {int} and max(map(abs, said)) <= _LARGEST_WHOLE
 
 
 def _all_numbers(said: Sequence[Any]) -> bool:
@@ -252,11 +251,7 @@ def is_text(said: str) -> bool:
     >>> is_text("α"), is_text(chr(0xD800))
     (True, False)
     """
-    try:
-        said.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return re.search("[\ud800-\udfff]", said) is None
 
 
 def _name(kind: Any) -> str:

@@ -204,9 +204,8 @@ def _plan(state: RunState, joined: int | None = None) -> PhasePlan:
 def _release(state: RunState, pulls: IntArray, newcomers: int) -> Release:
     """Return what clients are to send of the phase that begins, and how."""
     terms, counted = state.terms, state.counted
-    before = terms.release if state.assignment is None else state.assignment.release
     if terms.privacy is None:
-        return before
+        return terms.release
     # Noise that protects the mean of the fewest pulls protects the others, too.
     arm = int(np.where(pulls > 0, pulls, np.iinfo(np.int64).max).argmin())
     n = int(pulls[arm])
@@ -218,8 +217,7 @@ def _release(state: RunState, pulls: IntArray, newcomers: int) -> Release:
         counts=np.pad(counted.counts[arm], (0, newcomers)) + n,
         sums=counted.distorted.admitted(newcomers).kept(np.array([arm])),
     )
-    mechanism = terms.privacy.mechanism(n, terms.rule.n_arms, bits)
-    return replace(before, mechanism=mechanism)
+    return replace(terms.release, mechanism=terms.privacy.mechanism(n, terms.rule.n_arms, bits))
 
 
 def interval_widths(state: RunState, level: float) -> FloatArray:
