@@ -200,7 +200,7 @@ def noise_error(kind: NoiseKind, scale: float | FloatArray) -> ReleaseError:
     \beta^2) \le \lambda^2 \cdot 2 \beta^2 / (2 (1 - \lambda \beta))` of its moment generating
     function: sub-gamma with its own variance 2β² and scale β. The discrete laws on a grid are
     bounded by the same functions (Canonne, Kamath and Steinke 2020, for the Gaussian; for Laplace
-    since (cosh x − 1)/x² grows with x). The nearest place is off by half a step.
+    because (cosh x − 1)/x² grows with x). The nearest place is off by half a step.
 
     Examples
     --------

@@ -12,7 +12,7 @@ A release of K' means of n pulls each changes by at most Δ if
 * a whole client does (user level): √K' (b − a) in Euclidean, K' (b − a) in absolute distance. Noise
   is scaled for all K arms, whatever is left of them.
 
-Over phases events and persons spend the most that any one release does, since their observations
+Over phases events and persons spend the most that any one release does, because their observations
 are not in the others, or are so many fewer; of a user all releases add up.
 """
 
@@ -52,7 +52,7 @@ FEWEST_PULLS = 10
 # noise's grid beyond what changed observations do.
 _STEPS_ASIDE = 2.0
 
-# There is no less noise than this share of the range, since its grid must fit; and ranges further
+# There is no less noise than this share of the range, because its grid must fit; and ranges further
 # from 0 than their length times the second number have no digits left for the grid.
 _LEAST_SCALE = 2.0**-40
 _FURTHEST_OUT = 1e4
@@ -131,14 +131,14 @@ class Privacy:
     rho : float, optional
         The budget as zero-concentrated differential privacy, in place of ε.
     scale : float, optional
-        The scale of the noise, where it is given: a standard deviation, or a Laplace scale. With a
+        The scale of the noise, if it is given: a standard deviation, or a Laplace scale. With a
         budget, a release that would exceed it is refused.
     level : {"event", "person", "user"}
         What the budget protects.
     observations : int, optional
         c: how many observations a person has at most, for level "person".
     releases : int, optional
-        How many releases a client makes at most, for level "user", where they add up.
+        How many releases a client makes at most, for level "user", at which they add up.
     min_pulls : int
         A mean of fewer pulls is never released.
 
@@ -378,7 +378,7 @@ class Privacy:
         pulls, arms
             As in `noise_scale`.
         bits : int, optional
-            Of this phase, where the policy leaves them to each phase.
+            Of this phase, if the policy leaves them to each phase.
         """
         if self.noise is not None:
             return self._noised(self.noise, pulls, arms)

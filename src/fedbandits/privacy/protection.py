@@ -132,7 +132,7 @@ def bits_in_phase(
     :math:`e = h/2` of this phase may be as large as
 
     :math:`\sum_m a_m (b_m + n e) / n_m \le B_p` allows. (The paper's clients round their running
-    means, where e ≤ :math:`B_p` is enough; rounding the same observations again in every phase
+    means, for which e ≤ :math:`B_p` is enough; rounding the same observations again in every phase
     would let them be released more than once.)
 
     Parameters

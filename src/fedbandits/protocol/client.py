@@ -414,7 +414,7 @@ class Client:
         """Refuse another game; a server that was restarted counts its epoch up."""
         known = self._header
         if known and (_game(header) != _game(known) or header.epoch < known.epoch):
-            raise ProtocolError(f"client {self.name}: {header} where {known} is played")
+            raise ProtocolError(f"client {self.name}: {header}, but {known} is being played")
 
     def _observe(self, kept: ArmSums, arm: int, n: int, release: Release) -> ArmSums:
         """Return an arm's sums with fresh observations."""

@@ -1,8 +1,8 @@
-"""Messages and records as plain values, for whoever carries or keeps them.
+"""Messages and records as plain values, to be carried or kept.
 
-A dataclass becomes a dictionary of its fields; where a field may hold one of several, the name of
-the class goes along. Reading checks every type, so that what comes from outside is either a message
-or an `InputError`. Numbers keep all their bits.
+A dataclass becomes a dictionary of its fields and the name of its class, which says what it is if a
+field may hold one of several. Reading checks every type, so that what comes from outside is either
+a message or an `InputError`. Numbers keep all their bits.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def looks(state: RunState) -> int:
     counts were known in advance. An arm that was dropped in one of w phases, or in none, and has
     come back is one of w + 1 such estimates, and of two arms there are (w + 1)² pairs: each gets
     an equal part of the share of its phase, which is that of phase p (w + 1). That is so after
-    every withdrawal in phase w, whether or not an arm comes back, since that depends on the data.
+    every withdrawal in phase w, whether or not an arm comes back: that depends on the data.
 
     Protected means change nothing about this: the noise of a release follows from f(p) and K, so
     that the phases that an arm has missed determine what is in its estimate. Bits that are chosen
@@ -204,8 +204,9 @@ def _plan(state: RunState, joined: int | None = None) -> PhasePlan:
 def _release(state: RunState, pulls: IntArray, newcomers: int) -> Release:
     """Return what clients are to send of the phase that begins, and how."""
     terms, counted = state.terms, state.counted
+    before = terms.release if state.assignment is None else state.assignment.release
     if terms.privacy is None:
-        return terms.release
+        return before
     # Noise that protects the mean of the fewest pulls protects the others, too.
     arm = int(np.where(pulls > 0, pulls, np.iinfo(np.int64).max).argmin())
     n = int(pulls[arm])
@@ -217,7 +218,7 @@ def _release(state: RunState, pulls: IntArray, newcomers: int) -> Release:
         counts=np.pad(counted.counts[arm], (0, newcomers)) + n,
         sums=counted.distorted.admitted(newcomers).kept(np.array([arm])),
     )
-    return replace(terms.release, mechanism=terms.privacy.mechanism(n, terms.rule.n_arms, bits))
+    return replace(before, mechanism=terms.privacy.mechanism(n, terms.rule.n_arms, bits))
 
 
 def interval_widths(state: RunState, level: float) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What a server says to a client: whether it fits the trial, whoever has sent it.
+"""What a server says to a client: whether it fits the trial, no matter who sent it.
 
 The codec has checked every type. What is wrong here would be kept by the client, and would break
 the service that asks it for options long after the message.

@@ -99,7 +99,7 @@ def _taken_out(found: Guarantee, kind: Assumption) -> Guarantee:
 
 
 def _without_regret(found: Guarantee, why: str) -> Guarantee:
-    """Return what is proven if a bound on the regret is not any more."""
+    """Return what is proven if a bound on the regret no longer is."""
     if not found.regret:
         return found
     return replace(found, claim="", regret=False, reason=f"none: {why}")
@@ -132,7 +132,7 @@ def coverage(state: RunState, level: float) -> Guarantee:
 def _of_part(found: Guarantee, before: RunState, state: RunState) -> Guarantee:
     """Return what a phase leaves proven that was decided without some of all clients.
 
-    What those who were never heard leave open is in the widths, if a spread between clients or a
+    What clients that were never heard leave open is in the widths, if a spread between clients or a
     range is given: the client term of M of N clients. Then they must be missing at random.
     """
     rule = state.terms.rule

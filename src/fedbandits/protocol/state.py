@@ -116,7 +116,7 @@ class RunState:
     outside : frozenset of str
         Clients with means outside the range, which were not counted.
     refusals : Journal
-        Who has refused which phase, and why.
+        Which client has refused which phase, and why.
     homes : mapping from str to str
         Which node answers for a client, by the fingerprint of its key.
     claims : frozenset of (str, str)

@@ -113,7 +113,7 @@ class Terms:
                 )
         if self.rule.estimator.needs_shares and len(admitted) < wanted:
             raise ProtocolError(
-                f"{len(admitted)} clients where {wanted} have weights; all of them must play"
+                f"{len(admitted)} clients, but {wanted} have weights; all of them must play"
             )
 
 
