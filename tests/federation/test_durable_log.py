@@ -33,7 +33,7 @@ from fedbandits.federation.durable_log import (
     read_log,
 )
 from fedbandits.privacy.accounting import Spending
-from fedbandits.privacy.mechanisms import Mechanism, Noised, Rounded
+from fedbandits.privacy.mechanisms import MOST_BITS, Mechanism, Noised, Rounded
 from fedbandits.privacy.packing import pack
 from fedbandits.protocol import (
     AnswerRefused,
@@ -481,8 +481,10 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
     if origin is Literal:
         return st.sampled_from(arguments)
     if dataclasses.is_dataclass(kind):
-        hints = get_type_hints(kind)
-        return st.builds(cast(Any, kind), **{name: values_of(hint) for name, hint in hints.items()})
+        fields = {name: values_of(hint) for name, hint in get_type_hints(kind).items()}
+        if kind is Rounded:  # it refuses others
+            fields["bits"] = st.integers(1, MOST_BITS)
+        return st.builds(cast(Any, kind), **fields)
     if issubclass(kind, Enum):
         return st.sampled_from(list(kind))
     plain: dict[Any, st.SearchStrategy[Any]] = {

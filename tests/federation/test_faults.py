@@ -188,7 +188,7 @@ class DrawsAgain(Client):
         if not isinstance(mechanism, Noised):
             return update
         means = [mean for mean, n in zip(last.means, update.counts, strict=True) if n]
-        places = mechanism.places(np.array(means), self._noise)
+        places = mechanism.places(np.array(means), self.noise)
         return dataclasses.replace(update, packed=pack(places.tolist(), mechanism.bits))
 
 
@@ -196,11 +196,11 @@ class SendsFirst(Client):
     """Answers without waiting for its outbox."""
 
     def play(self, assignment: Assignment, within: Slice | None = None) -> Update:
-        outbox, self._outbox = self._outbox, None
+        outbox, self.outbox = self.outbox, None
         try:
             return super().play(assignment, within)
         finally:
-            self._outbox = outbox
+            self.outbox = outbox
 
 
 class NeverWaits(Coordinator):

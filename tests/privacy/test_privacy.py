@@ -8,29 +8,37 @@ import numpy as np
 import pytest
 
 from fedbandits.errors import InputError
-from fedbandits.privacy import accounting, rounding
+from fedbandits.privacy import accounting
+from fedbandits.privacy.mechanisms import Rounded, bits_for
 
 SEED = 5
 
 
+def nearest(bits: int, low: float = 0.0, high: float = 1.0) -> Rounded:
+    return Rounded(low=low, high=high, bits=bits, rounding="nearest")
+
+
 @pytest.mark.parametrize("bits", [1, 3, 8, 16])
 def test_nearest_rounding_errs_by_no_more_than_half_a_step(bits: int) -> None:
-    means = np.random.default_rng(SEED).uniform(-2.0, 3.0, 2000)
-    levels = rounding.levels_nearest(means, bits, -2.0, 3.0)
-    back = rounding.values_of(levels, bits, -2.0, 3.0)
-    assert levels.min() >= 0
-    assert levels.max() <= 2**bits - 1
-    assert np.abs(back - means).max() <= rounding.step(bits, -2.0, 3.0) / 2 * (1 + 1e-9)
+    rng = np.random.default_rng(SEED)
+    means = rng.uniform(-2.0, 3.0, 2000)
+    grid = nearest(bits, -2.0, 3.0)
+    places = grid.places(means, rng)
+    back = grid.values(places)
+    assert places.min() >= 0
+    assert places.max() <= 2**bits - 1
+    assert grid.places(np.array([-2.5, 3.5]), rng).tolist() == [0, 2**bits - 1]
+    assert np.abs(back - means).max() <= grid.step / 2 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("bits", [1, 3, 8])
 def test_stochastic_rounding_is_right_on_average_and_never_off_by_a_step(bits: int) -> None:
     rng = np.random.default_rng(SEED)
-    n, step = 40_000, rounding.step(bits, 0.0, 1.0)
+    grid = Rounded(low=0.0, high=1.0, bits=bits, rounding="stochastic")
+    n, step = 40_000, grid.step
     for mean in (0.0, 0.013, 0.5, 0.77, 1.0):
         means = np.full(n, mean)
-        levels = rounding.levels_stochastic(means, bits, 0.0, 1.0, rng.random(n))
-        back = rounding.values_of(levels, bits, 0.0, 1.0)
+        back = grid.values(grid.places(means, rng))
         assert np.abs(back - mean).max() < step * (1 + 1e-9)
         # The proxy of h²/4 bounds the variance; half a step bounds what four errors may be.
         assert back.var() <= step**2 / 4 * (1 + 1e-9)
@@ -39,15 +47,15 @@ def test_stochastic_rounding_is_right_on_average_and_never_off_by_a_step(bits: i
 
 def test_bits_for_a_radius_are_the_fewest() -> None:
     for radius in (0.3, 0.1, 0.01, 1e-4):
-        bits = rounding.bits_for(radius, 0.0, 1.0)
-        assert rounding.step(bits, 0.0, 1.0) / 2 <= radius
-        assert bits == 1 or rounding.step(bits - 1, 0.0, 1.0) / 2 > radius
+        bits = bits_for(radius, 0.0, 1.0)
+        assert nearest(bits).step / 2 <= radius
+        assert bits == 1 or nearest(bits - 1).step / 2 > radius
 
 
 @pytest.mark.parametrize("bits", [0, -1, 53])
 def test_bits_that_a_mean_cannot_have_are_refused(bits: int) -> None:
     with pytest.raises(InputError, match="bits"):
-        rounding.step(bits, 0.0, 1.0)
+        nearest(bits)
 
 
 def test_the_conversion_is_no_better_than_the_exact_curve_of_the_gaussian_mechanism() -> None:

@@ -19,7 +19,6 @@ from scipy import stats
 from fedbandits.errors import InputError
 from fedbandits.privacy.accounting import (
     Spending,
-    gaussian_rho,
     laplace_divergence,
     laplace_epsilon_for,
     rho_of,
@@ -49,7 +48,7 @@ class Phase:
     @property
     def spending(self) -> Spending:
         if self.law == "gaussian":
-            return Spending.gaussian(gaussian_rho(self.ratio, 1.0)).times(self.times)
+            return Spending.gaussian(self.ratio**2 / 2).times(self.times)
         return Spending.laplace(self.ratio).times(self.times)
 
     @property

@@ -19,10 +19,9 @@ from hypothesis import strategies as st
 import fedbandits as fb
 from fedbandits.errors import InputError
 from fedbandits.federation.audit_file import AuditFile
-from fedbandits.privacy.mechanisms import Mechanism, Noised, Rounded
+from fedbandits.privacy.mechanisms import MOST_BITS, Mechanism, Noised, Rounded
 from fedbandits.privacy.packing import pack, payload_bits, unpack
 from fedbandits.privacy.policy import Privacy, Quantize
-from fedbandits.privacy.rounding import MOST_BITS
 from fedbandits.privacy.sampling import Noise, discrete_noise
 from fedbandits.protocol import (
     Client,

@@ -37,7 +37,7 @@ def test_a_phase_that_ends_exactly_at_the_horizon_decides() -> None:
     for client in "ab":
         assert server.receive(update(client=client)) is None
     assert server.close().winner == 2
-    assert (server.finished, server.slots_played) == (True, 30)
+    assert (server.finished, server.run_state.slots_played) == (True, 30)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_phase_that_does_not_fit_is_cut_and_nobody_reports(
     server = Server(fed1(horizon=horizon))
     opened = server.open(["a", "b"])
     assert opened.pulls == pulls
-    assert (server.finished, server.slots_played, server.phase) == (True, horizon, 1)
+    assert (server.finished, server.run_state.slots_played, server.phase) == (True, horizon, 1)
     assert server.clients == ("a", "b")
     assert server.decision is None
     assert server.receive(update(counts=pulls)) is Rejection.PHASE
@@ -146,7 +146,7 @@ def test_the_loopback_ends_undecided_after_an_algorithm_s_last_phase() -> None:
     assert decision is not None
     assert (decision.phase, decision.reason) == (4, Reason.LAST_PHASE)
     assert (decision.winner, decision.best) == (None, 1)
-    assert server.slots_played == 30 + 3 * 20
+    assert server.run_state.slots_played == 30 + 3 * 20
     assert (client.state, client.best) == (ClientState.FINISHED, 1)
 
 

@@ -448,7 +448,7 @@ def test_a_phase_is_not_closed_before_everyone_has_reported() -> None:
     ("admitted", "problem"),
     [
         (["a", "a"], "admitted twice: a"),
-        (["a", "b", "c"], "3 new clients where the phase wants 2"),
+        (["a", "b", "c"], "3 new clients, but the phase wants 2"),
         ([], "at least one client"),
     ],
 )

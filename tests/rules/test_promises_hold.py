@@ -210,7 +210,7 @@ def test_clients_that_are_never_heard_take_the_promise_away_unless_they_are_boun
     never = "2 of 10 clients were never heard, and neither a spread between clients nor a range"
     for words in (answer.words(), last.words):
         assert f"No error probability is stated: {never}" in words
-        assert f"come without a probability, since {never}" in words
+        assert f"come without a probability, because {never}" in words
         assert "at most 0.05" not in words
     assert (answer.level, last.level) == (1.0, 1.0)
     # With all of them there is nothing to bound.
@@ -354,7 +354,7 @@ def test_a_broken_range_takes_the_probability_of_intervals_whatever_the_radius(r
     server.close()
     answer = answer_of(server)
     assert answer.level == 1.0
-    assert "come without a probability, since means of g, h, i and 1 more" in answer.coverage
+    assert "come without a probability, because means of g, h, i and 1 more" in answer.coverage
 
 
 def clipped_run(radius: Radius, clip: tuple[float, float]) -> str:

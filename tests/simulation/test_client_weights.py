@@ -359,7 +359,7 @@ def test_who_has_no_weight_is_not_admitted() -> None:
             server.open(["north", "south", "east"])
         assert server.clients == ()
     server = Server(plain_rule(), weights=BY_NAME)
-    with pytest.raises(ProtocolError, match="2 clients where 3 have weights; all of them"):
+    with pytest.raises(ProtocolError, match="2 clients, but 3 have weights; all of them"):
         server.open(["north", "south"])
     assert server.open(["north", "west", "south"]).pulls == (10, 10)
 

@@ -14,7 +14,7 @@ data add up, and the total is turned into (ε, δ) at the order that gives the s
 Eliminations are computed from what was released and cost nothing more; counts are public. An
 observation enters one release only, so that for one of them releases of different phases do not add
 up: the largest counts. So it does for a person with at most c observations, with c times the
-sensitivity, since the divergences are convex: they are worst where all c fall into one release. For
+sensitivity, because the divergences are convex: they are worst if all c fall into one release. For
 a whole client everything adds up.
 
 The largest is taken at every order by itself. Releases with one kind of noise are ordered by their
@@ -174,7 +174,7 @@ class Spending:
 
     @property
     def pure_epsilon(self) -> float:
-        """ε without any δ: the sum of ε₀; infinite where there is Gaussian noise."""
+        """ε without any δ: the sum of ε₀; infinite if there is Gaussian noise."""
         if any(branch.gaussian_rho > 0 for branch in self._branches):
             return math.inf
         return max(
@@ -288,24 +288,13 @@ def laplace_divergence(epsilon: float | FloatArray, excess: float | FloatArray) 
     """
     near = np.asarray(excess / (1.0 + 2.0 * excess))
     grown = np.asarray(excess * epsilon)
-    # The logarithm is of nearly 1 where little is spent, and of infinity where much is; each has
+    # The logarithm is of nearly 1 if little is spent, and of infinity if much is; each has
     # its own way of writing the sum.
     little = np.log1p(
         (1.0 - near) * np.expm1(np.minimum(grown, 1.0)) + near * np.expm1(-(grown + epsilon))
     )
     much = grown + np.log1p(near * np.expm1(-(2.0 * grown + epsilon)))
     return np.asarray(np.where(grown < 1.0, little, much) / excess)
-
-
-def gaussian_rho(sensitivity: float, scale: float) -> float:
-    r"""Return ρ of a release with Gaussian noise: :math:`\Delta^2 / (2 s^2)`.
-
-    Examples
-    --------
-    >>> round(gaussian_rho(0.01, 0.1), 12)
-    0.005
-    """
-    return sensitivity**2 / (2.0 * scale**2)
 
 
 def rho_of(epsilon: float, delta: float) -> float:

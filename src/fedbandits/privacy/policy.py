@@ -12,7 +12,7 @@ A release of K' means of n pulls each changes by at most Δ if
 * a whole client does (user level): √K' (b − a) in Euclidean, K' (b − a) in absolute distance. Noise
   is scaled for all K arms, whatever is left of them.
 
-Over phases events and persons spend the most that any one release does, since their observations
+Over phases events and persons spend the most that any one release does, because their observations
 are not in the others, or are so many fewer; of a user all releases add up.
 """
 
@@ -33,7 +33,6 @@ from fedbandits.errors import (
 )
 from fedbandits.privacy.accounting import Spending, check_delta, laplace_epsilon_for, rho_of
 from fedbandits.privacy.mechanisms import PLACES_PER_SCALE, Mechanism, Noised, Rounded, Rounding
-from fedbandits.privacy.rounding import check_bits, step
 from fedbandits.privacy.sampling import NoiseKind
 from fedbandits.rules.radii.bounded import check_range
 
@@ -53,10 +52,23 @@ FEWEST_PULLS = 10
 # noise's grid beyond what changed observations do.
 _STEPS_ASIDE = 2.0
 
-# There is no less noise than this share of the range, since its grid must fit; and ranges further
+# There is no less noise than this share of the range, because its grid must fit; and ranges further
 # from 0 than their length times the second number have no digits left for the grid.
 _LEAST_SCALE = 2.0**-40
 _FURTHEST_OUT = 1e4
+
+# What has to be known about who is protected, by level.
+_ADDED_UP = {
+    "person": (
+        "observations",
+        "all observations of a person are protected together, so say how many there are at most",
+    ),
+    "user": (
+        "releases",
+        "all releases of a client add up, so say how many there are at most (the run stops after"
+        " them)",
+    ),
+}
 
 # Larger budgets are mistakes.
 _LARGEST_BUDGET = 1e6
@@ -93,7 +105,7 @@ class Quantize:
             return
         if isinstance(self.bits, str) or not is_number(self.bits, whole=True):
             raise InputError("bits", f'{self.bits!r} is not a whole number such as 8, or "radius"')
-        check_bits(self.bits)
+        Rounded(low=0.0, high=1.0, bits=self.bits, rounding=self.rounding)  # refuses other bits
         if self.widening == "paper":
             raise InputError(
                 "widening",
@@ -119,14 +131,14 @@ class Privacy:
     rho : float, optional
         The budget as zero-concentrated differential privacy, in place of ε.
     scale : float, optional
-        The scale of the noise, where it is given: a standard deviation, or a Laplace scale. With a
+        The scale of the noise, if it is given: a standard deviation, or a Laplace scale. With a
         budget, a release that would exceed it is refused.
     level : {"event", "person", "user"}
         What the budget protects.
     observations : int, optional
         c: how many observations a person has at most, for level "person".
     releases : int, optional
-        How many releases a client makes at most, for level "user", where they add up.
+        How many releases a client makes at most, for level "user", at which they add up.
     min_pulls : int
         A mean of fewer pulls is never released.
 
@@ -197,30 +209,16 @@ class Privacy:
             )
 
     def _check_level(self) -> None:
-        for name, level, what in (
-            (
-                "observations",
-                "person",
-                "all observations of a person are protected together, so say how many there are at"
-                " most",
-            ),
-            (
-                "releases",
-                "user",
-                "all releases of a client add up, so say how many there are at most (the run stops"
-                " after them)",
-            ),
-        ):
+        for level, (name, why) in _ADDED_UP.items():
             value = getattr(self, name)
-            if self.level != level:
-                if value is not None:
-                    raise InputError(
-                        name, f'goes with level = "{level}", and it is "{self.level}"; leave it out'
-                    )
-                continue
-            if value is None:
-                raise InputError(name, f'is missing; at level "{level}" {what}')
-            check_count(value, name)
+            if self.level == level:
+                if value is None:
+                    raise InputError(name, f'is missing; at level "{level}" {why}')
+                check_count(value, name)
+            elif value is not None:
+                raise InputError(
+                    name, f'goes with level = "{level}", and it is "{self.level}"; leave it out'
+                )
 
     def _check_budget(self) -> None:
         for name, example in (("epsilon", 2), ("rho", 0.1), ("scale", 0.1)):
@@ -248,11 +246,11 @@ class Privacy:
         if self.noise == "gaussian" and self.epsilon is not None and self.delta is None:
             raise InputError("delta", "is missing; gaussian noise needs one, such as 1e-6")
         if self.scale is None:
-            self._allowance()  # a budget that no scale can meet is refused at once
+            _allowance(self)  # a budget that no scale can meet is refused at once
 
     @property
     def length(self) -> float:
-        """B − a."""
+        """The length of the range, b − a."""
         low, high = self.range
         return high - low
 
@@ -267,13 +265,15 @@ class Privacy:
         return self.quantize is not None and self.quantize.bits == "radius"
 
     @property
+    def random_by_phase(self) -> bool:
+        """Whether the size of random errors is chosen in each phase, with the bits."""
+        found = self.quantize
+        return found is not None and (found.bits, found.rounding) == ("radius", "stochastic")
+
+    @property
     def has_budget(self) -> bool:
         """Whether a release can be refused for what it spends."""
         return self.epsilon is not None or self.rho is not None
-
-    def _allowance(self) -> float:
-        """Return what one release may spend: √(2ρ) with Gaussian noise, ε₀ with Laplace noise."""
-        return _allowance(self.noise, self.epsilon, self.delta, self.rho, self.releases or 1)
 
     def _sensitivity(self, pulls: int, arms: int, kind: NoiseKind) -> float:
         """Return Δ over b − a, in the distance that the noise needs."""
@@ -302,7 +302,7 @@ class Privacy:
             raise InputError("noise", "is missing; rounding has no scale")
         if self.scale is not None:
             return self.scale
-        left = self._allowance() - self._slack(arms, self.noise)
+        left = _allowance(self) - self._slack(arms, self.noise)
         if not left > 0:
             raise InputError(
                 "epsilon" if self.rho is None else "rho",
@@ -323,8 +323,7 @@ class Privacy:
         """
         if self.noise is None:
             return Spending()
-        if made is None:
-            made = self._noised(self.noise, pulls, arms)
+        made = made or self._noised(self.noise, pulls, arms)
         # Of the range that it was clipped to, and in the distance of its own noise.
         changed = self._sensitivity(pulls, arms, made.kind) * (made.high - made.low)
         ratio = changed / made.scale + self._slack(arms, made.kind)
@@ -379,7 +378,7 @@ class Privacy:
         pulls, arms
             As in `noise_scale`.
         bits : int, optional
-            Of this phase, where the policy leaves them to each phase.
+            Of this phase, if the policy leaves them to each phase.
         """
         if self.noise is not None:
             return self._noised(self.noise, pulls, arms)
@@ -405,26 +404,23 @@ class Privacy:
 
     @property
     def coarsest_step(self) -> float | None:
-        """H of nearest rounding to a given number of bits, below which no gap is ever decided."""
+        """The step of nearest rounding to a given number of bits; no smaller gap is decided."""
         quantize = self.quantize
         if quantize is None or quantize.rounding != "nearest" or quantize.bits == "radius":
             return None
-        return step(quantize.bits, *self.range)
+        return self.mechanism(pulls=1, arms=1).step
 
 
 @lru_cache(maxsize=256)
-def _allowance(
-    noise: str | None, epsilon: float | None, delta: float | None, rho: float | None, releases: int
-) -> float:
-    """Return what one of several releases may spend; see `Privacy`."""
-    if rho is not None:
-        return math.sqrt(2.0 * rho / releases)
+def _allowance(privacy: Privacy) -> float:
+    """Return what one release may spend: √(2ρ) with Gaussian noise, ε₀ with Laplace noise."""
+    epsilon, delta, releases = privacy.epsilon, privacy.delta, privacy.releases or 1
+    if privacy.rho is not None:
+        return math.sqrt(2.0 * privacy.rho / releases)
     if epsilon is None:
         raise InputError("epsilon", "is missing; it determines the scale of the noise")
-    if noise == "gaussian":
-        if delta is None:
-            raise InputError("delta", "is missing; gaussian noise needs one")
-        return math.sqrt(2.0 * rho_of(epsilon, delta) / releases)
-    if delta is None:
+    if delta is None:  # Laplace noise
         return epsilon / releases
+    if privacy.noise == "gaussian":
+        return math.sqrt(2.0 * rho_of(epsilon, delta) / releases)
     return laplace_epsilon_for(epsilon, delta, releases)

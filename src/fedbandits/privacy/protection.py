@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from fedbandits.errors import InputError
 from fedbandits.privacy.accounting import Spending
+from fedbandits.privacy.mechanisms import MOST_BITS, bits_for
 from fedbandits.privacy.policy import Privacy
-from fedbandits.privacy.rounding import MOST_BITS, bits_for
 from fedbandits.rules.distortion import DistortionSums
 from fedbandits.rules.phased import Charge, PhasedRule, Player
 from fedbandits.rules.radii import RADII
@@ -100,20 +100,16 @@ def protected(rule: PhasedRule, privacy: Privacy) -> PhasedRule:
     pulls = rule.pulls(1)
     planned = privacy.planned(pulls, rule.n_arms)
     if not privacy.within_budget(planned):
-        spent = (
-            f"rho = {planned.rho:.3g}"
-            if privacy.rho is not None
-            else f"epsilon = {planned.epsilon(privacy.delta):.3g}"
-        )
+        spent = f"epsilon = {planned.epsilon(privacy.delta):.3g}"
+        if privacy.rho is not None:
+            spent = f"rho = {planned.rho:.3g}"
+        what = f"the first phase of {pulls:,} pulls"
+        if privacy.releases is not None:
+            what = f"{privacy.releases} releases of {rule.n_arms} means"
         raise InputError(
             "scale",
-            f"{privacy.scale:g} spends {spent} "
-            + (
-                f"in {privacy.releases} releases of {rule.n_arms} means"
-                if privacy.releases is not None
-                else f"in the first phase of {pulls:,} pulls"
-            )
-            + ", which exceeds the budget; raise either, or leave the scale out",
+            f"{privacy.scale:g} spends {spent} in {what}, which exceeds the budget; raise either,"
+            " or leave the scale out",
         )
     return replace(rule, affordable=WithinBudget(privacy, rule.pulls, rule.n_arms))
 
@@ -136,7 +132,7 @@ def bits_in_phase(
     :math:`e = h/2` of this phase may be as large as
 
     :math:`\sum_m a_m (b_m + n e) / n_m \le B_p` allows. (The paper's clients round their running
-    means, where e ≤ :math:`B_p` is enough; rounding the same observations again in every phase
+    means, for which e ≤ :math:`B_p` is enough; rounding the same observations again in every phase
     would let them be released more than once.)
 
     Parameters

@@ -1,9 +1,9 @@
-"""What a server can say at any time: who is left, with which intervals, why it stopped."""
+"""What a server can say at any time: which arms are left, their intervals, and why it stopped."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -51,7 +51,7 @@ def _coverage_words(found: Guarantee) -> str:
     """Return what is said of all intervals, after "they"."""
     if found.error is not None or not found.claim:
         return found.claim or found.reason
-    return f"come without a probability, since {'; '.join(found.breaches)}"
+    return f"come without a probability, because {'; '.join(found.breaches)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Answer:
     intervals : dict of str to (float, float)
         By arm; all of them together, in all phases, hold with probability 1 − ``level`` at least.
     level : float
-        Their own error probability, which has nothing to do with that of the rule; 1 where none is
+        Their own error probability, which has nothing to do with that of the rule; 1 if none is
         proven.
     coverage : str
         What is said of all intervals, after "they".
@@ -121,8 +121,8 @@ class Answer:
         if self.winner is not None:
             low, high = self.intervals[self.winner]
             known = (
-                f"estimated {self.estimates[self.winner]:.4g} (a little optimistic, since it was"
-                f" picked for looking best), between {low:.4g} and {high:.4g}"
+                f"estimated {self.estimates[self.winner]:.4g} (a little optimistic, because it"
+                f" was picked for looking best), between {low:.4g} and {high:.4g}"
             )
             if not math.isfinite(low):
                 known = "the only one left, and nothing is known of how good it is"
@@ -175,8 +175,8 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
     >>> print(said[0])
     After 1 phase with 1 client it is over: one option is left. The answer is for this one client.
     >>> print(said[1])
-    The answer is blue: estimated 0.9 (a little optimistic, since it was picked for looking best),
-    between 0.8901 and 0.9099.
+    The answer is blue: estimated 0.9 (a little optimistic, because it was picked for looking
+    best), between 0.8901 and 0.9099.
     """
     check_number(level, "level")
     as_level(level, "level")
@@ -236,26 +236,26 @@ def conclusion_of(server: Server, *, level: float = 0.05) -> Conclusion:
     decision = server.run_state.last_word
     if decision is None:
         raise ProtocolError("there is no last word before the run is over")
-    if server.decision is None:
-        unknown = (math.inf,) * len(server.arms)
-        return Conclusion(
-            header=server.header,
-            arms=server.arms,
-            decision=decision,
-            low=tuple(-width for width in unknown),
-            high=unknown,
-            level=1.0,
-            error=None,
-            assumptions=(),
-            words="It is over, and nothing was decided: no phase was closed.",
-        )
-    answer = answer_of(server, level=level)
-    return Conclusion(
+    unknown = (math.inf,) * len(server.arms)
+    nothing = Conclusion(
         header=server.header,
         arms=server.arms,
         decision=decision,
-        low=tuple(low for low, _ in answer.intervals.values()),
-        high=tuple(high for _, high in answer.intervals.values()),
+        low=tuple(-width for width in unknown),
+        high=unknown,
+        level=1.0,
+        error=None,
+        assumptions=(),
+        words="It is over, and nothing was decided: no phase was closed.",
+    )
+    if server.decision is None:
+        return nothing
+    answer = answer_of(server, level=level)
+    low, high = zip(*answer.intervals.values(), strict=True)
+    return replace(
+        nothing,
+        low=low,
+        high=high,
         level=answer.level,
         error=answer.error,
         assumptions=answer.assumptions,

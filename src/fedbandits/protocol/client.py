@@ -6,9 +6,10 @@ asks. What it has sent is in its outbox.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -52,10 +53,7 @@ class RefusalError(ProtocolError):
     """A client may not answer an assignment; its ``refusal`` is the message to send instead."""
 
     def __init__(self, refusal: Refusal) -> None:
-        super().__init__(
-            f"client {refusal.client} refuses phase {refusal.phase}: {refusal.why.value}"
-            f" ({refusal.detail})"
-        )
+        super().__init__(refusal.words)
         self.refusal = refusal
 
 
@@ -86,6 +84,9 @@ class Slice:
     clock: Callable[[], float]
 
 
+_UNLIMITED = Slice(seconds=math.inf, in_all=math.inf, clock=lambda: 0.0)
+
+
 class ClientState(Enum):
     """Where a client is."""
 
@@ -97,6 +98,7 @@ class ClientState(Enum):
     """The winner is known."""
 
 
+@dataclass(eq=False, repr=False)
 class Client:
     """One client of a game.
 
@@ -141,55 +143,46 @@ class Client:
     (0.25, 0.0, 2.25)
     """
 
-    def __init__(
-        self,
-        name: str,
-        pull: Pull,
-        *,
-        privacy: Privacy | None = None,
-        outbox: Outbox | None = None,
-        noise: Noise = discrete_noise,
-        rng: np.random.Generator | None = None,
-        turns: Turns = in_order,
-        min_pulls: int = 1,
-        halted: Halted = _nothing,
-        workbench: Workbench | None = None,
-        limits: Limits | None = None,
-        outside: Outside = "refuse",
-        where: Callable[[int, int], str] = "pull(arm={}, n={})".format,
-    ) -> None:
-        self.name = name
-        self.min_pulls = min_pulls if privacy is None else max(min_pulls, privacy.min_pulls)
-        self.state = ClientState.WAITING
-        self.best: int | None = None
-        self.privacy = privacy
-        self.spent = Spending()
-        self.releases = 0
-        self.clipped = 0
-        self._pull = pull
-        self._outbox = outbox
-        self._noise = noise
-        self._turns = turns
-        self._halted = halted
-        self._workbench = MemoryWorkbench() if workbench is None else workbench
-        self._limits = limits
-        self._outside = outside
-        self._where = where
-        self._rng = np.random.default_rng() if rng is None else rng
-        self._header: Header | None = None
-        # What was sent last, by game.
-        self._last: dict[tuple[str, str, int], Entry] = {}
-        if outbox is not None:
-            outbox.claim()
-        elif privacy is not None and privacy.noise is not None and noise is discrete_noise:
+    name: str
+    pull: Pull
+    _: KW_ONLY
+    privacy: Privacy | None = None
+    outbox: Outbox | None = None
+    noise: Noise = discrete_noise
+    rng: np.random.Generator | None = None
+    turns: Turns = in_order
+    min_pulls: int = 1
+    halted: Halted = _nothing
+    workbench: Workbench | None = None
+    limits: Limits | None = None
+    outside: Outside = "refuse"
+    where: Callable[[int, int], str] = "pull(arm={}, n={})".format
+
+    state: ClientState = field(default=ClientState.WAITING, init=False)
+    best: int | None = field(default=None, init=False)
+    spent: Spending = field(default_factory=Spending, init=False)
+    releases: int = field(default=0, init=False)
+    clipped: int = field(default=0, init=False)
+    _header: Header | None = field(default=None, init=False)
+    # What was sent last, by game.
+    _last: dict[tuple[str, str, int], Entry] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._workbench = MemoryWorkbench() if self.workbench is None else self.workbench
+        self._rng = np.random.default_rng() if self.rng is None else self.rng
+        if self.privacy is not None:
+            self.min_pulls = max(self.min_pulls, self.privacy.min_pulls)
+        if self.outbox is not None:
+            self.outbox.claim()
+            for entry in self.outbox:
+                self._recall(entry)
+        elif self.privacy and self.privacy.noise and self.noise is discrete_noise:
             warnings.warn(
-                f"client {name} has no outbox: after a restart it would draw noise again for what"
-                " it has sent, and forget what it has spent; give it an AuditFile",
+                f"client {self.name} has no outbox: after a restart it would draw noise again for"
+                " what it has sent, and forget what it has spent; give it an AuditFile",
                 AssumptionWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        for entry in () if outbox is None else outbox:
-            self._recall(entry)
 
     def _recall(self, entry: Entry) -> None:
         """Take up an entry of the outbox: what was sent, and what it has spent."""
@@ -200,20 +193,17 @@ class Client:
                 " client its own",
             )
         self._last[_game(entry.update.header)] = entry
-        self.spent = self._after_spending(self._spent_by(entry))
+        self.spent = self._after_spending(self._spent_by(entry.release, entry.update.counts))
         self.releases += 1
         self.clipped += entry.clipped
 
-    def _spent_by(self, entry: Entry) -> Spending:
-        """Return what an earlier release spends by today's policy, whatever it was made under."""
-        policy, mechanism = self.privacy, entry.release.mechanism
-        if policy is None or policy.noise is None:
+    def _spent_by(self, release: Release, counts: Sequence[int]) -> Spending:
+        """Return what a release spends by today's policy, whatever it was made under."""
+        policy, pulls = self.privacy, [n for n in counts if n]
+        if policy is None or policy.noise is None or not pulls:
             return Spending()
-        pulls = [n for n in entry.update.counts if n]
-        if not pulls:  # all arms were withdrawn, and nothing was sent
-            return Spending()
-        if isinstance(mechanism, Noised):
-            return policy.spends(min(pulls), len(pulls), mechanism)
+        if isinstance(release.mechanism, Noised):
+            return policy.spends(min(pulls), len(pulls), release.mechanism)
         # Means without noise protect nobody. An observation of another release is another matter.
         return Spending() if policy.level == "event" else UNBOUNDED
 
@@ -248,22 +238,19 @@ class Client:
         if self.state is ClientState.FINISHED:
             raise ProtocolError(f"client {self.name} is finished: it cannot take an assignment")
         self._allowed(assignment, assignment.pulls)
-        work = self._played(assignment, within)
+        work = self._played(assignment, within or _UNLIMITED)
         left_out = {*assignment.withdrawn, *work.halted}
-        counts = tuple(0 if k in left_out else n for k, n in enumerate(assignment.pulls))
+        sums = [ArmSums() if k in left_out else kept for k, kept in enumerate(work.sums)]
+        counts = tuple(kept.pulls for kept in sums)
         spent = self._allowed(assignment, counts)
-        release, sums = assignment.release, work.sums
-        means = np.array(
-            [kept.total / n if n else 0.0 for kept, n in zip(sums, counts, strict=True)]
-        )
-        pulled = np.array(counts) > 0
-        clipped = sum(kept.clipped for kept, n in zip(sums, counts, strict=True) if n)
+        release, pulled = assignment.release, np.array(counts) > 0
+        means = np.array([kept.total / kept.pulls if kept.pulls else 0.0 for kept in sums])
+        clipped = sum(kept.clipped for kept in sums)
         mechanism, packed = release.mechanism, b""
         if mechanism is not None:
             places = self._places(mechanism, means[pulled])
             packed = pack(places.tolist(), mechanism.bits)
             means[pulled] = mechanism.values(places)
-        squares = tuple(kept.squares if n else 0.0 for kept, n in zip(sums, counts, strict=True))
         update = Update(
             header=assignment.header,
             phase=assignment.phase,
@@ -271,7 +258,7 @@ class Client:
             counts=counts,
             means=tuple(means.tolist()) if mechanism is None else (),
             packed=packed,
-            squares=squares if release.squares else None,
+            squares=tuple(kept.squares for kept in sums) if release.squares else None,
             clipped=0 if isinstance(mechanism, Noised) else clipped,
             halted=work.halted,
         )
@@ -285,17 +272,14 @@ class Client:
             total=total,
             budget="" if self.privacy is None else self.privacy.in_words(total),
         )
-        if self._outbox is not None:
-            self._outbox.append(entry)
+        if self.outbox is not None:
+            self.outbox.append(entry)
         self._workbench.clear()
-        self.spent = total
-        self.releases += 1
-        self.clipped += clipped
-        self._last[_game(update.header)] = entry
+        self._recall(entry)
         self._header, self.state = assignment.header, ClientState.REPORTED
         return update
 
-    def _played(self, assignment: Assignment, within: Slice | None) -> Unfinished:
+    def _played(self, assignment: Assignment, within: Slice) -> Unfinished:
         """Pull what is left of a phase, and return all that came of it."""
         header, pulls = assignment.header, assignment.pulls
         begun = Unfinished(
@@ -306,14 +290,11 @@ class Client:
             sums=(ArmSums(),) * len(pulls),
         )
         kept = self._workbench.read()
-        if kept is not None and _same_phase(kept, begun):
+        if kept is not None and _phase_of(kept) == _phase_of(begun):
             begun = kept
         sums, halted = list(begun.sums), set(begun.halted)
         asked = {k for k, n in enumerate(pulls) if n}.difference(assignment.withdrawn)
-        start = 0.0 if within is None else within.clock()
-
-        def played() -> float:
-            return 0.0 if within is None else within.clock() - start
+        calls, first, start = 0, True, within.clock()
 
         def work(calls: int) -> Unfinished:
             return replace(
@@ -321,39 +302,39 @@ class Client:
                 calls=calls,
                 sums=tuple(sums),
                 halted=tuple(sorted(halted)),
-                seconds=begun.seconds + played(),
+                seconds=begun.seconds + within.clock() - start,
             )
 
-        def left(calls: int, why: Refused, detail: str) -> RefusalError:
+        def left(why: Refused, detail: str) -> RefusalError:
             self._workbench.keep(work(calls))
             return self._refused(assignment, why, detail)
 
-        calls, made = 0, 0
         for calls, (arm, n) in enumerate(self._calls(assignment)):
             if calls < begun.calls:
                 continue
-            halt = self._halted()
+            halt = self.halted()
             if halt is not None:
                 out = asked.difference(halted).intersection(halt.arms)
                 if out and out == asked.difference(halted):
-                    raise left(calls, Refused.HALTED, halt.reason)
+                    raise left(Refused.HALTED, halt.reason)
                 halted |= out
             if arm in halted or arm in assignment.withdrawn:
                 continue
-            if within is not None and made and played() >= within.seconds:
-                raise left(calls, Refused.PAUSED, f"{calls} calls of pull are made")
-            if within is not None and begun.seconds + played() > within.in_all:
+            seconds = within.clock() - start
+            if seconds >= within.seconds and not first:
+                raise left(Refused.PAUSED, f"{calls} calls of pull are made")
+            if begun.seconds + seconds > within.in_all:
                 raise TimeoutError(
                     f"pull has taken more than {within.in_all:g} s for phase {assignment.phase};"
                     " give it longer (patience.pulls), or mend it"
                 )
             sums[arm] = self._observe(sums[arm], arm, n, assignment.release)
-            made += 1
+            first = False
         return work(calls + 1)
 
     def _calls(self, assignment: Assignment) -> Iterator[tuple[int, int]]:
         """Yield the calls of ``pull`` that a phase takes, which is always the same sequence."""
-        for arm, n in self._turns(assignment.phase, assignment.pulls):
+        for arm, n in self.turns(assignment.phase, assignment.pulls):
             for start in range(0, n, MOST_AT_ONCE):
                 yield arm, min(n - start, MOST_AT_ONCE)
 
@@ -405,11 +386,11 @@ class Client:
             raise self._refused(
                 assignment, Refused.BUDGET, f"all {policy.releases} releases were made"
             )
-        spent = policy.spends(fewest, len(pulls), mechanism)
+        spent = self._spent_by(assignment.release, counts)
         total = policy.total(self.spent, spent)
         if not policy.within_budget(total):
             raise self._refused(assignment, Refused.BUDGET, policy.in_words(total))
-        if self._noise is discrete_noise:  # said before anything is pulled for nothing
+        if self.noise is discrete_noise:  # said before anything is pulled for nothing
             discrete_noise(mechanism.kind, float(PLACES_PER_SCALE), 1)
         return spent
 
@@ -418,7 +399,7 @@ class Client:
 
     def _places(self, mechanism: Mechanism, means: FloatArray) -> IntArray:
         if isinstance(mechanism, Noised):
-            return mechanism.places(means, self._noise)
+            return mechanism.places(means, self.noise)
         return mechanism.places(means, self._rng)
 
     def conclude(self, decision: Decision) -> None:
@@ -432,18 +413,16 @@ class Client:
     def _check(self, header: Header) -> None:
         """Refuse another game; a server that was restarted counts its epoch up."""
         known = self._header
-        if known is not None and (
-            replace(header, epoch=known.epoch) != known or header.epoch < known.epoch
-        ):
-            raise ProtocolError(f"client {self.name}: {header} where {known} is played")
+        if known and (_game(header) != _game(known) or header.epoch < known.epoch):
+            raise ProtocolError(f"client {self.name}: {header}, but {known} is being played")
 
     def _observe(self, kept: ArmSums, arm: int, n: int, release: Release) -> ArmSums:
         """Return an arm's sums with fresh observations."""
-        returned = self._pull(arm, n)
+        returned = self.pull(arm, n)
         try:
             observations, clipped = self._held_to_range(as_outcomes(returned, n), release)
         except InputError as error:
-            raise error.within(self._where(arm, n)) from None
+            raise error.within(self.where(arm, n)) from None
         fresh, squares = float(observations.sum()), kept.squares
         if release.squares:
             apart = observations - fresh / n
@@ -462,23 +441,19 @@ class Client:
         Those outside are refused, unless they are to be clipped.
         """
         mechanism = release.mechanism
-        if (
-            self._limits is not None
-            and self._outside == "refuse"
-            and not isinstance(mechanism, Noised)
-        ):
-            refuse_outside(observations, self._limits)
+        clips = self.outside == "clip" or isinstance(mechanism, Noised)
+        if self.limits is not None and not clips:
+            refuse_outside(observations, self.limits)
         own = None if mechanism is None else (mechanism.low, mechanism.high)
-        limits = joint_range((self._limits, own))
+        limits = joint_range((self.limits, own))
         if limits is None:
             return observations, 0
         inside = np.clip(observations, *limits)
         return inside, int((inside != observations).sum())
 
 
-def _same_phase(kept: Unfinished, begun: Unfinished) -> bool:
-    same = ("run", "arms", "phase", "pulls")
-    return all(getattr(kept, name) == getattr(begun, name) for name in same)
+def _phase_of(work: Unfinished) -> tuple[object, ...]:
+    return work.run, work.arms, work.phase, work.pulls
 
 
 def _protects(policy: Privacy, release: Release, pulls: int, arms: int) -> bool:

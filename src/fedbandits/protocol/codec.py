@@ -1,13 +1,14 @@
-"""Messages and records as plain values, for whoever carries or keeps them.
+"""Messages and records as plain values, to be carried or kept.
 
-A dataclass becomes a dictionary of its fields; where a field may hold one of several, the name of
-the class goes along. Reading checks every type, so that what comes from outside is either a message
-or an `InputError`. Numbers keep all their bits.
+A dataclass becomes a dictionary of its fields and the name of its class, which says what it is if a
+field may hold one of several. Reading checks every type, so that what comes from outside is either
+a message or an `InputError`. Numbers keep all their bits.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
@@ -79,10 +80,9 @@ Reader: TypeAlias = Callable[[Any], Any]
 class _MisfitError(Exception):
     """What is wrong, and where: the path grows on its way out."""
 
-    def __init__(self, problem: str) -> None:
+    def __init__(self, problem: str, path: str = "") -> None:
         super().__init__(problem)
-        self.path = ""
-        self.problem = problem
+        self.problem, self.path = problem, path
 
 
 @cache
@@ -201,9 +201,7 @@ def _row_of(kind: Any) -> Reader:
 
 def _all_whole(said: Sequence[Any]) -> bool:
     """Return whether these are whole numbers beyond doubt."""
-    return set(map(type, said)) == {int} and -_LARGEST_WHOLE <= min(said) <= max(said) <= (
-        _LARGEST_WHOLE
-    )
+    return set(map(type, said)) == {int} and max(map(abs, said)) <= _LARGEST_WHOLE
 
 
 def _all_numbers(said: Sequence[Any]) -> bool:
@@ -231,9 +229,7 @@ def _record_of(kind: Any) -> Reader:
             error.path = f".{name}{error.path}"
             raise
         except InputError as error:
-            misfit = _MisfitError(error.problem)
-            misfit.path = f".{error.where}"
-            raise misfit from None
+            raise _MisfitError(error.problem, f".{error.where}") from None
 
     return read
 
@@ -244,9 +240,7 @@ def _other_fields(said: dict[Any, Any], expected: set[str], kind: Any) -> _Misfi
         return _wrong(said, kind)
     name = min(said.keys() ^ expected)
     problem = "is missing" if name in expected else "is not a field"
-    misfit = _MisfitError(f"{problem} of {kind.__name__}")
-    misfit.path = f".{name[:80]}"
-    return misfit
+    return _MisfitError(f"{problem} of {kind.__name__}", f".{name[:80]}")
 
 
 def is_text(said: str) -> bool:
@@ -257,11 +251,7 @@ def is_text(said: str) -> bool:
     >>> is_text("α"), is_text(chr(0xD800))
     (True, False)
     """
-    try:
-        said.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return re.search("[\ud800-\udfff]", said) is None
 
 
 def _name(kind: Any) -> str:

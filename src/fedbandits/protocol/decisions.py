@@ -10,9 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from fedbandits.privacy.protection import bits_in_phase
-from fedbandits.protocol.judgement import Judgement
 from fedbandits.protocol.messages import Assignment, Decision, Reason, Release
-from fedbandits.protocol.state import RunState
+from fedbandits.protocol.state import Judgement, RunState
 from fedbandits.protocol.tally import Tally
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.phased import PhasedRule, cut_to_fit
@@ -61,7 +60,11 @@ def looks(state: RunState) -> int:
     counts were known in advance. An arm that was dropped in one of w phases, or in none, and has
     come back is one of w + 1 such estimates, and of two arms there are (w + 1)² pairs: each gets
     an equal part of the share of its phase, which is that of phase p (w + 1). That is so after
-    every withdrawal in phase w, whether or not an arm comes back, since that depends on the data.
+    every withdrawal in phase w, whether or not an arm comes back: that depends on the data.
+
+    Protected means change nothing about this: the noise of a release follows from f(p) and K, so
+    that the phases that an arm has missed determine what is in its estimate. Bits that are chosen
+    in each phase do not: see `fedbandits.protocol.promises`.
     """
     return state.phase * state.comebacks
 
@@ -74,24 +77,35 @@ def decided(state: RunState) -> Decision:
     rule, active = state.terms.rule, state.active
     verdict = judged(state).verdict(rule, active)
     left = (verdict.active & active) | state.returning
-    best = best_known(rule, verdict.estimates, left, gathered(state))
     if verdict.settled and not state.returning.any():
         reason = Reason.ONE_ARM_LEFT if left.sum() == 1 else Reason.WITHIN_TOLERANCE
     else:
         reason = _last_phase(rule, state.phase) or _horizon(state) or Reason.OPEN
+    widths = np.where(active, verdict.widths, state.widths)
+    known = replace(state, estimates=verdict.estimates, widths=widths, behind=gathered(state))
+    return _decision(known, state.phase, left, reason)
+
+
+def last_word(state: RunState, reason: Reason) -> Decision:
+    """Return all that is known, as the last decision of a run that ends for a reason."""
+    phase = 0 if state.decision is None else state.decision.phase
+    return _decision(state, phase, state.left, reason)
+
+
+def _decision(state: RunState, phase: int, left: BoolArray, reason: Reason) -> Decision:
+    """Return a decision that leaves some arms, by the estimates of a state."""
+    best = best_known(state.terms.rule, state.estimates, left, state.behind)
+    won = reason in (Reason.ONE_ARM_LEFT, Reason.WITHIN_TOLERANCE)
     return Decision(
         header=state.header,
-        phase=state.phase,
+        phase=phase,
         active=tuple(left.tolist()),
-        estimates=tuple(verdict.estimates.tolist()),
-        widths=tuple(np.where(active, verdict.widths, state.widths).tolist()),
+        estimates=tuple(state.estimates.tolist()),
+        widths=tuple(state.widths.tolist()),
         best=best,
-        winner=best if reason in _WON else None,
+        winner=best if won else None,
         reason=reason,
     )
-
-
-_WON = (Reason.ONE_ARM_LEFT, Reason.WITHIN_TOLERANCE)
 
 
 def best_known(
@@ -121,22 +135,6 @@ def ending(state: RunState) -> Reason | None:
     if state.decision is not None and state.decision.final:
         return state.decision.reason
     return _horizon(state) or _last_phase(state.terms.rule, state.phase)
-
-
-def last_word(state: RunState, reason: Reason) -> Decision:
-    """Return all that is known, as the last decision of a run that ends for a reason."""
-    left = state.left
-    best = best_known(state.terms.rule, state.estimates, left, state.behind)
-    return Decision(
-        header=state.header,
-        phase=0 if state.decision is None else state.decision.phase,
-        active=tuple(left.tolist()),
-        estimates=tuple(state.estimates.tolist()),
-        widths=tuple(state.widths.tolist()),
-        best=best,
-        winner=best if reason in _WON else None,
-        reason=reason,
-    )
 
 
 def reinstated(state: RunState) -> BoolArray:
@@ -220,8 +218,7 @@ def _release(state: RunState, pulls: IntArray, newcomers: int) -> Release:
         counts=np.pad(counted.counts[arm], (0, newcomers)) + n,
         sums=counted.distorted.admitted(newcomers).kept(np.array([arm])),
     )
-    mechanism = terms.privacy.mechanism(n, terms.rule.n_arms, bits)
-    return replace(before, mechanism=mechanism)
+    return replace(before, mechanism=terms.privacy.mechanism(n, terms.rule.n_arms, bits))
 
 
 def interval_widths(state: RunState, level: float) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What a server says to a client: whether it fits the trial, whoever has sent it.
+"""What a server says to a client: whether it fits the trial, no matter who sent it.
 
 The codec has checked every type. What is wrong here would be kept by the client, and would break
 the service that asks it for options long after the message.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from fedbandits.errors import InputError
-from fedbandits.protocol.messages import Assignment, Conclusion, Decision, Header, Recall
+from fedbandits.protocol.messages import Assignment, Conclusion, Decision, Recall
 
 _LONGEST_RUN = 1000
 
@@ -22,7 +22,9 @@ def check_demand(message: Assignment | Recall | Conclusion, n_arms: int) -> None
     InputError
         With what is wrong.
     """
-    _check_header(message.header)
+    header = message.header
+    if len(header.run) > _LONGEST_RUN or header.epoch < 0:
+        raise InputError("header", f"of run {header.run[:80]!r} cannot be")
     match message:
         case Assignment():
             if message.phase < 1:
@@ -40,11 +42,6 @@ def check_demand(message: Assignment | Recall | Conclusion, n_arms: int) -> None
                 raise InputError("decision", "is called the last word, and another phase follows")
             if len(message.low) != n_arms or len(message.high) != n_arms:
                 raise InputError("low, high", "there is an interval for every arm")
-
-
-def _check_header(header: Header) -> None:
-    if len(header.run) > _LONGEST_RUN or header.epoch < 0:
-        raise InputError("header", f"of run {header.run[:80]!r} cannot be")
 
 
 def _check_arms(arms: Collection[int], n_arms: int, where: str) -> None:

@@ -18,43 +18,33 @@ from fedbandits.protocol.validation import FAULTS
 
 _CUT = "PhaseOpened, cut short by the horizon"
 
-_TRANSITIONS: dict[ServerState, dict[str, ServerState]] = {
-    ServerState.READY: {
-        "PhaseOpened": ServerState.COLLECTING,
-        _CUT: ServerState.ENDING,
-        "RunEnded": ServerState.FINISHED,
-    },
-    ServerState.COLLECTING: {
-        "PhaseClosed": ServerState.READY,
-        "PhaseAbandoned": ServerState.READY,
-        "RunEnded": ServerState.FINISHED,
-    },
-    ServerState.ENDING: {"RunEnded": ServerState.FINISHED},
-    ServerState.FINISHED: {},
-}
-"""Where records lead. What leads to READY leads to ENDING if no phase follows."""
+_RUNNING = (ServerState.READY, ServerState.COLLECTING)
 
-# What may come, and leave the run where it is: in a phase or between two, and at any time.
-_ABOUT_ARMS = ("ArmWithdrawn", "RecallConfirmed", "ClientHalted")
-_ALWAYS = ("UpdateRejected", "ServerStarted", "ClientsBound", "ClaimRefused")
-_STAYS = {
-    ServerState.READY: {*_ALWAYS, *_ABOUT_ARMS},
-    ServerState.COLLECTING: {*_ALWAYS, *_ABOUT_ARMS, "UpdateAccepted", "AnswerRefused"},
-    ServerState.ENDING: {*_ALWAYS, "RecallConfirmed"},
-    ServerState.FINISHED: {*_ALWAYS, "RecallConfirmed"},
+_COMES: dict[str, tuple[tuple[ServerState, ...], ServerState | None]] = {
+    "PhaseOpened": ((ServerState.READY,), ServerState.COLLECTING),
+    _CUT: ((ServerState.READY,), ServerState.ENDING),
+    "UpdateAccepted": ((ServerState.COLLECTING,), None),
+    "AnswerRefused": ((ServerState.COLLECTING,), None),
+    "PhaseClosed": ((ServerState.COLLECTING,), ServerState.READY),
+    "PhaseAbandoned": ((ServerState.COLLECTING,), ServerState.READY),
+    "ArmWithdrawn": (_RUNNING, None),
+    "ClientHalted": (_RUNNING, None),
+    "RunEnded": ((*_RUNNING, ServerState.ENDING), ServerState.FINISHED),
 }
+"""When records may come, and where they lead: nowhere else if None. Others may always come.
+
+What leads to READY leads to ENDING if no phase follows.
+"""
 
 
 def stage_after(state: RunState, record: records.Record) -> ServerState:
     """Return where a record leads by the table; refuse one that may not come now."""
     cut = isinstance(record, records.PhaseOpened) and not record.complete
     event = _CUT if cut else type(record).__name__
-    if event in _STAYS[state.stage]:
-        return state.stage
-    stage = _TRANSITIONS[state.stage].get(event)
-    if stage is None:
+    stages, to = _COMES.get(event, (ServerState, None))
+    if state.stage not in stages:
         raise ProtocolError(f"{event} may not come while the server is {state.stage.value}")
-    return stage
+    return to or state.stage
 
 
 def apply(state: RunState, record: records.Record) -> RunState:
@@ -77,56 +67,42 @@ def apply(state: RunState, record: records.Record) -> RunState:
 
 def _changed(state: RunState, record: records.Record) -> RunState:
     """Return the state after what a record says, still where it was."""
-    after = state
     match record:
         case records.PhaseOpened():
-            after = _opened(state, record)
+            return _opened(state, record)
         case records.UpdateAccepted(update=update):
-            after = state.with_report(update)
-        case records.UpdateRejected(client=client, rejection=rejection) if rejection in FAULTS:
-            after = replace(state, faults=state.faults.added(client, None))
-            if rejection is records.Rejection.RANGE:
-                after = replace(after, outside=state.outside | {client})
-        case records.AnswerRefused(refusal=refusal):
-            after = replace(state, refusals=state.refusals.added(refusal_key(refusal), None))
+            return state.with_report(update)
         case records.PhaseClosed(decision=decision):
-            after = _closed(state, decision)
+            return _closed(state, decision)
         case records.PhaseAbandoned():
             after = _between_phases(state, gathered(state))
-            after = replace(after, abandoned=state.abandoned + 1)
+            return replace(after, abandoned=state.abandoned + 1)
         case records.ArmWithdrawn(arm=arm, reason=reason):
-            after = _withdrawn(state, arm, reason)
+            return _withdrawn(state, arm, reason)
         case records.ServerStarted(epoch=epoch):
-            after = _taken_over(state, epoch)
-        case (
-            records.RecallConfirmed()
-            | records.ClientHalted()
-            | records.ClientsBound()
-            | records.ClaimRefused()
-        ):
-            after = _clients_changed(state, record)
+            return _taken_over(state, epoch)
         case records.RunEnded(decision=decision, words=words):
             # A last word that says nothing of any arm is not a decision.
             decided = state.decision is not None or decision.winner is not None
-            after = replace(
+            return replace(
                 state,
                 last_word=decision,
                 decision=decision if decided else None,
                 stopped=words,
                 reports=Journal(),
             )
-    return after
+    return _clients_changed(state, record)
 
 
-def _clients_changed(
-    state: RunState,
-    record: records.RecallConfirmed
-    | records.ClientHalted
-    | records.ClientsBound
-    | records.ClaimRefused,
-) -> RunState:
-    """Return the state after a record about clients that concerns no phase."""
+def _clients_changed(state: RunState, record: records.Record) -> RunState:
+    """Return the state after a record about clients that changes no phase."""
     match record:
+        case records.UpdateRejected(client=client, rejection=rejection) if rejection in FAULTS:
+            outside = {client} if rejection is records.Rejection.RANGE else set()
+            faults = state.faults.added(client, None)
+            return replace(state, faults=faults, outside=state.outside | outside)
+        case records.AnswerRefused(refusal=refusal):
+            return replace(state, refusals=state.refusals.added(refusal_key(refusal), None))
         case records.RecallConfirmed(clients=clients):
             return replace(state, recalled=state.recalled.union(clients))
         case records.ClientHalted(client=client, arms=arms, reason=reason):
@@ -137,6 +113,7 @@ def _clients_changed(
             return replace(state, homes={**state.homes, **dict.fromkeys(clients, node)})
         case records.ClaimRefused(node=node, clients=clients):
             return replace(state, claims=state.claims | {(client, node) for client in clients})
+    return state
 
 
 def refusal_key(refusal: Refusal) -> tuple[str, int, Refused]:
@@ -145,16 +122,14 @@ def refusal_key(refusal: Refusal) -> tuple[str, int, Refused]:
 
 
 def _opened(state: RunState, record: records.PhaseOpened) -> RunState:
-    columns = dict(state.columns)
-    for client in record.admitted:
-        columns[client] = len(columns)
+    clients = (*state.columns, *record.admitted)
     return replace(
         state,
         phase=record.assignment.phase,
         capped=record.capped,
         assignment=record.assignment,
         slots_played=state.slots_played + sum(record.assignment.pulls),
-        columns=columns,
+        columns={client: column for column, client in enumerate(clients)},
         counted=state.counted.admitted(len(record.admitted)),
     )
 
@@ -230,11 +205,6 @@ def _withdrawn(state: RunState, arm: int, reason: str) -> RunState:
 def _taken_over(state: RunState, epoch: int) -> RunState:
     """Return the state of a new incarnation; what it sends again has its header."""
     header = replace(state.header, epoch=epoch)
-    assignment, decision, last = state.assignment, state.decision, state.last_word
-    return replace(
-        state,
-        header=header,
-        assignment=None if assignment is None else replace(assignment, header=header),
-        decision=None if decision is None else replace(decision, header=header),
-        last_word=None if last is None else replace(last, header=header),
-    )
+    sent = {name: getattr(state, name) for name in ("assignment", "decision", "last_word")}
+    again = {name: replace(said, header=header) for name, said in sent.items() if said is not None}
+    return replace(state, header=header, **again)

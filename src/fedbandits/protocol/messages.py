@@ -39,7 +39,7 @@ class Header:
     run : str
         The run it belongs to.
     epoch : int
-        Which incarnation of the server speaks; a restarted server counts up.
+        Which incarnation of the server speaks; a restarted server increases it.
     arms : str
         `arms_hash` of the arm list.
     version : int
@@ -150,7 +150,7 @@ class Assignment:
     previous : Decision or None
         The decision of the phase before, which rides along.
     withdrawn : tuple of int
-        Arms that were withdrawn since the phase was opened: nobody pulls them any more, and what
+        Arms that were withdrawn since the phase was opened: they are no longer pulled, and what
         was pulled of them is not reported.
     """
 
@@ -175,7 +175,7 @@ class Recall:
     header : Header
         Whose message this is.
     arms : tuple of int
-        All arms that are withdrawn so far. Nobody is given them any more.
+        All arms that are withdrawn so far. They are no longer given to anybody.
     """
 
     header: Header
@@ -262,6 +262,11 @@ class Refusal:
     detail: str = ""
     halt: Halt | None = None
 
+    @property
+    def words(self) -> str:
+        """Who refuses what, and why."""
+        return f"client {self.client} refuses phase {self.phase}: {self.why.value} ({self.detail})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conclusion:
@@ -279,7 +284,7 @@ class Conclusion:
     low, high : tuple of float
         Ends of the arms' intervals, which hold together with probability 1 − ``level`` at least.
     level : float
-        Their error probability; 1 where none is known.
+        Their error probability; 1 if none is known.
     error : str or None
         With which probability the rule loses the best arm, in words.
     assumptions : tuple of str
@@ -314,15 +319,15 @@ class Update:
     counts : tuple of int
         Pulls of each arm.
     means : tuple of float
-        Mean of these pulls; 0.0 where there were none. Empty where they are packed.
+        Mean of these pulls; 0.0 if there were none. Empty if they are packed.
     packed : bytes
-        In place of means, where the assignment has a mechanism: the places on its grid of all arms
+        In place of means, if the assignment has a mechanism: the places on its grid of all arms
         that were pulled, in order, as `fedbandits.privacy.packing.pack` makes them.
     squares : tuple of float or None
-        Sum of squares of these pulls around their mean, when the assignment asked for it; 0.0 where
-        there were none. Around the mean, since in a sum of raw squares what is wanted may cancel.
+        Sum of squares of these pulls around their mean, if the assignment asked for it; 0.0 if
+        there were none. Around the mean, because in a sum of raw squares what is wanted may cancel.
     clipped : int
-        How many observations were clipped to the declared range. Always 0 where means are noised:
+        How many observations were clipped to the declared range. Always 0 if means are noised:
         such a count is a release of its own, and stays with the client.
     halted : tuple of int
         Arms of which nothing is reported, because they were halted at the client in this phase.

@@ -1,7 +1,7 @@
 """What a client has sent, kept by the client: its memory after a crash, and its audit.
 
 An entry is in the outbox before the update leaves. A phase that was played is answered from it,
-with the very same values: noise is never drawn twice for one release, since the average of two
+with the very same values: noise is never drawn twice for one release, because the average of two
 draws would be less noisy than either.
 """
 
@@ -28,7 +28,7 @@ class Entry:
     means : tuple of float
         The means as the server reads them.
     clipped : int
-        Observations that were clipped to the range; known to the client even where not sent.
+        Observations that were clipped to the range; known to the client even if it is not sent.
     spent : Spending
         Of the privacy budget, by this release.
     total : Spending
@@ -36,7 +36,7 @@ class Entry:
     budget : str
         Total and budget in words.
     at : str
-        When, where the outbox has a clock.
+        When, if the outbox has a clock.
     """
 
     update: Update

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from fedbandits.protocol import records
 from fedbandits.protocol.decisions import admission
 from fedbandits.protocol.messages import Refused, Update
 from fedbandits.protocol.outcomes import words_of
 from fedbandits.protocol.state import RunState
-from fedbandits.rules.guarantees import Assumption, Condition, Guarantee
+from fedbandits.rules.guarantees import Assumption, Condition, Guarantee, Status
 
 _TAKEN_OUT = (
     "an option was withdrawn or halted, and the regret bounds are about games in which none is"
@@ -20,6 +22,13 @@ _FEWER = "{}, and the regret bounds are about phases in which all of the planned
 _NO_COMEBACKS = (
     "none: an option was withdrawn, and nothing is proven of options that have missed phases and"
     " come back"
+)
+
+_OBSERVED_BITS = Condition(
+    "the number of bits of a mean was settled in advance",
+    status=Status.BROKEN,
+    why="options were not tried equally often, so the number of bits of a mean depends on what was"
+    " observed",
 )
 
 
@@ -38,9 +47,14 @@ def still_proven(record: records.Record, before: RunState, state: RunState) -> G
         case records.UpdateAccepted(update=update) if update.clipped or update.halted:
             return _of_update(found, update, state)
         case records.UpdateRejected(rejection=records.Rejection.RANGE):
-            return found.broken(Assumption.IN_RANGE, _outside(state))
-        case records.PhaseOpened(admitted=admitted) if len(admitted) < admission(before)[0]:
-            return _without_regret(found, _FEWER.format("fewer clients joined than planned"))
+            return _outside(found, state, "means", sorted(state.outside), "counted")
+        case records.PhaseOpened(admitted=admitted):
+            if _has_observed_bits(before):
+                found = found.requiring(_OBSERVED_BITS)
+            if len(admitted) < admission(before)[0]:
+                why = _FEWER.format("fewer clients joined than planned")
+                found = _without_regret(found, why)
+            return found
         case records.PhaseClosed():
             return _of_part(_of_silent(found, before), before, state)
         case records.PhaseAbandoned():
@@ -54,6 +68,19 @@ def still_proven(record: records.Record, before: RunState, state: RunState) -> G
         case records.ClientHalted(arms=arms) if arms:
             return _taken_out(found, Assumption.HALTED_ANYWAY)
     return found
+
+
+def _has_observed_bits(before: RunState) -> bool:
+    """Return whether random rounding in the next phase depends on what was observed.
+
+    Its bits are chosen for the first option that is left. If options were tried equally often, it
+    does not matter which one that is.
+    """
+    privacy = before.terms.privacy
+    if privacy is None or not privacy.random_by_phase:
+        return False
+    counts = before.counted.counts[before.active]
+    return not np.array_equal(counts, np.broadcast_to(counts[0], counts.shape))
 
 
 def _of_update(found: Guarantee, update: Update, state: RunState) -> Guarantee:
@@ -72,7 +99,7 @@ def _taken_out(found: Guarantee, kind: Assumption) -> Guarantee:
 
 
 def _without_regret(found: Guarantee, why: str) -> Guarantee:
-    """Return what is proven if a bound on the regret is not any more."""
+    """Return what is proven if a bound on the regret no longer is."""
     if not found.regret:
         return found
     return replace(found, claim="", regret=False, reason=f"none: {why}")
@@ -105,7 +132,7 @@ def coverage(state: RunState, level: float) -> Guarantee:
 def _of_part(found: Guarantee, before: RunState, state: RunState) -> Guarantee:
     """Return what a phase leaves proven that was decided without some of all clients.
 
-    What those who were never heard leave open is in the widths, if a spread between clients or a
+    What clients that were never heard leave open is in the widths, if a spread between clients or a
     range is given: the client term of M of N clients. Then they must be missing at random.
     """
     rule = state.terms.rule
@@ -136,28 +163,20 @@ def _of_part(found: Guarantee, before: RunState, state: RunState) -> Guarantee:
 def _kept_back(found: Guarantee, before: RunState) -> Guarantee:
     """Return what a phase leaves proven whose outcomes some clients do not report for their range.
 
-    Who has corrected them meanwhile has reported.
+    Clients that have corrected them meanwhile have reported.
     """
-    clients = [
-        client
-        for client in before.missing
-        if (client, before.phase, Refused.OUTSIDE) in before.refusals
-    ]
-    if not clients:
-        return found
-    why = f"outcomes of {_named(clients)} lay outside {_range(before)} and were not reported"
-    return found.broken(Assumption.IN_RANGE, f"{why}, though the answer is for them, too")
+    refused = (before.phase, Refused.OUTSIDE)
+    clients = [client for client in before.missing if (client, *refused) in before.refusals]
+    return _outside(found, before, "outcomes", clients, "reported") if clients else found
 
 
-def _outside(state: RunState) -> str:
-    return (
-        f"means of {_named(sorted(state.outside))} lay outside {_range(state)} and were not"
-        " counted, though the answer is for them, too"
-    )
-
-
-def _named(clients: Sequence[str]) -> str:
-    return ", ".join(clients[:3]) + (f" and {len(clients) - 3:,} more" if clients[3:] else "")
+def _outside(
+    found: Guarantee, state: RunState, what: str, clients: Sequence[str], fate: str
+) -> Guarantee:
+    """Return what is proven if something of these clients lay outside the range."""
+    named = ", ".join(clients[:3]) + (f" and {len(clients) - 3:,} more" if clients[3:] else "")
+    why = f"{what} of {named} lay outside {_range(state)} and were not {fate}, though the answer is"
+    return found.broken(Assumption.IN_RANGE, f"{why} for them, too")
 
 
 def _range(state: RunState, *, clipped: bool = False) -> str:

@@ -1,7 +1,7 @@
 """The server machine: phases, updates and decisions, without any input or output.
 
 The caller owns the loop: it asks how many clients are wanted, opens the phase, hands in the updates
-and closes the phase. Whoever moves the bytes is a driver.
+and closes the phase. The code that moves the bytes is a driver.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Server:
         Where the records go; a `MemoryLog` by default. What it holds already has happened: the
         server goes on from there.
     release : Release, optional
-        What clients are asked to send; by default what the rule needs: sums of squares where it
+        What clients are asked to send; by default what the rule needs: sums of squares if it
         estimates σ.
     weights : mapping from str to float, optional
         How much each client counts, by its name, in any unit. The answer is then for these clients,
@@ -72,8 +72,8 @@ class Server:
     privacy : Privacy, optional
         How clients protect their means, by which widths are widened. Clients hold it, too.
     quorum : Quorum, optional
-        How many clients must report before a phase is decided; all by default. Who does not is
-        left out of that phase, and counts with what it has reported before.
+        How many clients must report before a phase is decided; all by default. A client that does
+        not is left out of that phase, and counts with what it has reported before.
     limits : (float, float), optional
         The range that contains every outcome: a mean outside it, or outside the radius's own, is
         not counted.
@@ -138,11 +138,6 @@ class Server:
     def phase(self) -> int:
         """The last phase that was opened."""
         return self.run_state.phase
-
-    @property
-    def slots_played(self) -> int:
-        """Slots in all phases so far."""
-        return self.run_state.slots_played
 
     @property
     def capped(self) -> bool:
@@ -222,7 +217,7 @@ class Server:
             raise ProtocolError(f"a client was admitted twice: {(known or list(admitted))[0]}")
         wanted, capped = admission(state)
         if len(admitted) > wanted:
-            raise ProtocolError(f"{len(admitted)} new clients where the phase wants {wanted}")
+            raise ProtocolError(f"{len(admitted)} new clients, but the phase wants {wanted}")
         if not state.columns and not admitted:
             raise ProtocolError("the first phase needs at least one client")
         self.terms.check_admitted(admitted, wanted)
@@ -237,21 +232,15 @@ class Server:
 
     def receive(self, update: object) -> records.Rejection | None:
         """Take what a client has sent; return None if it counts, else why not. Never raises."""
-        if not is_well_formed(update):
-            self._commit(
-                records.UpdateRejected(client="", phase=0, rejection=records.Rejection.FORM)
-            )
-            return records.Rejection.FORM
-        self.note_halt(update)
-        rejection = self._rejection_of(update)
-        if rejection is None:
-            self._commit(records.UpdateAccepted(update))
-        else:
-            self._commit(
-                records.UpdateRejected(
-                    client=update.client, phase=update.phase, rejection=rejection
-                )
-            )
+        client, phase, rejection = "", 0, records.Rejection.FORM
+        if is_well_formed(update):
+            self.note_halt(update)
+            found = self._rejection_of(update)
+            if found is None:
+                self._commit(records.UpdateAccepted(update))
+                return None
+            client, phase, rejection = update.client, update.phase, found
+        self._commit(records.UpdateRejected(client=client, phase=phase, rejection=rejection))
         return rejection
 
     def _rejection_of(self, update: Update) -> records.Rejection | None:
@@ -289,7 +278,7 @@ class Server:
         return Recall(header=self.header, arms=tuple(self.withdrawn))
 
     def confirm(self, receipts: Iterable[Receipt]) -> tuple[str, ...]:
-        """Write down who has taken the last recall; return those who are new."""
+        """Write down which clients have taken the last recall; return those that are new."""
         recall, known = self.recall, self.run_state.recalled
         news = {
             said.client: None
@@ -304,15 +293,12 @@ class Server:
     def refuse(self, refusal: Refusal) -> Decision | None:
         """Take a client's refusal: if its budget is spent the run stops with what is known."""
         if refusal.why is not Refused.BUDGET:
-            raise ProtocolError(
-                f"client {refusal.client} refuses phase {refusal.phase}: {refusal.why.value}"
-                f" ({refusal.detail})"
-            )
+            raise ProtocolError(refusal.words)
         self.note_refusal(refusal)
         return self.stop(Reason.BUDGET)
 
     def take_over(self, epoch: int) -> None:
-        """Begin a new epoch: messages of a server before this one are not taken any more."""
+        """Begin a new epoch: messages of an earlier server are no longer accepted."""
         if epoch <= self.header.epoch:
             raise ProtocolError(f"epoch {epoch} after epoch {self.header.epoch}")
         self._commit(records.ServerStarted(epoch=epoch))
@@ -328,24 +314,24 @@ class Server:
         """
         left = self.run_state.left
         if not 0 <= arm < left.size or arm in self.withdrawn or self.finished:
-            raise ProtocolError(f"arm {arm} is not in the game any more")
+            raise ProtocolError(f"arm {arm} is no longer in the game")
         if left[arm] and left.sum() == 1:
             raise ProtocolError("the last arm that is left cannot be withdrawn; stop the run")
         self._commit(records.ArmWithdrawn(arm=arm, reason=reason))
         self.end()
 
     def settle(self, node: str, clients: Sequence[str]) -> list[str]:
-        """Take down which clients a node claims; return those that it answers for.
+        """Write down which clients a node claims; return those that it answers for.
 
         A client that nobody answers for is bound to the node for the rest of the run. One that
-        another node answers for is not given away: that was claimed is in the log.
+        another node answers for is not given away; the log says that it was claimed.
 
         Parameters
         ----------
         node : str
             Fingerprint of its key.
         clients : sequence of str
-            Whom it claims.
+            The clients that it claims.
         """
         homes, claims = self.run_state.homes, self.run_state.claims
         new = tuple(client for client in clients if client not in homes)
@@ -355,8 +341,7 @@ class Server:
             self._commit(records.ClientsBound(node=node, clients=new))
         if refused:
             self._commit(records.ClaimRefused(node=node, clients=refused))
-        denied = set(others)
-        return [client for client in clients if client not in denied]
+        return [client for client in clients if homes.get(client, node) == node]
 
     def rebind(self, clients: Sequence[str], node: str, reason: str) -> None:
         """Let another node answer for clients that have one."""
@@ -403,7 +388,7 @@ class Server:
         reason : Reason
             Why.
         words : str
-            The same in the words of whoever has stopped it.
+            The same in the words of the person who stopped it.
         """
         self._commit(records.RunEnded(last_word(self.run_state, reason), words))
         return self.decision
@@ -437,7 +422,7 @@ class Server:
         }
 
     def follow(self, record: records.Record) -> None:
-        """Take a record that is in a log already, as somebody who only reads it."""
+        """Apply a record that is in a log already, for readers of the log."""
         self.run_state = apply(self.run_state, record)
 
     def _expect(self, state: ServerState, action: str) -> None:

@@ -10,12 +10,13 @@ import numpy as np
 
 from fedbandits.privacy.mechanisms import Mechanism
 from fedbandits.protocol.journal import Journal
-from fedbandits.protocol.judgement import Judgement
 from fedbandits.protocol.messages import Assignment, Decision, Halt, Header, Refused, Update
 from fedbandits.protocol.tally import Tally
 from fedbandits.protocol.terms import Terms
 from fedbandits.rules.arrays import BoolArray, FloatArray
+from fedbandits.rules.estimates import Estimate
 from fedbandits.rules.guarantees import Guarantee
+from fedbandits.rules.phased import PhasedRule, Verdict
 
 
 class ServerState(Enum):
@@ -29,6 +30,33 @@ class ServerState(Enum):
     """No phase follows; the last word is to be written."""
     FINISHED = "finished"
     """Nothing more is decided."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Judgement:
+    """The estimate that a phase was decided by, kept for as long as an arm is out because of it.
+
+    Parameters
+    ----------
+    phase : int
+        Which.
+    looks : int
+        Its number as far as error probabilities are shared out; see
+        `fedbandits.protocol.decisions.looks`.
+    active : array of bool
+        The arms that were in the game.
+    estimate : Estimate
+        What was known of them.
+    """
+
+    phase: int
+    looks: int
+    active: BoolArray
+    estimate: Estimate
+
+    def verdict(self, rule: PhasedRule, active: BoolArray) -> Verdict:
+        """Return what a rule decides if only these arms are in the game."""
+        return rule.decide(phase=self.looks, active=active, estimate=self.estimate)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -88,7 +116,7 @@ class RunState:
     outside : frozenset of str
         Clients with means outside the range, which were not counted.
     refusals : Journal
-        Who has refused which phase, and why.
+        Which client has refused which phase, and why.
     homes : mapping from str to str
         Which node answers for a client, by the fingerprint of its key.
     claims : frozenset of (str, str)

@@ -48,7 +48,7 @@ class Tally:
 
     @property
     def means(self) -> FloatArray:
-        """The mean of every client and arm; 0 where nothing was pulled."""
+        """The mean of every client and arm; 0 if nothing was pulled."""
         return np.divide(self.sums, self.counts, out=np.zeros_like(self.sums), where=self.pulled)
 
     @property

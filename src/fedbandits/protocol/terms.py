@@ -12,7 +12,7 @@ from fedbandits.errors import LARGEST, InputError, ProtocolError, check_number
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import protected
 from fedbandits.protocol.messages import Header, Release, arms_hash
-from fedbandits.protocol.outcomes import Limits, Outside, joint_range
+from fedbandits.protocol.outcomes import Limits, Outside, joint_range, words_of
 from fedbandits.protocol.quorum import Quorum
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.draws import PhaseDraws, SeededDraws
@@ -70,15 +70,8 @@ class Terms:
     @property
     def range(self) -> Limits | None:
         """The range that outcomes are declared to lie in: by the run, its rule, or its privacy."""
-        declared = joint_range((self.limits, self.rule.radius.limits))
-        if declared is None and self.privacy is not None:
-            return self.privacy.range
-        return declared
-
-    @property
-    def clips(self) -> bool:
-        """Whether clients clip outcomes by agreement: all do, or those with a policy."""
-        return self.privacy is not None or self.outside == "clip"
+        private = None if self.privacy is None else self.privacy.range
+        return joint_range((self.limits, self.rule.radius.limits)) or private
 
     def guarantee(self) -> Guarantee:
         """Return what is proven before anything has happened: nobody is missing yet.
@@ -91,12 +84,10 @@ class Terms:
         if self.range is None:
             return found
         condition = within(self.range)
-        if self.clips:
-            low, high = self.range if self.privacy is None else self.privacy.range
-            words = (
-                f"what lies outside [{low:g}, {high:g}] is clipped: the answer is about clipped"
-                " outcomes"
-            )
+        if self.privacy is not None or self.outside == "clip":  # clients clip by agreement
+            low, high = kept = self.range if self.privacy is None else self.privacy.range
+            clipped = f"what lies outside {words_of(kept)} is clipped"
+            words = f"{clipped}: the answer is about clipped outcomes"
             if self.privacy is not None:
                 words = f"clients protect their means as agreed, and {words}"
             own = self.rule.radius.limits
@@ -122,7 +113,7 @@ class Terms:
                 )
         if self.rule.estimator.needs_shares and len(admitted) < wanted:
             raise ProtocolError(
-                f"{len(admitted)} clients where {wanted} have weights; all of them must play"
+                f"{len(admitted)} clients, but {wanted} have weights; all of them must play"
             )
 
 

@@ -20,7 +20,7 @@ MOST_TURNS = 100
 
 
 def in_order(_phase: int, pulls: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield one arm after the other: the paper's order, where nothing depends on the time.
+    """Yield one arm after the other: the paper's order, if nothing depends on the time.
 
     Examples
     --------

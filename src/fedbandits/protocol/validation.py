@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import TypeGuard
 
 import numpy as np
 
 from fedbandits.errors import LARGEST, InputError
 from fedbandits.privacy.mechanisms import Mechanism, Noised
-from fedbandits.privacy.packing import payload_bits, unpack
 from fedbandits.protocol.codec import is_text
 from fedbandits.protocol.messages import Assignment, Halt, Header, Update
+from fedbandits.protocol.outcomes import Limits
 from fedbandits.protocol.records import Rejection
 from fedbandits.protocol.state import RunState, ServerState
 from fedbandits.protocol.tally import means_of
@@ -73,22 +74,16 @@ def _counts_as_assigned(update: Update, assignment: Assignment) -> bool:
     has heard of that, and nothing of it is counted. Of an arm that was halted at the client itself
     nothing is reported.
     """
-    arms = range(len(assignment.pulls))
-    if len(update.counts) != len(arms) or not set(update.halted) <= set(arms):
+    halted, asked = set(update.halted), assignment.pulls
+    if len(update.counts) != len(asked) or not halted <= set(range(len(asked))):
         return False
-    for arm, (n, asked) in enumerate(zip(update.counts, assignment.pulls, strict=True)):
-        least, most = asked, asked
-        if arm in update.halted:
-            least, most = 0, 0
-        elif arm in assignment.withdrawn:
-            least = 0
-        if not least <= n <= most:
-            return False
-    return True
+    most = [0 if arm in halted else n for arm, n in enumerate(asked)]
+    least = [0 if arm in assignment.withdrawn else n for arm, n in enumerate(most)]
+    return all(map(lambda low, n, high: low <= n <= high, least, update.counts, most))
 
 
 def _fault_in_values(
-    update: Update, assignment: Assignment, limits: tuple[float, float] | None
+    update: Update, assignment: Assignment, limits: Limits | None
 ) -> Rejection | None:
     squares = () if update.squares is None else update.squares
     n_arms = len(assignment.pulls)
@@ -105,79 +100,54 @@ def _fault_in_values(
     reasonable &= all(0 <= value <= LARGEST for value in squares)
     if not reasonable:
         return Rejection.NOT_FINITE
-    return None if _in_range(update, mechanism, limits) else Rejection.RANGE
-
-
-def _in_range(
-    update: Update, mechanism: Mechanism | None, limits: tuple[float, float] | None
-) -> bool:
-    """Return whether means are possible if all outcomes lie within limits.
-
-    Noise may carry a mean out of them, and rounding by less than a step.
-    """
+    # Noise may carry a mean out of the limits, and rounding by less than a step.
     if limits is None or isinstance(mechanism, Noised):
-        return True
-    low, high = limits
-    aside = _LAST_DIGITS * max(abs(low), abs(high)) + (mechanism.step if mechanism else 0.0)
+        return None
+    aside = _LAST_DIGITS * max(map(abs, limits)) + (mechanism.step if mechanism else 0.0)
+    return None if _within(limits, aside, update, mechanism) else Rejection.RANGE
+
+
+def _within(limits: Limits, aside: float, update: Update, mechanism: Mechanism | None) -> bool:
+    """Return whether all means of an update lie within limits, or aside of them by so much."""
     means = means_of(update, mechanism)[np.array(update.counts) > 0]
-    return bool(((low - aside <= means) & (means <= high + aside)).all())
+    return bool(((limits[0] - aside <= means) & (means <= limits[1] + aside)).all())
 
 
 def _packed_as(mechanism: Mechanism | None, update: Update) -> bool:
     """Return whether an update's means are packed as its assignment asks."""
     if mechanism is None:
         return not update.packed
-    arms = sum(count > 0 for count in update.counts)
-    if 8 * len(update.packed) != payload_bits(arms, mechanism.bits):
-        return False
+    # How many noised observations were clipped is a release of its own.
+    out, told = math.inf, False
+    if isinstance(mechanism, Noised):
+        out, told = _SCALES_OUT * mechanism.scale, update.clipped > 0
     try:
-        places = unpack(update.packed, mechanism.bits, arms)
+        possible = _within((mechanism.low, mechanism.high), out, update, mechanism)
     except InputError:
         return False
-    if not isinstance(mechanism, Noised):
-        return True
-    if update.clipped:  # such a count is a release of its own
-        return False
-    means = mechanism.values(np.array(places, dtype=np.int64))
-    out = _SCALES_OUT * mechanism.scale
-    return bool(((mechanism.low - out <= means) & (means <= mechanism.high + out)).all())
+    return possible and not told
 
 
 def is_well_formed(update: object) -> TypeGuard[Update]:
     """Return whether something that came from outside is an update with values of its types."""
     if not isinstance(update, Update) or not isinstance(update.header, Header):
         return False
-    header = update.header
-    squares = () if update.squares is None else update.squares
-    words = (header.run, header.arms, update.client)
-    vectors = (update.counts, update.means, squares, update.halted)
+    header, squares = update.header, () if update.squares is None else update.squares
+    halt = Halt(arms=(), reason="") if update.halt is None else update.halt
+    if not isinstance(halt, Halt) or not isinstance(update.packed, bytes):
+        return False
+    vectors = (update.counts, update.means, squares, update.halted, halt.arms)
+    if not all(isinstance(vector, tuple) for vector in vectors):
+        return False
+    once = (header.epoch, header.version, update.phase, update.clipped)
     return (
-        all(_is_word(word) for word in words)
-        and all(isinstance(vector, tuple) for vector in vectors)
-        and all(
-            _is_whole(number)
-            for number in (
-                *(header.epoch, header.version, update.phase),
-                *(*update.counts, *update.halted),
-            )
-        )
-        and (update.halt is None or _is_halt(update.halt))
-        and isinstance(update.packed, bytes)
-        and _is_whole(update.clipped)
+        all(map(_is_word, (header.run, header.arms, update.client, halt.reason)))
+        and all(map(_is_whole, (*once, *update.counts, *update.halted, *halt.arms)))
         and update.clipped >= 0
         and all(
             isinstance(number, int | float) and not isinstance(number, bool)
             for number in (*update.means, *squares)
         )
-    )
-
-
-def _is_halt(halt: object) -> bool:
-    return (
-        isinstance(halt, Halt)
-        and isinstance(halt.arms, tuple)
-        and all(_is_whole(arm) for arm in halt.arms)
-        and _is_word(halt.reason)
     )
 
 
