@@ -16,7 +16,8 @@ solved for one of its terms. What protects the means of clients adds to w and to
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -245,11 +246,8 @@ def _first(enough: Callable[[int], bool], most: int) -> int | None:
         if high == most:
             return None
         high = min(2 * high, most)
-    low = high // 2 + 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle + 1, high)
-    return high
+    left = range(high // 2 + 1, high)
+    return left.start + bisect_left(left, True, key=enough)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,18 +301,17 @@ class Feasibility:
 
     def as_dict(self, population: int | None) -> dict[str, Any]:
         """Return it ready for JSON."""
-        unlimited = {
-            "fewest_clients": self.clients_unlimited,
-            "pulls_of_each_arm": self.pulls,
-            "within_reach": self.within_reach,
-            "chance": self.chance_unlimited,
-            "smallest_gap": self.gap_unlimited,
-        }
-        if population is None:
-            return {"unlimited_population": unlimited, "finite_population": None}
         return {
-            "unlimited_population": unlimited,
-            "finite_population": {
+            "unlimited_population": {
+                "fewest_clients": self.clients_unlimited,
+                "pulls_of_each_arm": self.pulls,
+                "within_reach": self.within_reach,
+                "chance": self.chance_unlimited,
+                "smallest_gap": self.gap_unlimited,
+            },
+            "finite_population": None
+            if population is None
+            else {
                 "clients": population,
                 "fewest_clients": self.clients_finite,
                 "share": None if self.clients_finite is None else self.clients_finite / population,
@@ -344,22 +341,21 @@ def feasibility(question: Question) -> Feasibility:
     room = math.inf if most is None else most
     fits = room >= question.fewest_pulls
     unlimited = everyone.fewest_clients(gap, room) if fits else None
+    found = Feasibility(
+        pulls=most,
+        clients_unlimited=unlimited,
+        within_reach=unlimited is not None and unlimited <= (n or unlimited),
+        fits=fits,
+    )
     if n is None:
-        return Feasibility(
-            pulls=most,
-            clients_unlimited=unlimited,
-            within_reach=unlimited is not None,
-            fits=fits,
-        )
+        return found
     these = Detector.of(question, population=n)
     pulls = these.fewest_pulls(gap, n)
     if pulls is not None:
         pulls = max(pulls, question.fewest_pulls)
     few = these.fewest_clients(gap, room) if fits else None
-    return Feasibility(
-        pulls=most,
-        clients_unlimited=unlimited,
-        within_reach=unlimited is not None and unlimited <= n,
+    return replace(
+        found,
         chance_unlimited=everyone.chance(gap, n, room) if fits else 0.0,
         clients_finite=few,
         pulls_of_all=pulls,
@@ -370,15 +366,33 @@ def feasibility(question: Question) -> Feasibility:
     )
 
 
-def gap_table(question: Question, pulls: float) -> Table:
-    """Return the smallest detectable gap against the number of clients: a row a point.
+def gap_curves(
+    question: Question, pulls: float
+) -> Iterator[tuple[int | None, float, FloatArray, FloatArray]]:
+    """Yield curves of the smallest detectable gap against the number of clients.
+
+    Each curve is a population (None if it is unlimited), pulls, clients and gaps.
 
     Parameters
     ----------
     question : Question
         Which arms, noise, spread and population.
     pulls : float
-        Of each arm by each client; how far more pulls would get is told, too.
+        Of each arm by each client; each population also has a curve for infinitely many.
+    """
+    n = question.population
+    enough = Detector.of(question, population=None).fewest_clients(question.gap, pulls) or _SHOWN
+    most = 10.0 ** math.ceil(math.log10(4.0 * max(enough, n or 1, 10)))
+    points: list[tuple[int | None, FloatArray]] = [(None, np.geomspace(1.0, most, 200))]
+    if n is not None:
+        # Densely where nobody is left.
+        points.append((n, np.append(n - np.geomspace(max(n - 1.0, 1e-3), 1e-3, 200), n)))
+    for (who, clients), many in product(points, (pulls, math.inf)):
+        yield who, many, clients, Detector.of(question, population=who).smallest_gap(clients, many)
+
+
+def gap_table(question: Question, pulls: float) -> Table:
+    """Return these curves as a table, one row per point.
 
     Examples
     --------
@@ -388,21 +402,10 @@ def gap_table(question: Question, pulls: float) -> Table:
     >>> sorted(set(table["population"])), sorted(set(table["pulls"]), key=str)
     (['finite', 'unlimited'], ['10', 'any'])
     """
-    n = question.population
-    everyone = Detector.of(question, population=None)
-    enough = everyone.fewest_clients(question.gap, pulls) or _SHOWN
-    most = 10.0 ** math.ceil(math.log10(4.0 * max(enough, n or 1, 10)))
-    unlimited = np.geomspace(1.0, most, 200)
     table: Table = {key: [] for key in ("population", "pulls", "clients", "gap")}
-    kinds = [("unlimited", everyone, unlimited)]
-    if n is not None:
-        # Densely where nobody is left.
-        left = np.geomspace(max(n - 1.0, 1e-3), 1e-3, 200)
-        kinds.append(("finite", Detector.of(question, population=n), np.append(n - left, n)))
-    for (kind, detector, clients), many in product(kinds, (False, True)):
-        gaps = detector.smallest_gap(clients, math.inf if many else pulls)
-        table["population"] += [kind] * clients.size
-        table["pulls"] += ["any" if many else f"{pulls:.0f}"] * clients.size
+    for n, many, clients, gaps in gap_curves(question, pulls):
+        table["population"] += ["unlimited" if n is None else "finite"] * clients.size
+        table["pulls"] += ["any" if math.isinf(many) else f"{many:.0f}"] * clients.size
         table["clients"] += clients.tolist()
         table["gap"] += gaps.tolist()
     return table

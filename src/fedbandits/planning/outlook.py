@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -44,16 +45,14 @@ class Expected:
     high: float
 
     @classmethod
-    def over(cls, values: FloatArray | IntArray) -> Expected | None:
-        """Return the quantity over replications; None where there are none.
+    def over(cls, values: FloatArray | IntArray) -> Expected:
+        """Return the quantity over replications, of which there is at least one.
 
         Examples
         --------
         >>> Expected.over(np.arange(101.0)).high
         95.0
         """
-        if values.size == 0:
-            return None
         spread = float(values.std(ddof=1)) if values.size > 1 else 0.0
         low, high = (float(value) for value in np.quantile(values, RANGE))
         return cls(
@@ -86,10 +85,6 @@ class Simulated:
     wrong_rate: float
     undecided_rate: float
     replications: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,33 +149,40 @@ def ended(question: Question, played: PlayedGames) -> BoolArray:
 
 
 def simulated(
-    question: Question, algorithm: Algorithm, *, max_phases: int | None = None, **settings: Any
-) -> Simulation:
-    """Simulate an algorithm, with random draws that no search has seen.
-
-    Whoever picks the best of many by their simulated regrets picks some luck as well: the numbers
-    of a plan come from draws of their own.
+    question: Question,
+    algorithms: Iterable[Algorithm],
+    *,
+    draws: str = "plan: outlook",
+    max_phases: int | None = None,
+    **settings: Any,
+) -> list[Simulation]:
+    """Simulate algorithms on the game of a question.
 
     Parameters
     ----------
     question : Question
         The game.
-    algorithm, max_phases
+    algorithms, max_phases
         What plays it, and for how long at most.
+    draws : str
+        The name of the random draws. The best of many by simulated regret is partly lucky, so that
+        the numbers of a plan come from other draws than those of the search.
     **settings
         As in `fedbandits.simulate_all`.
     """
-    variant = Variant(
-        label=algorithm.name,
-        problem=question.problem("plan: outlook"),
-        algorithm=algorithm,
-        communication_cost=question.communication_cost,
-        max_phases=max_phases,
-        privacy=question.simulated_privacy,
-    )
-    return simulate_all([variant], horizon=question.horizon, grid_points=1, warn=False, **settings)[
-        0
+    problem = question.problem(draws)
+    variants = [
+        Variant(
+            label=algorithm.name,
+            problem=problem,
+            algorithm=algorithm,
+            communication_cost=question.communication_cost,
+            max_phases=max_phases,
+            privacy=question.simulated_privacy,
+        )
+        for algorithm in algorithms
     ]
+    return simulate_all(variants, horizon=question.horizon, grid_points=1, warn=False, **settings)
 
 
 def look_ahead(
@@ -205,8 +207,8 @@ def look_ahead(
     """
     algorithm = scheduled(question, pulls, admissions)
     try:
-        run = simulated(
-            question, algorithm, max_phases=LAST_PHASE, trace=True,
+        (run,) = simulated(
+            question, [algorithm], max_phases=LAST_PHASE, trace=True,
             replications=replications, seed=seed, workers=workers,
         )  # fmt: skip
     except InputError as error:
@@ -235,16 +237,16 @@ def look_ahead(
         admissions=admissions,
         algorithm=algorithm.name,
         weights="equal" if admissions is None else question.weights,
-        regret=expected(played.total[over]),
-        exploration=expected(played.exploration[over]),
-        communication=expected(played.communication[over]),
-        clients=expected(played.clients[over]),
-        phases=expected(played.phases[over]),
-        slots=Expected.over(played.decision_slot[decided]),
-        pulls_of_arm=expected(np.cumsum(each)[played.phases[over]]),
-        pulls_in_all=expected(in_all[over]),
-        reports=expected(np.cumsum(members)[played.phases[over]]),
-        uplink_bits=expected((played.uplink_bits / np.maximum(played.clients, 1))[over]),
+        regret=Expected.over(played.total[over]),
+        exploration=Expected.over(played.exploration[over]),
+        communication=Expected.over(played.communication[over]),
+        clients=Expected.over(played.clients[over]),
+        phases=Expected.over(played.phases[over]),
+        slots=Expected.over(played.decision_slot[decided]) if decided.any() else None,
+        pulls_of_arm=Expected.over(np.cumsum(each)[played.phases[over]]),
+        pulls_in_all=Expected.over(in_all[over]),
+        reports=Expected.over(np.cumsum(members)[played.phases[over]]),
+        uplink_bits=Expected.over((played.uplink_bits / np.maximum(played.clients, 1))[over]),
         wrong_rate=float(lost.mean()),
         undecided_rate=float((~decided & ~lost).mean()),
         spent_rate=float(played.spent.mean()),
@@ -264,14 +266,6 @@ def _phases(rule: PhasedRule | SlotRule, last: int) -> tuple[FloatArray, FloatAr
     phases = list(islice(rule.phases(), last))
     pulls, clients = [0.0, *(one.pulls for one in phases)], [0.0, *(one.clients for one in phases)]
     return np.array(pulls), np.array(clients)
-
-
-def expected(values: FloatArray | IntArray) -> Expected:
-    """Return a quantity over replications, of which there is at least one."""
-    found = Expected.over(values)
-    if found is None:  # pragma: no cover - there is at least one replication
-        raise ValueError("no replications")
-    return found
 
 
 def look_at_index_rule(
@@ -294,7 +288,9 @@ def look_at_index_rule(
     if question.horizon is None:
         return None
     try:
-        run = simulated(question, FedIndex(), replications=replications, seed=seed, workers=workers)
+        (run,) = simulated(
+            question, [FedIndex()], replications=replications, seed=seed, workers=workers
+        )
     except InputError:
         return None
     played = run.games
@@ -302,10 +298,10 @@ def look_at_index_rule(
     wrong = decided & (played.winner != int(np.argmax(question.means)))
     return IndexOutlook(
         algorithm=FedIndex.name,
-        regret=expected(played.total),
-        communication=expected(played.communication),
-        clients=expected(played.clients),
-        phases=expected(played.phases),
+        regret=Expected.over(played.total),
+        communication=Expected.over(played.communication),
+        clients=Expected.over(played.clients),
+        phases=Expected.over(played.phases),
         wrong_rate=float(wrong.mean()),
         undecided_rate=float((~decided).mean()),
         replications=replications,

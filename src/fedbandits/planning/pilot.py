@@ -20,7 +20,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +66,6 @@ class Pilot:
     clients: int
     arms: int
     observations: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

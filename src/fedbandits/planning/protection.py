@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 
 from fedbandits.errors import InputError
 from fedbandits.privacy.mechanisms import noise_error
@@ -70,24 +71,21 @@ def fewest_pulls(privacy: Privacy | None, arms: int) -> int:
     """
     if privacy is None:
         return 1
-    first, last = privacy.min_pulls, _MOST_PULLS
-    if _affords(privacy, first, arms):
-        return first
-    # A scale that is given spends too much on means of few pulls, or on any.
-    if not _affords(privacy, last, arms):
-        raise InputError(
-            "privacy.scale",
-            f"{privacy.scale} spends more than the budget on means of {arms} arms, however many"
-            " pulls are behind them; raise either, or leave the scale out",
-        )
-    while first < last:
-        middle = (first + last) // 2
-        first, last = (first, middle) if _affords(privacy, middle, arms) else (middle + 1, last)
-    return first
 
-
-def _affords(privacy: Privacy, pulls: int, arms: int) -> bool:
-    try:
+    def affords(pulls: int) -> bool:
         return privacy.within_budget(privacy.planned(pulls, arms))
+
+    try:
+        if affords(privacy.min_pulls):
+            return privacy.min_pulls
+        # A scale that is given spends too much on means of few pulls, or on any.
+        if affords(_MOST_PULLS):
+            allowed = range(privacy.min_pulls, _MOST_PULLS)
+            return allowed.start + bisect_left(allowed, True, key=affords)
     except InputError as error:
         raise error.within("privacy") from None
+    raise InputError(
+        "privacy.scale",
+        f"{privacy.scale} spends more than the budget on means of {arms} arms, however many"
+        " pulls are behind them; raise either, or leave the scale out",
+    )

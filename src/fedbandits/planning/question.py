@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fedbandits.errors import InputError, check_not_negative, check_number
+from fedbandits.errors import (
+    LARGEST,
+    InputError,
+    check_count,
+    check_not_negative,
+    check_number,
+)
 from fedbandits.experiments.describe import describe_privacy
 from fedbandits.planning.protection import fewest_pulls
 from fedbandits.privacy.policy import Privacy
@@ -70,32 +75,26 @@ class Question:
         object.__setattr__(self, "means", as_means(self.means))
         _check_arms(len(self.means))
         checked_means(self.means, "means")
-        above = self.gap
-        if not above >= _SMALLEST:
+        if not self.gap >= _SMALLEST:
             raise InputError(
                 "means",
-                f"the best is {above:g} above the next, and a plan needs a gap of at least "
+                f"the best is {self.gap:g} above the next, and a plan needs a gap of at least "
                 f"{_SMALLEST:g}; which of two equal arms is best cannot be found out",
             )
         check_not_negative(self.noise, "noise")
         check_not_negative(self.spread, "spread")
+        check_not_negative(self.communication_cost, "cost")
         if not self.noise >= _SMALLEST:
             raise InputError(
                 "noise", f"{self.noise:g} is too small; observations scatter: give {_SMALLEST:g}"
             )
-        check_not_negative(self.communication_cost, "cost")
-        for name, value in (("clients", self.population), ("horizon", self.horizon)):
-            if value is not None:
-                check_number(value, name, whole=True)
+        check_count(self.horizon, "horizon", 2, optional=True)
+        check_count(self.population, "clients", optional=True)
+        if (self.population or 1) > MOST_CLIENTS:
+            raise InputError("clients", f"{self.population:,}; a plan has {MOST_CLIENTS:,} at most")
         check_number(self.delta, "delta")
-        if self.population is not None and not 1 <= self.population <= MOST_CLIENTS:
-            raise InputError(
-                "clients", f"{self.population}; there is at least 1, and at most {MOST_CLIENTS:,}"
-            )
         if not 0.0 < self.delta < 1.0:
             raise InputError("delta", f"{self.delta:g} is not an error probability: 0 < δ < 1")
-        if self.horizon is not None and not 2 <= self.horizon <= LONGEST_HORIZON:
-            raise InputError("horizon", f"{self.horizon} slots; it must be from 2 to 10^15")
         if self.privacy is not None:
             self._check_privacy(self.privacy)
 
@@ -120,10 +119,6 @@ class Question:
                 f"[{low:g}, {high:g}] is narrower than the gap of {self.gap:g}; widen it",
             )
         fewest_pulls(privacy, self.n_arms)  # refuses a budget that allows no release
-
-    def without_privacy(self) -> Question:
-        """Return the same question for clients that send their means as they are."""
-        return replace(self, privacy=None)
 
     @property
     def simulated_privacy(self) -> Privacy | None:
@@ -211,14 +206,19 @@ def least_favourable(*, n_arms: int, gap: float, **others: Any) -> Question:
     **others
         As in `Question`.
     """
+    return Question(means=hardest_means(n_arms, gap), least_favourable=True, **others)
+
+
+def hardest_means(n_arms: int, gap: float) -> tuple[float, ...]:
+    """Return the means of that game."""
     check_number(n_arms, "arms", whole=True)
     check_number(gap, "gap")
     _check_arms(n_arms)
-    if not (math.isfinite(gap) and gap >= _SMALLEST):
-        raise InputError("gap", f"{gap:g} is not a difference of at least {_SMALLEST:g}")
-    check_not_negative(gap, "gap")
-    means = (gap, *[0.0] * (n_arms - 1))
-    return Question(means=means, least_favourable=True, **others)
+    if not _SMALLEST <= gap <= LARGEST:
+        raise InputError(
+            "gap", f"{gap:g} is not a difference of at least {_SMALLEST:g}, and at most {LARGEST:g}"
+        )
+    return (gap, *[0.0] * (n_arms - 1))
 
 
 def _check_arms(n_arms: int) -> None:

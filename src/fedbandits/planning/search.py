@@ -9,10 +9,10 @@ that their differences are less noisy than each of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import TypeAlias
+from itertools import chain, count, product
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,13 +22,11 @@ from fedbandits.planning.candidates import (
     MOST_PHASES,
     PULLS_SHAPES,
     Candidate,
-    Shape,
     foresee,
 )
 from fedbandits.planning.detection import Detector
-from fedbandits.planning.outlook import Expected, ended
+from fedbandits.planning.outlook import Expected, ended, simulated
 from fedbandits.planning.question import MOST_CLIENTS, Question
-from fedbandits.simulation import Variant, simulate_all
 
 MOST_UNDECIDED = 0.05
 """Schedules that leave more games undecided are not suggested."""
@@ -39,8 +37,6 @@ _FINE_STEP = math.sqrt(2.0)
 
 OnTried: TypeAlias = Callable[[str, int, int], None]
 """Called with what is done, how much of it, and out of how much."""
-
-_Pair: TypeAlias = tuple[Shape, Shape | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,17 +74,29 @@ class Searched:
         All candidates that were simulated.
     best : Candidate, optional
         The one with the least regret; None if nothing decides.
-    best_at_once, best_gradual : Candidate, optional
-        The best of those that let all clients in at once (Fed1-UCB), and of the others.
+    others : tuple of Candidate
+        The best of those that admit all clients at once (Fed1-UCB), and of those that admit them
+        gradually, except the best of all.
     map : tuple of Tried
         The finest grid of first values, for the shapes of Fed2-UCB with the least regret.
     """
 
     tried: tuple[Tried, ...]
     best: Candidate | None
-    best_at_once: Candidate | None
-    best_gradual: Candidate | None
+    others: tuple[Candidate, ...]
     map: tuple[Tried, ...]
+
+    @property
+    def best_on_map(self) -> Candidate | None:
+        """The candidate of the map with the least regret; None if none decides."""
+        return _best(self.map)
+
+
+def _best(tried: Iterable[Tried]) -> Candidate | None:
+    """Return the candidate with the least regret of those that decide."""
+    fit = [one for one in tried if one.decides]
+    # If all clients are admitted at once the two algorithms are one, which is Fed1-UCB.
+    return min(fit, key=lambda one: (one.regret, one.candidate.name)).candidate if fit else None
 
 
 def search(
@@ -116,32 +124,33 @@ def search(
     >>> from fedbandits.planning.question import least_favourable
     >>> game = least_favourable(n_arms=2, gap=0.5, noise=0.5, spread=0.1, delta=0.05)
     >>> found = search(game, workers=1)
-    >>> len(found.tried) > 100, found.best_at_once is None
-    (True, True)
+    >>> len(found.tried) > 100, found.others
+    (True, ())
     """
-    runner = _Runner(question, seed, workers, progress)
-    pairs: list[_Pair] = list(product(PULLS_SHAPES, ADMISSIONS_SHAPES))
-    if question.population is not None:
-        pairs += [(shape, None) for shape in PULLS_SHAPES]
     effort = _Effort.for_arms(question.n_arms)
-    wide: list[Candidate] = []
-    for pair in pairs:
-        middle = _foreseen_best(question, pair)
-        if middle is not None:
-            wide += _around(question, middle, step=_COARSE_STEP, side=effort.coarse)
-    runner.run("coarse search", wide)
-    middles = (runner.best(lambda c: c.g is not None), runner.best(lambda c: c.g is None))
-    grids = [
-        [] if middle is None else _around(question, middle, step=_FINE_STEP, side=effort.fine)
-        for middle in middles
+    runner = _Runner(
+        question, progress, replications=effort.replications, seed=seed, workers=workers
+    )
+    coarse = [
+        _around(question, middle, step=_COARSE_STEP, side=effort.coarse)
+        for middle in _foreseen_best(question)
     ]
-    runner.run("fine search", [candidate for grid in grids for candidate in grid])
+    runner.run("coarse search", chain(*coarse))
+    fine = [
+        [] if middle is None else _around(question, middle, step=_FINE_STEP, side=effort.fine)
+        for middle in (runner.best(lambda c: c.g is not None), runner.best(lambda c: c.g is None))
+    ]
+    runner.run("fine search", chain(*fine))
+    best = runner.best(lambda _: True)
+    of_kinds = (
+        runner.best(lambda c: c.g is None),
+        runner.best(lambda c: c.g is not None and c.admissions != question.population),
+    )
     return Searched(
         tried=tuple(runner.tried.values()),
-        best=runner.best(lambda _: True),
-        best_at_once=runner.best(lambda c: c.g is None),
-        best_gradual=runner.best(lambda c: c.g is not None and c.admissions != question.population),
-        map=tuple(runner.tried[candidate] for candidate in grids[0]),
+        best=best,
+        others=tuple(other for other in of_kinds if other is not None and other != best),
+        map=tuple(runner.tried[candidate] for candidate in fine[0]),
     )
 
 
@@ -159,34 +168,29 @@ class _Effort:
         return cls(5, 11, 256) if n_arms <= 50 else cls(3, 7, 128)
 
 
-def _foreseen_best(question: Question, pair: _Pair) -> Candidate | None:
-    """Return the candidate of these shapes with the least foreseen regret."""
+def _foreseen_best(question: Question) -> Iterator[Candidate]:
+    """Yield the candidate with the least foreseen regret for each pair of shapes."""
     detector = Detector.of(question, population=None)
     least = question.fewest_pulls
     # What one client alone would pull if all were alike, and how many would do with so few pulls.
-    alone = replace(detector, spread=0.0).fewest_pulls(question.gap, 1)
-    most_pulls = max(2, least, MOST_CLIENTS if alone is None else alone)
+    alone = replace(detector, spread=0.0).fewest_pulls(question.gap, 1) or MOST_CLIENTS
+    most_pulls = min(max(2, least, alone), question.slots // question.n_arms)
     most_clients = max(2, detector.fewest_clients(question.gap, least) or MOST_CLIENTS)
-    most_pulls = min(most_pulls, question.slots // question.n_arms)
-    most_clients = min(most_clients, question.population or MOST_CLIENTS)
     if most_pulls < least:
-        return None
+        return
     pulls = _whole(np.geomspace(least, most_pulls, _WIDE_POINTS))
+    most_clients = min(most_clients, question.population or MOST_CLIENTS)
     clients = _whole(np.geomspace(1.0, most_clients, _WIDE_POINTS))
-    if pair[1] is None:
-        clients = [question.population or 1]
-    grid = [
-        Candidate(pulls=f, admissions=g, pulls_shape=pair[0], admissions_shape=pair[1])
-        for f, g in product(pulls, clients)
-    ]
-    return _least(question, grid)
-
-
-def _least(question: Question, grid: Sequence[Candidate]) -> Candidate | None:
-    foreseen = foresee(question, grid)
-    regret = np.where(foreseen.slots <= question.slots, foreseen.regret, np.inf)
-    best = int(regret.argmin())
-    return grid[best] if math.isfinite(regret[best]) else None
+    at_once = () if question.population is None else product(PULLS_SHAPES, [None])
+    for f_shape, g_shape in chain(product(PULLS_SHAPES, ADMISSIONS_SHAPES), at_once):
+        grid = [
+            Candidate(pulls=f, admissions=g, pulls_shape=f_shape, admissions_shape=g_shape)
+            for f, g in product(pulls, clients if g_shape else [question.population or 1])
+        ]
+        foreseen = foresee(question, grid)
+        regret = np.where(foreseen.slots <= question.slots, foreseen.regret, np.inf)
+        if np.isfinite(regret).any():
+            yield grid[int(regret.argmin())]
 
 
 def _around(question: Question, middle: Candidate, *, step: float, side: int) -> list[Candidate]:
@@ -231,59 +235,36 @@ def _whole(values: Iterable[float]) -> list[int]:
 class _Runner:
     """Simulates candidates, each once."""
 
-    def __init__(
-        self, question: Question, seed: int, workers: int | None, progress: OnTried | None
-    ) -> None:
+    def __init__(self, question: Question, progress: OnTried | None, **settings: Any) -> None:
         self.question = question
-        self.seed = seed
-        self.workers = workers
         self.progress = progress
-        self.problem = question.problem("plan: search")
+        self.settings = settings
         self.tried: dict[Candidate, Tried] = {}
 
     def best(self, of: Callable[[Candidate], bool]) -> Candidate | None:
-        """Return the candidate of a kind with the least regret of those that decide."""
-        fit = [one for one in self.tried.values() if one.decides and of(one.candidate)]
-        # Where all clients are admitted at once the two algorithms are one, which is Fed1-UCB.
-        return min(fit, key=lambda one: (one.regret, one.candidate.name)).candidate if fit else None
+        """Return the best candidate of a kind."""
+        return _best(one for one in self.tried.values() if of(one.candidate))
 
     def run(self, what: str, candidates: Iterable[Candidate]) -> None:
         """Simulate those that were not simulated yet."""
         new = [c for c in dict.fromkeys(candidates) if c not in self.tried]
-        if not new:
-            return
-        variants = [
-            Variant(
-                label=f"{candidate.f}, {candidate.g}",
-                problem=self.problem,
-                algorithm=candidate.algorithm(self.question),
-                communication_cost=self.question.communication_cost,
-                # Games scatter around what was foreseen.
-                max_phases=2 * MOST_PHASES,
-                privacy=self.question.simulated_privacy,
-            )
-            for candidate in new
-        ]
-        done = 0
+        done = count(1)
 
         def report(_: str, __: int) -> None:
-            nonlocal done
-            done += 1
             if self.progress is not None:
-                self.progress(what, done, len(new))
+                self.progress(what, next(done), len(new))
 
-        runs = simulate_all(
-            variants,
-            horizon=self.question.horizon,
-            replications=_Effort.for_arms(self.question.n_arms).replications,
-            seed=self.seed,
-            grid_points=1,
-            workers=self.workers,
+        runs = simulated(
+            self.question,
+            [candidate.algorithm(self.question) for candidate in new],
+            draws="plan: search",
+            max_phases=2 * MOST_PHASES,  # games scatter around what was foreseen
             progress=report,
-            warn=False,
+            **self.settings,
         )
         for candidate, run in zip(new, runs, strict=True):
-            found = Expected.over(run.games.total[ended(self.question, run.games)])
+            total = run.games.total[ended(self.question, run.games)]
+            found = Expected.over(total) if total.size else None
             self.tried[candidate] = Tried(
                 candidate=candidate,
                 regret=math.inf if found is None else found.mean,
