@@ -20,7 +20,7 @@ from fedbandits.planning.charts import gap_series, map_chart
 from fedbandits.planning.outlook import Outlook, look_ahead
 from fedbandits.planning.question import Question, least_favourable
 from fedbandits.planning.search import map_table
-from fedbandits.planning.text import assumptions, cells
+from fedbandits.planning.text import assumptions, shown_plan
 from fedbandits.planning.variant import variant_toml
 from fedbandits.report.chart import Heat
 from fedbandits.rules.phased import PhasedRule
@@ -276,7 +276,8 @@ def test_a_plan_says_what_it_rests_on_and_draws_it(tmp_path: Path) -> None:
     populations = {one.label.split(",")[0] for one in gap_series(plan)}
     assert len(populations) == 2
     assert "unlimited population" in populations
-    assert [row[0] for row in cells(plan)][:3] == ["algorithm", "pulls f(p)", "new clients g(p)"]
+    rows = [row[0] for row in shown_plan(plan).rows]
+    assert rows[:3] == ["algorithm", "pulls f(p)", "new clients g(p)"]
     infeasible = fb.plan(n_arms=5, gap=0.1, noise=0.5, spread=0.1, horizon=4)
     infeasible.write(tmp_path / "none")
     assert not (tmp_path / "none" / "regret-map.png").exists()
@@ -357,7 +358,7 @@ def test_a_schedule_that_decides_only_in_part_is_told_with_a_caveat(quick: None)
     assert none.yours.decided == 0
     assert none.yours.phases.mean == 200
     assert "None was decided within 200 phases" in none.answer()[-1]
-    assert "undecided after 200 phases" in [row[0] for row in cells(none)]
+    assert "undecided after 200 phases" in [row[0] for row in shown_plan(none).rows]
     suggested = none.suggested
     assert suggested is not None
     assert not suggested.cut

@@ -134,14 +134,11 @@ def foresee(question: Question, candidates: Sequence[Candidate]) -> Foreseen:
     >>> foresee(game, [paper]).regret.round(-2), foresee(game, [paper]).phases
     (array([9600.]), array([8.]))
     """
-    (shapes,) = {(c.pulls_shape, c.admissions_shape) for c in candidates}
+    ((f_shape, g_shape),) = {(c.pulls_shape, c.admissions_shape) for c in candidates}
     phases = np.arange(1, MOST_PHASES + 1)
-    pulls = _column([c.pulls for c in candidates]) * shapes[0].factors(MOST_PHASES)
-    newcomers = _column([c.admissions for c in candidates])
-    if shapes[1] is None:
-        newcomers = newcomers * (phases == 1)
-    else:
-        newcomers = newcomers * shapes[1].factors(MOST_PHASES)
+    firsts = np.array([(c.pulls, c.admissions) for c in candidates], dtype=np.float64)
+    pulls = firsts[:, :1] * f_shape.factors(MOST_PHASES)
+    newcomers = firsts[:, 1:] * (phases == 1 if g_shape is None else g_shape.factors(MOST_PHASES))
     clients = np.cumsum(newcomers, axis=1)
     if question.population is not None:
         clients = np.minimum(clients, question.population)
@@ -167,10 +164,6 @@ def foresee(question: Question, candidates: Sequence[Candidate]) -> Foreseen:
         phases=np.where(decided, end + 1.0, np.inf),
         slots=np.where(decided, lasts, np.inf),
     )
-
-
-def _column(values: Sequence[int]) -> FloatArray:
-    return np.array(values, dtype=np.float64)[:, np.newaxis]
 
 
 def _widths(

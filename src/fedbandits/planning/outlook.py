@@ -217,8 +217,7 @@ def look_ahead(
     played = run.games
     over = ended(question, played)
     cut = not over.all()
-    if not over.any():
-        over = ~over
+    over = over if over.any() else ~over
     each, members = _phases(run.rule, int(played.phases.max()))
     if played.trace is None:
         raise TypeError("a trace was asked for")
@@ -256,16 +255,15 @@ def look_ahead(
     )
 
 
-def _phases(rule: PhasedRule | SlotRule, last: int) -> tuple[FloatArray, FloatArray]:
+def _phases(rule: PhasedRule | SlotRule, last: int) -> FloatArray:
     """Return pulls of an arm and clients by phase, from phase 0, in which there are none.
 
     Schedules do not depend on what is observed: a phase is the same in all games.
     """
     if rule.decides_every_slot:
         raise TypeError("a slot rule has no phases")
-    phases = list(islice(rule.phases(), last))
-    pulls, clients = [0.0, *(one.pulls for one in phases)], [0.0, *(one.clients for one in phases)]
-    return np.array(pulls), np.array(clients)
+    played = [(one.pulls, one.clients) for one in islice(rule.phases(), last)]
+    return np.array([(0.0, 0.0), *played]).T
 
 
 def look_at_index_rule(

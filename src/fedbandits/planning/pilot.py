@@ -19,15 +19,15 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import optimize, stats
 
-from fedbandits.errors import InputError
+from fedbandits.errors import LARGEST, InputError
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.variance_components import dersimonian_laird
 
@@ -36,7 +36,6 @@ LEVEL = 0.95
 
 _VALUES = ("client", "arm", "value")
 _SUMMARIES = ("client", "arm", "count", "mean", "sd")
-_MOST = 1e100
 _ROUNDED = 1e-18
 
 
@@ -68,14 +67,11 @@ class Pilot:
     observations: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Cells:
-    """Counts, means and sums of squares around them by arm, an entry a client that pulled it."""
+_Part: TypeAlias = tuple[float, float, float]
+"""The count, the mean and the sum of squares around it of some pulls."""
 
-    counts: list[FloatArray]
-    means: list[FloatArray]
-    squares: float
-    freedom: float
+_Arm: TypeAlias = tuple[FloatArray, FloatArray]
+"""The counts and means of the clients that have pulled an arm."""
 
 
 def read_pilot(path: str | Path) -> Pilot:
@@ -84,8 +80,8 @@ def read_pilot(path: str | Path) -> Pilot:
     Parameters
     ----------
     path : str or Path
-        A CSV file with a header: ``client, arm, value``, a row an observation, or ``client, arm,
-        count, mean, sd``, a row a client and arm.
+        A CSV file with a header: ``client, arm, value``, one row per observation, or ``client, arm,
+        count, mean, sd``, one row per client and arm.
 
     Raises
     ------
@@ -113,7 +109,7 @@ def _read(name: str, reader: Any) -> Pilot:
             f"{', '.join(_SUMMARIES)}",
         )
     single = "value" in header
-    cells: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    arms: dict[str, dict[str, list[_Part]]] = {}
     for row in reader:
         if not any(cell.strip() for cell in row):
             continue
@@ -126,22 +122,18 @@ def _read(name: str, reader: Any) -> Pilot:
         for column in ("client", "arm"):
             if not fields[column]:
                 raise InputError(f"{where}: {column}", "is empty; name one")
-        key = (fields["arm"], fields["client"])
-        if not single and key in cells:
-            raise InputError(
-                where, f'client "{key[1]}" has arm "{key[0]}" twice; give one row for both'
-            )
-        cells.setdefault(key, []).append(_observed(where, fields, single=single))
-    if not cells:
+        client, arm = fields["client"], fields["arm"]
+        parts = arms.setdefault(arm, {}).setdefault(client, [])
+        if parts and not single:
+            raise InputError(where, f'client "{client}" has arm "{arm}" twice; give one row')
+        parts.append(_observed(where, fields, single=single))
+    if not arms:
         raise InputError(name, "has no rows below its header; give some observations")
-    arms: dict[str, list[list[tuple[float, float, float]]]] = {}
-    for (arm, _), parts in cells.items():
-        arms.setdefault(arm, []).append(parts)
-    return _estimate(name, list(arms.values()), clients=len({client for _, client in cells}))
+    return _estimate(name, arms)
 
 
-def _observed(where: str, fields: dict[str, str], *, single: bool) -> tuple[float, float, float]:
-    """Return the count, mean and sum of squares of a row."""
+def _observed(where: str, fields: dict[str, str], *, single: bool) -> _Part:
+    """Return what a row says."""
     if single:
         return 1.0, _number(where, "value", fields["value"]), 0.0
     count = _number(where, "count", fields["count"])
@@ -161,78 +153,67 @@ def _number(where: str, key: str, text: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not abs(value) <= _MOST:
+    if not abs(value) <= LARGEST:
         raise InputError(f"{where}: {key}", f'"{text}" is not a number; write it as 0.75 or 1e-3')
     return value
 
 
-def _estimate(
-    name: str, arms: Sequence[Sequence[Sequence[tuple[float, float, float]]]], *, clients: int
-) -> Pilot:
-    counts, means, squares, freedom = [], [], 0.0, 0.0
-    for of_arm in arms:
-        n = np.array([sum(part[0] for part in cell) for cell in of_arm])
-        y = np.array(
-            [sum(part[0] * part[1] for part in cell) / n[i] for i, cell in enumerate(of_arm)]
-        )
+def _estimate(name: str, arms: Mapping[str, Mapping[str, Sequence[_Part]]]) -> Pilot:
+    seen: list[_Arm] = []
+    squares = 0.0
+    for cells in arms.values():
+        n = np.array([sum(count for count, *_ in cell) for cell in cells.values()])
+        sums = [sum(count * mean for count, mean, _ in cell) for cell in cells.values()]
+        y = np.array(sums) / n
         squares += sum(
-            part[2] + part[0] * (part[1] - y[i]) ** 2
-            for i, cell in enumerate(of_arm)
-            for part in cell
+            around + count * (mean - y[i]) ** 2
+            for i, cell in enumerate(cells.values())
+            for count, mean, around in cell
         )
-        freedom += float((n - 1).sum())
-        counts.append(n)
-        means.append(y)
-    found = _Cells(counts, means, squares, freedom)
-    if freedom < 1:
-        raise InputError(
-            name, "no client pulled an arm twice, so the noise cannot be seen; give more pulls"
-        )
-    if max(len(n) for n in counts) < 2:
-        raise InputError(
-            name, "no arm was pulled by two clients, so the spread cannot be seen; give more"
-        )
-    if squares <= 0:
-        raise InputError(
-            name, "all pulls of a client gave the same value: there is no noise to be seen"
-        )
-    noise = _noise(found)
+        seen.append((n, y))
+    freedom = sum(float((n - 1).sum()) for n, _ in seen)
+    several = [(n, y) for n, y in seen if n.size > 1]
+    for wrong, problem in (
+        (freedom < 1, "no client pulled an arm twice, so the noise cannot be seen; give more"),
+        (not several, "no arm was pulled by two clients, so the spread cannot be seen; give more"),
+        (squares <= 0, "all pulls of a client gave the same value: there is no noise to be seen"),
+    ):
+        if wrong:
+            raise InputError(name, problem)
+    noise = _noise(squares, freedom)
     return Pilot(
         noise=noise,
-        spread=_spread(found, noise),
-        clients=clients,
+        spread=_spread(several, noise),
+        clients=len({client for cells in arms.values() for client in cells}),
         arms=len(arms),
-        observations=int(sum(float(n.sum()) for n in counts)),
+        observations=int(sum(float(n.sum()) for n, _ in seen)),
     )
 
 
-def _noise(cells: _Cells) -> Interval:
+def _noise(squares: float, freedom: float) -> Interval:
     """Return σ with its chi-square interval."""
-    low, high = (
-        float(stats.chi2.ppf(level, cells.freedom)) for level in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
-    )
+    low, high = stats.chi2.interval(LEVEL, freedom)
     return Interval(
-        estimate=math.sqrt(cells.squares / cells.freedom),
-        low=math.sqrt(cells.squares / high),
-        high=math.sqrt(cells.squares / low),
+        estimate=math.sqrt(squares / freedom),
+        low=math.sqrt(squares / high),
+        high=math.sqrt(squares / low),
     )
 
 
-def _spread(cells: _Cells, noise: Interval) -> Interval:
+def _spread(arms: Sequence[_Arm], noise: Interval) -> Interval:
     """Return σ_c after DerSimonian and Laird, averaged over arms, with its interval."""
-    many = [(n, y) for n, y in zip(cells.counts, cells.means, strict=True) if n.size > 1]
-    between = [float(dersimonian_laird(n, y, noise.estimate**2)) for n, y in many]
-    freedom = float(sum(n.size - 1 for n, _ in many))
+    between = [float(dersimonian_laird(n, y, noise.estimate**2)) for n, y in arms]
+    freedom = float(sum(n.size - 1 for n, _ in arms))
     # Cut off at 0 after averaging: before, it would be too large on average.
     estimate = max(0.0, float(np.mean(between)))
     tail = (1 - LEVEL) / 2
     low = _solve(
-        lambda square: _distance(many, square, noise.high**2), float(stats.chi2.isf(tail, freedom))
+        lambda square: _distance(arms, square, noise.high**2), float(stats.chi2.isf(tail, freedom))
     )
 
     def log_chance(square: float) -> float:
         """Return how likely so small a distance is, as a logarithm."""
-        return float(stats.chi2.logcdf(_distance(many, square, noise.low**2), freedom))
+        return float(stats.chi2.logcdf(_distance(arms, square, noise.low**2), freedom))
 
     high = _solve(log_chance, log_chance(0.0) + math.log(tail))
     return Interval(
@@ -242,12 +223,10 @@ def _spread(cells: _Cells, noise: Interval) -> Interval:
     )
 
 
-def _distance(
-    many: Sequence[tuple[FloatArray, FloatArray]], square: float, variance: float
-) -> float:
+def _distance(arms: Sequence[_Arm], square: float, variance: float) -> float:
     """Return Q for a spread and noise of these squares."""
     total = 0.0
-    for n, y in many:
+    for n, y in arms:
         weights = 1.0 / (square + variance / n)
         # Means that agree to the last digit were rounded.
         scatter = (y - np.average(y, weights=weights)) ** 2 + _ROUNDED * variance

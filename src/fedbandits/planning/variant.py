@@ -60,14 +60,12 @@ def variant_toml(question: Question, outlook: Outlook) -> str:
     delta = 0.05
     assume = { noise = 0.5, spread = 0.1 }
     """
-    # A game of N clients is one whose problem says so: the variant cannot.
-    of_all = (
-        []
-        if question.population is None
-        else [f"# in a game with [problem] population = {question.population}"]
-    )
-    lines = [f"{key} = {_value(value)}" for key, value in variant_table(question, outlook).items()]
-    return "\n".join(["[[variants]]", *of_all, *lines])
+    lines = ["[[variants]]"]
+    if question.population is not None:
+        # A game of N clients is one whose problem says so: the variant cannot.
+        lines.append(f"# in a game with [problem] population = {question.population}")
+    table = variant_table(question, outlook)
+    return "\n".join([*lines, *(f"{key} = {_value(value)}" for key, value in table.items())])
 
 
 def _value(value: Any) -> str:
