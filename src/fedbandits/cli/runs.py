@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedbandits.cli.interrupt import interruptible
+from fedbandits.cli.options import AsJson
+from fedbandits.cli.printing import print_json
 from fedbandits.errors import InputError, ProtocolError, nearest
 
 if TYPE_CHECKING:
@@ -25,19 +26,14 @@ LogFile = Annotated[Path, typer.Argument(help="The log of a run.", metavar="LOG"
 _POLL_SECONDS = 0.3
 
 
-def status(
-    log: LogFile,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the status as JSON, and nothing else.")
-    ] = False,
-) -> None:
+def status(log: LogFile, as_json: AsJson = False) -> None:
     """Show the state of a run: its phase, which clients are missing, what is known of the arms.
 
     A server may write the log at the same time.
     """
     found = read_run(log).status()
     if as_json:
-        typer.echo(json.dumps(found.as_dict(), indent=2, allow_nan=False))
+        print_json(found.as_dict())
     else:
         typer.echo(found.words())
 
@@ -98,10 +94,9 @@ def stop(log: LogFile, reason: Why, wait: Wait = 60.0) -> None:
         _check_not_over(server)
         server.stop(words=words)
 
-    def done(server: Server) -> bool:
-        return server.finished
-
-    running = do_or_ask(log, run, Stop(reason=words), do=do, done=done, wait=wait)
+    running = do_or_ask(
+        log, run, Stop(reason=words), do=do, done=lambda server: server.finished, wait=wait
+    )
     typer.echo("the run is stopped: nothing counts from now on")
     typer.echo("the server tells all clients that it can reach" if running else _NO_SERVER)
 

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedbandits.cli.federation import Project
-from fedbandits.cli.interrupt import RunInterruptedError
+from fedbandits.cli.interrupt import interruptible
 from fedbandits.cli.options import UNDECIDED
 from fedbandits.cli.runs import trusted
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
     from fedbandits.federation.flower.up import LocalPlan
@@ -70,13 +69,13 @@ def _run(log: Path, plan: LocalPlan) -> None:
     from fedbandits.federation.durable_log import is_begun  # noqa: PLC0415 - after --help
     from fedbandits.federation.flower.up import bring_up  # noqa: PLC0415 - heavy
 
-    try:
-        with shown() as (stage, watch):
-            bring_up(log, plan, stage=stage, watch=watch)
-    except KeyboardInterrupt:
-        begun = f"everything so far is in the log; continue with: fedbandits resume {log}"
-        left = begun if is_begun(log) else "nothing had started; run it again"
-        raise RunInterruptedError(left) from None
+    def left_behind() -> str:
+        if not is_begun(log):
+            return "nothing had started; run it again"
+        return f"everything so far is in the log; continue with: fedbandits resume {log}"
+
+    with interruptible(left_behind), shown() as (stage, watch):
+        bring_up(log, plan, stage=stage, watch=watch)
     print_answer(log)
 
 
@@ -103,7 +102,7 @@ def shown() -> Iterator[tuple[Stage, ShowNow]]:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        lines = _Lines(console)
+        lines = _Lines()
         yield lines.stage, lines.show
         return
     with Live(console=console, refresh_per_second=4, transient=True) as live:
@@ -113,15 +112,14 @@ def shown() -> Iterator[tuple[Stage, ShowNow]]:
 class _Lines:
     """What happens, line by line."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self) -> None:
         self.said: list[str] = []
 
     def stage(self, what: str) -> None:
         from fedbandits.federation.status import printable  # noqa: PLC0415 - after --help
 
-        what = "\n".join(map(printable, what.split("\n")))
-        self.console.print(what, markup=False, highlight=False, soft_wrap=True)
+        for line in what.split("\n"):
+            typer.echo(printable(line), err=True)
 
     def show(self, now: Now) -> None:
         """Print the lines that are new."""
