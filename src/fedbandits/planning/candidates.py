@@ -8,7 +8,7 @@ from enum import Enum
 
 import numpy as np
 
-from fedbandits.planning.protection import doubles, release_error
+from fedbandits.planning.protection import radii_apart, release_error
 from fedbandits.planning.question import Question
 from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import FloatArray, IntArray
@@ -71,19 +71,14 @@ class Candidate:
     Examples
     --------
     >>> candidate = Candidate(pulls=100, admissions=2, admissions_shape=Shape.DOUBLING)
-    >>> candidate.f, candidate.g, candidate.name
-    ('100', '2^p', 'fed2-ucb')
+    >>> candidate.f, candidate.g
+    ('100', '2^p')
     """
 
     pulls: int
     admissions: int
     pulls_shape: Shape = Shape.CONSTANT
     admissions_shape: Shape | None = Shape.CONSTANT
-
-    @property
-    def name(self) -> str:
-        """The algorithm."""
-        return Fed1Ucb.name if self.admissions_shape is None else Fed2Ucb.name
 
     @property
     def f(self) -> str:
@@ -171,15 +166,10 @@ def _widths(
 ) -> FloatArray:
     """Return the width between two arms after every phase, shape (candidates, phases)."""
     counts = _since(np.cumsum(pulls, axis=1))
-    width = 2.0 * rule_for(question).width(
-        phase=phases,
-        reports=Reports.planned(
-            counts,
-            newcomers[:, np.newaxis, :],
-            distortion=_distortion(question, pulls, counts),
-        ),
-    )
-    return np.asarray(2.0 * width if doubles(question.privacy) else width)
+    left = _distortion(question, pulls, counts)
+    reports = Reports.planned(counts, newcomers[:, np.newaxis, :], distortion=left)
+    radius = rule_for(question).width(phase=phases, reports=reports)
+    return np.asarray(radii_apart(question.privacy) * radius)
 
 
 def rule_for(question: Question, *, at_once: bool = False) -> PhasedRule:

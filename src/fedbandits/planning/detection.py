@@ -28,13 +28,13 @@ from scipy import stats
 
 from fedbandits.errors import InputError
 from fedbandits.experiments.tables import Table
-from fedbandits.planning.protection import doubles, release_error
+from fedbandits.planning.protection import radii_apart, release_error
 from fedbandits.planning.question import Question
 from fedbandits.privacy.policy import Privacy
 from fedbandits.rules.algorithms import Fed2Ucb
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.beliefs import Beliefs
-from fedbandits.rules.distortion import UNDISTORTED, Distortion
+from fedbandits.rules.distortion import Distortion
 from fedbandits.rules.radii import CertifiedRadius
 from fedbandits.rules.reports import Reports
 from fedbandits.rules.statistics import client_factor
@@ -198,15 +198,8 @@ class Detector:
             scale=np.atleast_1d(error.scale) / phase,
             bias=np.atleast_1d(error.bias),
         )
-        width = 2.0 * rule.width(
-            phase=phase,
-            reports=Reports.planned(
-                [pulls],
-                clients[..., np.newaxis],
-                distortion=UNDISTORTED if self.privacy is None else left,
-            ),
-        )
-        width = 2.0 * width if doubles(self.privacy) else width
+        reports = Reports.planned([pulls], clients[..., np.newaxis], distortion=left)
+        width = radii_apart(self.privacy) * rule.width(phase=phase, reports=reports)
         variance = self.variance(clients, pulls) + left.variance[0] / clients
         return np.asarray(width), np.sqrt(2.0 * variance)
 

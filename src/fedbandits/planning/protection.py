@@ -17,7 +17,7 @@ def release_error(privacy: Privacy | None, pulls: float, arms: int) -> ReleaseEr
     """Return what the mean of so many pulls, released with those of all arms, may be off by.
 
     Bits that are left to each phase (``bits = "radius"``) depend on more than that and count as
-    none; see `doubles`.
+    none; see `radii_apart`.
 
     Parameters
     ----------
@@ -46,11 +46,15 @@ def release_error(privacy: Privacy | None, pulls: float, arms: int) -> ReleaseEr
     return noise_error(privacy.noise, float(privacy.noise_scale(max(1, int(pulls)), arms)))
 
 
-def doubles(privacy: Privacy | None) -> bool:
-    """Return whether widths are twice what they were: rounding may err by as much as the radius."""
+def radii_apart(privacy: Privacy | None) -> float:
+    """Return how many radii two arms must be apart.
+
+    There are two, and four if rounding may err by as much as the radius.
+    """
     if privacy is None or privacy.quantize is None or not privacy.bits_by_phase:
-        return False
-    return privacy.quantize.rounding == "nearest" or privacy.quantize.widening == "paper"
+        return 2.0
+    quantize = privacy.quantize
+    return 4.0 if quantize.rounding == "nearest" or quantize.widening == "paper" else 2.0
 
 
 def fewest_pulls(privacy: Privacy | None, arms: int) -> int:

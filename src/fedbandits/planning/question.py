@@ -105,19 +105,17 @@ class Question:
                 f"{privacy!r} is not a policy such as Privacy(range=(0, 1), quantize=Quantize())",
             )
         low, high = privacy.range
-        outside = [mean for mean in self.means if not low <= mean <= high]
         # The hardest case has a gap and no level, so that its means may be moved anywhere.
-        if outside and not self.least_favourable:
-            raise InputError(
-                "privacy.range",
-                f"[{low:g}, {high:g}], and a mean of {outside[0]:g} lies outside: its outcomes "
-                "would be clipped; widen it",
-            )
+        means = () if self.least_favourable else self.means
+        problems = [
+            f"does not hold a mean of {mean:g}, whose outcomes would be clipped"
+            for mean in means
+            if not low <= mean <= high
+        ]
         if self.gap > privacy.length:
-            raise InputError(
-                "privacy.range",
-                f"[{low:g}, {high:g}] is narrower than the gap of {self.gap:g}; widen it",
-            )
+            problems.append(f"is narrower than the gap of {self.gap:g}")
+        if problems:
+            raise InputError("privacy.range", f"[{low:g}, {high:g}] {problems[0]}; widen it")
         fewest_pulls(privacy, self.n_arms)  # refuses a budget that allows no release
 
     @property

@@ -94,9 +94,10 @@ class Searched:
 
 def _best(tried: Iterable[Tried]) -> Candidate | None:
     """Return the candidate with the least regret of those that decide."""
-    fit = [one for one in tried if one.decides]
+    fit = (one for one in tried if one.decides)
     # If all clients are admitted at once the two algorithms are one, which is Fed1-UCB.
-    return min(fit, key=lambda one: (one.regret, one.candidate.name)).candidate if fit else None
+    least = min(fit, key=lambda one: (one.regret, one.candidate.g is not None), default=None)
+    return None if least is None else least.candidate
 
 
 def search(

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from fedbandits.experiments.wording import share
+from fedbandits.experiments.protection import protection_words
+from fedbandits.experiments.wording import listed, share
 from fedbandits.planning.candidates import rule_for
 from fedbandits.planning.detection import POWER
 from fedbandits.planning.outlook import LAST_PHASE, Expected, IndexOutlook, Outlook, Simulated
 from fedbandits.planning.pilot import Pilot
 from fedbandits.planning.plan import Plan
-from fedbandits.planning.privacy_text import privacy_paragraphs
 from fedbandits.planning.protection import release_error
 from fedbandits.planning.question import MOST_CLIENTS, Question
 from fedbandits.planning.search import MOST_UNDECIDED
 from fedbandits.planning.wording import all_of, between, changed, counted, rounded
+from fedbandits.privacy.policy import Privacy
 from fedbandits.report.chart import NORMAL_95
 from fedbandits.report.shown import Shown
 from fedbandits.rules.guarantees import Assumption, ConditionKind, Guarantee, within
@@ -45,7 +46,7 @@ def answer(plan: Plan) -> list[str]:
         _asked(plan.question),
         *([] if plan.pilot is None else [_pilot(plan.question, plan.pilot)]),
         *_reach(plan),
-        *privacy_paragraphs(plan),
+        *_privacy(plan),
         *(_no_advice(plan) if plan.suggested is None else _advice(plan, plan.suggested)),
     ]
 
@@ -129,6 +130,71 @@ def _reach(plan: Plan) -> list[str]:
         f"For these {n:,} clients alone about {few:,} of them decide {look}"
         f" ({share(few / n)}{nearly}), {often}.",
     ]
+
+
+def _privacy(plan: Plan) -> list[str]:
+    """Return what the policy is, what it costs, and how far the simulation can be trusted.
+
+    There is nothing to say without a policy.
+    """
+    privacy, bare = plan.question.privacy, plan.unprotected
+    if privacy is None or bare is None:
+        return []
+    suggested = plan.suggested, bare.suggested
+    return [
+        f"Privacy: {protection_words(privacy)}.",
+        *_cost("What it costs, the best schedule with it against the best without", *suggested),
+        *_cost("Your schedule with it against the same without", plan.yours, bare.yours),
+        _left_out(plan.question, privacy),
+    ]
+
+
+def _cost(what: str, protected: Outlook | None, free: Outlook | None) -> list[str]:
+    """Return what a schedule comes to with the policy and without it, if there is one."""
+    if free is None:
+        return []
+    if protected is None:
+        return [
+            f"Without it the comparison is feasible, with {counted(free.clients.mean, 'client')}"
+            f" and a regret of {rounded(free.regret.mean)}."
+        ]
+    if protected.decided == 0 < free.decided:
+        return [
+            f"Your schedule decides none of {protected.replications:,} games with it, and"
+            f" {free.decided:,} without."
+        ]
+    parts = [
+        f"{rounded(one.mean)} {unit} instead of {rounded(other.mean)}"
+        for unit, one, other in (
+            ("clients", protected.clients, free.clients),
+            ("phases", protected.phases, free.phases),
+            ("uplink bits per client", protected.uplink_bits, free.uplink_bits),
+        )
+    ]
+    with_it, without = protected.regret.mean, free.regret.mean
+    regret = f"a regret of {rounded(with_it)} instead of {rounded(without)}"
+    return [f"{what}: {listed([*parts, regret])} ({changed(with_it, without)})."]
+
+
+def _left_out(question: Question, privacy: Privacy) -> str:
+    """Return what the simulated games leave out."""
+    low, high = privacy.range
+    said = (
+        f"In the simulated games nothing is clipped: outcomes are taken to lie in [{low:g},"
+        f" {high:g}], with the noise and spread that were given."
+    )
+    if privacy.noise != "gaussian":
+        said += (
+            f" The errors of {'laplace noise' if privacy.noise else 'rounding'} are drawn from"
+            " normal laws of the same variance, which is an approximation; widths allow for them"
+            " as they are."
+        )
+    if question.noise > privacy.length / 2:
+        said += (
+            f" Outcomes in this range have a noise of at most {privacy.length / 2:g}, but"
+            f" {question.noise:g} was given: give a smaller noise or a wider range."
+        )
+    return said
 
 
 def _no_advice(plan: Plan) -> list[str]:
