@@ -59,22 +59,21 @@ def show_progress(experiment: Experiment, *, quiet: bool) -> Iterator[Report | N
     )
     total = experiment.replications * len(experiment.variants)
     with _bar(*columns, quiet=quiet, total=total) as update:
-        if update is not None:
+        if update is None:
+            yield None
+        else:
             update(description=experiment.variants[0].label)
-        yield (
-            None if update is None else lambda label, done: update(advance=done, description=label)
-        )
+            yield lambda label, done: update(advance=done, description=label)
 
 
 @contextmanager
 def show_search() -> Iterator[OnTried | None]:
     """Yield what the search of a plan calls as it proceeds; None if nothing is shown."""
     with _bar(MofNCompleteColumn(), TextColumn("schedules"), total=None) as update:
-        yield (
-            None
-            if update is None
-            else lambda what, done, total: update(description=what, completed=done, total=total)
-        )
+        if update is None:
+            yield None
+        else:
+            yield lambda what, done, of: update(description=what, completed=done, total=of)
 
 
 _QUIET_SECONDS = 10.0
@@ -95,16 +94,15 @@ def show_steps(console: Console | None = None) -> Iterator[OnStep]:
     replications = TextColumn("{task.fields[replications]}", markup=False)
     columns = replications, _LeftColumn()
     with _bar(*columns, console=console, total=1.0, replications="", until=None) as update:
-        yield (
-            _Lines(console).step
-            if update is None
-            else lambda step: update(
+        if update is None:
+            yield _Lines(console).step
+        else:
+            yield lambda step: update(
                 completed=step.share,
                 description=f"{step.part} ({step.number} of {step.parts})",
                 replications=_replications(step),
                 until=time.monotonic() + step.left,
             )
-        )
 
 
 @contextmanager
@@ -120,20 +118,16 @@ def show_sweep(*, quiet: bool, console: Console | None = None) -> Iterator[OnSwe
     console : Console, optional
         Where it is shown; standard error by default.
     """
-    if quiet:
-        yield None
-        return
-    with _bar(_LeftColumn(), console=console, total=1.0, until=None) as update:
-        yield (
-            _Lines(console, -_QUIET_SECONDS).sweep_step
-            if update is None
-            else lambda step: update(
+    with _bar(_LeftColumn(), console=console, quiet=quiet, total=1.0, until=None) as update:
+        if update is None:
+            yield None if quiet else _Lines(console, -_QUIET_SECONDS).sweep_step
+        else:
+            yield lambda step: update(
                 completed=step.done,
                 total=max(step.cells, 1),
                 description=_of_sweep(step),
                 until=None if step.left is None else time.monotonic() + step.left,
             )
-        )
 
 
 class _Lines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -55,15 +56,12 @@ def serve(
         with trusted(path):
             check_same(LoggedRun(path).trial, trial, path)
     config: dict[str, str | int] = {"project": str(project), "log": str(path), "clients": clients}
-    command = FlowerCommand(superlink)
     with (
         interruptible(f"the server keeps running; see: fedbandits status {path}"),
         tempfile.TemporaryDirectory(prefix="fedbandits-") as folder,
         shown() as (stage, watch),
+        closing(FlowerCommand(superlink)) as command,
     ):
         place = Submitted(command, flower_app(Path(folder), project), config)
-        try:
-            keep_running(path, place, stage=stage, watch=watch)
-        finally:
-            command.close()
+        keep_running(path, place, stage=stage, watch=watch)
     print_answer(path)

@@ -125,19 +125,21 @@ class _Lines:
         """Print the lines that are new."""
         if not now.bulletin or now.over:
             return
-        from fedbandits.federation.presence import notes  # noqa: PLC0415 - after --help
-
-        lines = [f"{now.bulletin['news']} ({_counts(now)})", *notes(now)]
+        lines = _news(now)
         for line in lines:
             if line not in self.said:
                 self.stage(line)
         self.said = lines
 
 
-def _counts(now: Now) -> str:
+def _news(now: Now) -> list[str]:
+    """Return what has happened, line by line."""
+    from fedbandits.federation.presence import notes  # noqa: PLC0415 - after --help
+    from fedbandits.federation.status import counted  # noqa: PLC0415 - likewise
+
     at = now.bulletin
-    options = "1 option" if at["left"] == 1 else f"{at['left']} options"
-    return f"{at['clients']} clients admitted, {options} left, {at['bits']:,} bits sent"
+    counts = f"{at['clients']} clients admitted, {counted(at['left'], 'option')} left"
+    return [f"{at['news']} ({counts}, {at['bits']:,} bits sent)", *notes(now)]
 
 
 def table_of(now: Now) -> Table:
@@ -145,7 +147,6 @@ def table_of(now: Now) -> Table:
     from rich.table import Table  # noqa: PLC0415 - after --help
     from rich.text import Text  # noqa: PLC0415 - likewise
 
-    from fedbandits.federation.presence import notes  # noqa: PLC0415 - likewise
     from fedbandits.federation.status import printable  # noqa: PLC0415 - likewise
 
     at = now.bulletin
@@ -154,14 +155,13 @@ def table_of(now: Now) -> Table:
     title = f"phase {at['phase']} is over" if at["phase"] else "no phase was opened yet"
     if at["open"]:
         title = f"phase {at['phase']}: {at['reported']} of {at['clients']} clients have reported"
-    caption = [f"{at['news']} ({_counts(now)})", *notes(now)]
-    table = Table(title=Text(title), caption=Text("\n".join(map(printable, caption))))
-    table.add_column("option")
+    caption = "\n".join(map(printable, _news(now)))
+    table = Table("option", title=Text(title), caption=Text(caption))
     for name in ("estimate", "from", "to"):
         table.add_column(name, justify="right")
     table.add_column("")
     for arm in now.arms:
         numbers = (f"{arm[key]:.4f}" for key in ("estimate", "low", "high"))
-        style = "" if arm["left"] else "dim"
-        table.add_row(Text(arm["name"]), *numbers, "" if arm["left"] else "out", style=style)
+        style, out = ("", "") if arm["left"] else ("dim", "out")
+        table.add_row(Text(arm["name"]), *numbers, out, style=style)
     return table

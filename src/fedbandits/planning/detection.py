@@ -1,14 +1,14 @@
 r"""Which gaps can be told apart: the certified rule's width, turned into sample sizes.
 
-With M clients who have pulled each arm n times an estimate has the variance
+With M clients that have pulled each arm n times, an estimate has the variance
 
 .. math:: v = \sigma_c^2 \left(\frac1M - \frac1N\right) + \frac{\sigma^2}{n M},
 
 N the population, :math:`1/N = 0` if it is unlimited. The certified rule drops an arm that is behind
 by :math:`w = \sqrt{4 v L}`, :math:`L = \ln((K-1) \pi^2 p^2 / (6 \delta))`. An arm that is worse by
-:math:`\Delta_k` is behind by that on average, with the variance 2 v, so that all are dropped with a
+:math:`\Delta_k` is behind by that on average, with the variance 2 v, so all are dropped with a
 probability of at least ``power`` once :math:`\sum_k P(Z > (\Delta_k - w) / \sqrt{2 v})` is no more
-than 1 − power, Z standard normal. Where all K − 1 are worse by the same Δ that is :math:`\Delta \ge
+than 1 − power, Z standard normal. If all K − 1 are worse by the same Δ, that is :math:`\Delta \ge
 w + z \sqrt{2 v}`, z the quantile of 1 − (1 − power)/(K − 1). Everything here is that inequality,
 solved for one of its terms. What protects the means of clients adds to w and to v.
 """
@@ -40,17 +40,17 @@ from fedbandits.rules.reports import Reports
 from fedbandits.rules.statistics import client_factor
 
 POWER = 0.9
-"""How likely a gap is to be found where it is said to be detectable."""
+"""The probability with which a detectable gap is found."""
 
 NEARLY_ALL = 0.9
-"""The part of a population from which on it is nearly all of it."""
+"""From this share on, clients are called nearly all of a population."""
 
-# More clients or pulls than that are none.
+# No more clients or pulls than this are considered.
 _MOST = 10**15
-# Of releases whose errors average out; later ones cost more than they bring.
+# Releases to average errors over, at most; later ones cost more than they gain.
 _MOST_LOOKS = 32
 _HALVINGS = 50
-# Clients to show where no number of them is enough.
+# Clients to show if no number of them is enough.
 _SHOWN = 10_000
 
 
@@ -71,13 +71,13 @@ class Detector:
     power : float
         How likely all other arms are to be dropped.
     phase : int
-        In which phase the look is: δ is shared out over all of them, so later ones are wider.
+        The phase of the look: δ is shared out over all phases, so later widths are larger.
     ratios : tuple of float
-        How many times the smallest gap every other arm is behind the best one; all of them once,
-        which is the hardest case, by default.
+        How far every other arm is behind the best one, in multiples of the smallest gap. By default
+        all are 1, which is the hardest case.
     privacy : Privacy, optional
-        How means are protected. The look is then after as many releases as are best: several of
-        them average errors out that do not depend on how many pulls are behind a mean.
+        How means are protected. The look is then after the best number of releases: several of
+        them average out errors that do not shrink with the pulls behind a mean.
 
     Examples
     --------
@@ -134,7 +134,7 @@ class Detector:
         return np.asarray(np.min(looks, axis=0))
 
     def chance(self, gap: float, clients: int, pulls: float = math.inf) -> float:
-        """Return with which probability, at least, one look of so many clients finds a gap.
+        """Return the least probability with which one look of so many clients finds a gap.
 
         Examples
         --------
@@ -172,7 +172,7 @@ class Detector:
         return float(self.smallest_gap(clients, pulls)) <= gap * (1.0 + 1e-12)
 
     def _phases(self, pulls: float) -> list[int]:
-        """Return in which phases a look may be best."""
+        """Return the phases in which a look may be best."""
         if self.privacy is None:
             return [self.phase]
         last = min(self.privacy.releases or _MOST_LOOKS, _MOST_LOOKS)
@@ -258,9 +258,9 @@ class Feasibility:
         The fewest clients for an answer that holds for an unlimited population; None if no number
         of them is enough.
     within_reach : bool
-        Whether there are so many.
+        Whether there are that many.
     chance_unlimited : float, optional
-        With which probability all N clients find the gap for an unlimited population.
+        The probability that all N clients find the gap for an unlimited population.
     clients_finite : int, optional
         The fewest of the N clients for an answer that holds for these N.
     pulls_of_all : int, optional
@@ -270,9 +270,9 @@ class Feasibility:
     gap_finite : float, optional
         The smallest gap that they detect for themselves.
     all_needed : int, optional
-        How many clients there would have to be if all of them play, where N are too few.
+        How many clients are needed if all of them play, in case N are too few.
     fits : bool
-        Whether the horizon leaves room for the pulls that it takes.
+        Whether the pulls that are needed fit into the horizon.
     """
 
     pulls: int | None
@@ -330,7 +330,7 @@ def feasibility(question: Question) -> Feasibility:
     (12324, False, 481)
     """
     everyone, n, gap = Detector.of(question, population=None), question.population, question.gap
-    most = None if question.horizon is None else question.horizon // question.n_arms
+    most = None if question.horizon is None else question.most_pulls
     room = math.inf if most is None else most
     fits = room >= question.fewest_pulls
     unlimited = everyone.fewest_clients(gap, room) if fits else None
@@ -378,7 +378,7 @@ def gap_curves(
     most = 10.0 ** math.ceil(math.log10(4.0 * max(enough, n or 1, 10)))
     points: list[tuple[int | None, FloatArray]] = [(None, np.geomspace(1.0, most, 200))]
     if n is not None:
-        # Densely where nobody is left.
+        # More points where nearly all clients are in.
         points.append((n, np.append(n - np.geomspace(max(n - 1.0, 1e-3), 1e-3, 200), n)))
     for (who, clients), many in product(points, (pulls, math.inf)):
         yield who, many, clients, Detector.of(question, population=who).smallest_gap(clients, many)

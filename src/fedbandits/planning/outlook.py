@@ -1,4 +1,4 @@
-"""What a schedule will come to: the distribution of a simulated game, in a few numbers."""
+"""What to expect of a schedule: the outcomes of simulated games, in a few numbers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Expected:
     Parameters
     ----------
     mean, stderr : float
-        What to expect, and how exactly the simulation knows it.
+        What to expect, and its standard error over the simulated games.
     low, high : float
         Nine of ten games end up between them.
     """
@@ -71,8 +71,8 @@ class Simulated:
     regret, communication, clients, phases : Expected
         Total regret, the part of it that is communication, clients admitted and phases.
     wrong_rate, undecided_rate : float
-        Games that lose the best arm, and that end with several. Where all other arms are equal, a
-        game that has lost the best one may never end.
+        Shares of games that lose the best arm, and that end with several arms left. If all other
+        arms are equal, a game that has lost the best one may never end.
     replications : int
         How many games were simulated.
     """
@@ -107,14 +107,14 @@ class Outlook(Simulated):
     exploration : Expected
         Like the other regrets: up to the horizon; without one, up to the decision.
     slots : Expected, optional
-        Until the decision, over the games that are decided: as many pulls a client makes that is
-        in from the start.
+        Until the decision, over the decided games. A client that is in from the start makes this
+        many pulls.
     pulls_of_arm : Expected
         Of one arm that stays to the end, by a client that is in from the start.
     pulls_in_all : Expected
         By all clients together, of all arms, until the decision.
     reports : Expected
-        Messages from clients to the server: one a client and phase.
+        Messages from clients to the server: one per client and phase.
     uplink_bits : Expected
         Of all means that a client sends, on average over those admitted.
     spent_rate : float
@@ -124,7 +124,7 @@ class Outlook(Simulated):
         are none, of all games up to where they were given up: after `LAST_PHASE` phases, or when
         the privacy budget was spent.
     cut : bool
-        Whether games that were not decided are left out of the numbers, or cut off.
+        Whether undecided games are left out of the numbers, or cut off.
     """
 
     pulls: str
@@ -165,8 +165,8 @@ def simulated(
     algorithms, max_phases
         What plays it, and for how long at most.
     draws : str
-        The name of the random draws. The best of many by simulated regret is partly lucky, so that
-        the numbers of a plan come from other draws than those of the search.
+        The name of the random draws. The best of many by simulated regret is partly lucky, so the
+        numbers of a plan come from other draws than those of the search.
     **settings
         As in `fedbandits.simulate_all`.
     """
@@ -212,7 +212,7 @@ def look_ahead(
             replications=replications, seed=seed, workers=workers,
         )  # fmt: skip
     except InputError as error:
-        # There is one variant, and nobody who plans has numbered it.
+        # There is only one variant, and the user has not numbered it.
         raise InputError(error.where.removeprefix("variants[0]."), error.problem) from None
     played = run.games
     over = ended(question, played)
@@ -269,7 +269,7 @@ def _phases(rule: PhasedRule | SlotRule, last: int) -> FloatArray:
 def look_at_index_rule(
     question: Question, *, replications: int, seed: int, workers: int | None = 1
 ) -> IndexOutlook | None:
-    """Simulate the index rule; None without a horizon, or where its first phase does not fit.
+    """Simulate the index rule; None without a horizon, or if its first phase does not fit.
 
     Examples
     --------

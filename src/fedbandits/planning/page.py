@@ -17,9 +17,9 @@ from fedbandits.report.markup import definitions, items
 from fedbandits.report.page import html_page, live_chart
 from fedbandits.report.still import still
 
-_MAP_CAPTION = """Expected regret for first values of f and g around the best (the star), every
-cell simulated with the same random draws; the brighter, the less. Grey: not decided, or too many
-phases. Colours end at four times the least regret. Where a wide area is bright the choice matters
+_MAP_CAPTION = """Expected regret for first values of f and g around the best (the star). Every
+cell was simulated with the same random draws; brighter is less. Grey: not decided, or too many
+phases. Colours end at four times the least regret. If a wide area is bright, the choice matters
 little."""
 
 
@@ -45,7 +45,7 @@ def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
     """
     sections = [("In short", "\n".join(f"<p>{escape(line)}</p>" for line in plan.answer()))]
     if plan.suggested is not None:
-        said = "<p>In an experiment file this is the variant that the numbers below are of.</p>"
+        said = "<p>This variant of an experiment file gives the numbers below.</p>"
         code = f"<pre><code>{escape(plan.toml())}</code></pre>"
         sections.append(("To run it", f"{said}\n{code}"))
     if columns(plan):
@@ -68,7 +68,7 @@ def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
             f"<p>The suggested rule {escape(guarantee(plan).claim)}, if</p>\n"
             f"{items(map(escape, assumptions(plan)))}\n"
             "<p>The numbers of this page come from simulated games with normal noise and "
-            f"spread; the suggested schedule was simulated anew after it was chosen among "
+            f"spread; the suggested schedule was simulated again after it was chosen from "
             f"{len(plan.searched.tried):,}. Seed {plan.seed}.</p>",
         ),
         ("The question", definitions(_asked(plan))),
@@ -98,9 +98,9 @@ def _gap_caption(plan: Plan) -> str:
     return (
         f"The smallest gap that is found with a probability of {100 * POWER:.0f}&nbsp;% in one"
         " look, against the number of clients. Solid: each client pulls each arm"
-        f" {planned_pulls(plan):,.0f} times. Dotted: as often as one likes."
-        f" {meets} For an unlimited population only more clients help in the end; of a finite one"
-        " nobody is left to be wrong about when all are in."
+        f" {planned_pulls(plan):,.0f} times. Dotted: any number of times."
+        f" {meets} For an unlimited population, only more clients help in the end; in a finite one"
+        " no such error is left once all clients are in."
         + ("" if plan.question.least_favourable else " The other gaps are in proportion to it.")
     )
 

@@ -1,17 +1,17 @@
 r"""Pilot data: σ and σ_c, estimated from a few clients' observations.
 
 The noise is pooled within all (client, arm) cells: :math:`\hat\sigma^2 = \sum (n_{km} - 1)
-s_{km}^2 / \sum (n_{km} - 1)`, with a chi-square interval. The spread is, for every arm, the
+s_{km}^2 / \sum (n_{km} - 1)`, with a chi-square interval. The spread is, for each arm, the
 between-clients variance of a one-way random-effects model after DerSimonian and Laird (1986),
 averaged over arms. Its interval is the Q-profile (Viechtbauer, 2007) over all arms together: the
 σ_c for which :math:`Q = \sum_k \sum_m (y_{km} - \bar y_k)^2 / (\sigma_c^2 + \sigma^2 / n_{km})`,
 with its weighted means, is where chi-square says it should be. Both are for normal observations,
 and the second for arms that are independent and have one spread.
 
-Clients that look alike are no proof that they are. The upper end of the spread is therefore never
-0: it is where so small a Q has become 40 times less likely than it is for clients that are alike,
+Clients that look alike may still differ. The upper end of the spread is therefore never
+0: it is the value at which so small a Q is 40 times less likely than for clients that are alike,
 :math:`F(Q(\sigma_c)) / F(Q(0)) = 0.025`, as physicists set limits on what they have not seen (Read,
-2002). That is above the Q-profile's, and nearly the same where a spread is visible. σ, which is
+2002). That is above the Q-profile's, and nearly the same if a spread is visible. σ, which is
 estimated itself, is taken at the end of its interval that makes the interval of σ_c wider.
 """
 
@@ -57,7 +57,7 @@ class Pilot:
     noise, spread : Interval
         σ and σ_c; a plan takes the upper ends, which are never 0.
     clients, arms, observations : int
-        How much there was.
+        How many there were.
     """
 
     noise: Interval
@@ -116,7 +116,7 @@ def _read(name: str, reader: Any) -> Pilot:
         where = f"{name}:{reader.line_num}"
         if len(row) != len(header):
             raise InputError(
-                where, f"{len(row)} cells where the header has {len(header)}; one for each column"
+                where, f"{len(row)} cells, but the header has {len(header)}; give one per column"
             )
         fields = dict(zip(header, (cell.strip() for cell in row), strict=True))
         for column in ("client", "arm"):
@@ -235,7 +235,7 @@ def _distance(arms: Sequence[_Arm], square: float, variance: float) -> float:
 
 
 def _solve(falling: Callable[[float], float], wanted: float) -> float:
-    """Return where a falling function is so much; 0 if it is less from the start."""
+    """Return where a falling function reaches a value; 0 if it starts below it."""
     if falling(0.0) <= wanted:
         return 0.0
     high = 1e-12

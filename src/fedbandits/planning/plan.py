@@ -1,4 +1,4 @@
-"""The plan: what a comparison of arms will take, and how to run it."""
+"""The plan: what a comparison of arms will need, and how to run it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Plan:
-    """What to run, and what to expect of it.
+    """What to run, and what to expect.
 
     Parameters
     ----------
@@ -45,11 +45,11 @@ class Plan:
     yours : Outlook, optional
         The schedule that was given, if one was.
     index : IndexOutlook, optional
-        What an index rule would come to, where there is a horizon.
+        What to expect of an index rule, if there is a horizon.
     pilot : Pilot, optional
         What noise and spread were estimated from.
     unprotected : Plan, optional
-        The same without the privacy policy, if there is one: what it costs is the difference.
+        The same plan without the privacy policy, if there is one; the difference is its cost.
     seed : int
         Of the simulations.
     """
@@ -93,7 +93,7 @@ class Plan:
         return self.suggested
 
     def answer(self) -> list[str]:
-        """Return the plan in plain words, a sentence or two a line."""
+        """Return the plan in plain words, one paragraph per item."""
         from fedbandits.planning.text import answer  # noqa: PLC0415 - it needs this module
 
         return answer(self)
@@ -175,7 +175,7 @@ def plan(
         Δ, the smallest difference that matters. All other arms are taken to be exactly so far below
         the best one, which is the hardest case.
     noise, spread : float, optional
-        σ and σ_c, as true bounds; from ``pilot`` where they are missing.
+        σ and σ_c, as true bounds; by default they come from ``pilot``.
     means : sequence of float, optional
         The means that are expected, instead of the hardest case.
     clients : int, optional
@@ -189,15 +189,15 @@ def plan(
     pilot : str or Path, optional
         A CSV file to estimate noise and spread from; see `fedbandits.planning.pilot`.
     pulls, admissions : schedule, optional
-        f and g of your own, to be compared with the best.
+        Your own f and g, to compare with the best.
     privacy : Privacy, optional
         How clients protect the means that they send. The plan is then made with and without it.
     replications : int
-        Games behind the numbers.
+        Number of simulated games behind the numbers.
     seed : int
         Not negative; the same seed gives the same plan.
     workers : int, optional
-        Processes; None is all cores, which pays off for a hundred arms and more.
+        Number of processes; None is all cores, which pays off from a hundred arms on.
     progress : callable, optional
         Called as the search goes on.
 
@@ -216,7 +216,7 @@ def plan(
     if (pulls is None) != (admissions is None):
         raise InputError(
             "pulls" if pulls is None else "admissions",
-            "is missing; a schedule of your own has both, f and g",
+            "is missing; your own schedule needs both f and g",
         )
     if pilot is not None and not isinstance(pilot, str | Path):
         raise InputError("pilot", f"{pilot!r} is not the path of a CSV file")
@@ -260,9 +260,7 @@ def _delta(delta: float | None, horizon: int | None) -> float:
     if delta is None:
         return 0.05 if horizon is None else 1.0 / horizon
     if horizon is not None:
-        raise InputError(
-            "delta", "is 1/T where there is a horizon; give one of the two, delta or horizon"
-        )
+        raise InputError("delta", "is 1/T if there is a horizon; give delta or horizon, not both")
     return delta
 
 
@@ -291,7 +289,7 @@ def _made(
     def look(pulls: str, admissions: str | None) -> Outlook:
         return look_ahead(question, pulls, admissions, **games)
 
-    # First, so that what is wrong with it is said before the search.
+    # First, so that a mistake in it is reported before the search.
     yours = None if own is None else look(*own)
     searched = search(question, seed=games["seed"], workers=games["workers"], progress=progress)
     best = searched.best

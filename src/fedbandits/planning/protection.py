@@ -1,4 +1,4 @@
-"""What a privacy policy does to a plan: how far releases are off, and which pulls it allows."""
+"""What a privacy policy does to a plan: the errors of releases, and the pulls that it allows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_PULLS = 10**15
 
 
 def release_error(privacy: Privacy | None, pulls: float, arms: int) -> ReleaseError:
-    """Return what the mean of so many pulls, released with those of all arms, may be off by.
+    """Return the error of a mean of so many pulls that is released with those of all arms.
 
     Bits that are left to each phase (``bits = "radius"``) depend on more than that and count as
     none; see `radii_apart`.
@@ -22,7 +22,7 @@ def release_error(privacy: Privacy | None, pulls: float, arms: int) -> ReleaseEr
     Parameters
     ----------
     privacy : Privacy, optional
-        The policy; without one nothing is off.
+        The policy; without one there is no error.
     pulls : float
         Behind the mean; may be infinite.
     arms : int
@@ -38,7 +38,7 @@ def release_error(privacy: Privacy | None, pulls: float, arms: int) -> ReleaseEr
         return ReleaseError()
     if privacy.noise is None:
         return privacy.mechanism(privacy.min_pulls, arms).error
-    # Who hides all of a client hides as much behind many pulls as behind few.
+    # Noise that hides all of a client, or has a given scale, does not shrink with more pulls.
     if math.isinf(pulls):
         if privacy.level != "user" and privacy.scale is None:
             return ReleaseError()

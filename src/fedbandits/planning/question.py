@@ -1,4 +1,4 @@
-"""What is asked of a plan: the game in mind, and how sure the answer has to be."""
+"""The question that a plan answers: which game, and how sure the answer must be."""
 
 from __future__ import annotations
 
@@ -85,9 +85,7 @@ class Question:
         check_not_negative(self.spread, "spread")
         check_not_negative(self.communication_cost, "cost")
         if not self.noise >= _SMALLEST:
-            raise InputError(
-                "noise", f"{self.noise:g} is too small; observations scatter: give {_SMALLEST:g}"
-            )
+            raise InputError("noise", f"{self.noise:g} is too small; give at least {_SMALLEST:g}")
         check_count(self.horizon, "horizon", 2, optional=True)
         check_count(self.population, "clients", optional=True)
         if (self.population or 1) > MOST_CLIENTS:
@@ -105,7 +103,7 @@ class Question:
                 f"{privacy!r} is not a policy such as Privacy(range=(0, 1), quantize=Quantize())",
             )
         low, high = privacy.range
-        # The hardest case has a gap and no level, so that its means may be moved anywhere.
+        # The hardest case has a gap and no level, so its means may be moved anywhere.
         means = () if self.least_favourable else self.means
         problems = [
             f"does not hold a mean of {mean:g}, whose outcomes would be clipped"
@@ -125,7 +123,7 @@ class Question:
 
     @property
     def fewest_pulls(self) -> int:
-        """How often a phase pulls an arm at least."""
+        """The fewest pulls of an arm in a phase."""
         return fewest_pulls(self.privacy, self.n_arms)
 
     @property
@@ -152,8 +150,18 @@ class Question:
 
     @property
     def slots(self) -> int:
-        """How many slots there are at most."""
+        """The largest number of slots."""
         return LONGEST_HORIZON if self.horizon is None else self.horizon
+
+    @property
+    def most_pulls(self) -> int:
+        """How many pulls of each arm the slots hold."""
+        return self.slots // self.n_arms
+
+    @property
+    def most_clients(self) -> int:
+        """The largest number of clients that a plan considers."""
+        return self.population or MOST_CLIENTS
 
     @property
     def radius(self) -> CertifiedRadius:
@@ -166,7 +174,7 @@ class Question:
         return "inverse-variance" if self.population is None else "equal"
 
     def problem(self, name: str = "plan") -> Approximate:
-        """Return the game, under the name that its random streams have."""
+        """Return the game; its name selects the random streams."""
         return Approximate(
             means=self.means,
             noise=Gaussian(self.noise),
@@ -227,7 +235,7 @@ def _check_arms(n_arms: int) -> None:
 
 
 def as_means(means: Sequence[float] | FloatArray) -> tuple[float, ...]:
-    """Return means as plain numbers; refuse what are none.
+    """Return means as plain numbers; refuse anything else.
 
     Examples
     --------

@@ -1,9 +1,9 @@
 """Which f and g are best: hundreds of schedules, foreseen roughly, then simulated.
 
-From coarse to fine. A forecast over a wide grid says, for each pair of shapes, where to look; a few
-first values around there are simulated for every pair; a finer grid around the best of them is
-simulated for its pair, and is the map that a plan shows. All of them meet the same random draws, so
-that their differences are less noisy than each of them.
+The search goes from coarse to fine. For each pair of shapes, a forecast over a wide grid says where
+to look, and a few first values around that point are simulated. Then a finer grid around the best
+of all is simulated; it is the map that a plan shows. All schedules share the same random draws, so
+their differences are less noisy than each of them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedbandits.experiments.tables import Table
-from fedbandits.planning.candidates import (
-    ADMISSIONS_SHAPES,
-    MOST_PHASES,
-    PULLS_SHAPES,
-    Candidate,
-    foresee,
-)
+from fedbandits.planning.candidates import MOST_PHASES, PULLS_SHAPES, Candidate, Shape, foresee
 from fedbandits.planning.detection import Detector
 from fedbandits.planning.outlook import Expected, ended, simulated
 from fedbandits.planning.question import MOST_CLIENTS, Question
@@ -165,7 +159,7 @@ class _Effort:
 
     @classmethod
     def for_arms(cls, n_arms: int) -> _Effort:
-        """Return less where a game takes longer."""
+        """Return less effort if games take longer."""
         return cls(5, 11, 256) if n_arms <= 50 else cls(3, 7, 128)
 
 
@@ -173,17 +167,16 @@ def _foreseen_best(question: Question) -> Iterator[Candidate]:
     """Yield the candidate with the least foreseen regret for each pair of shapes."""
     detector = Detector.of(question, population=None)
     least = question.fewest_pulls
-    # What one client alone would pull if all were alike, and how many would do with so few pulls.
+    # What one client alone would pull if all were alike, and how many need only the fewest pulls.
     alone = replace(detector, spread=0.0).fewest_pulls(question.gap, 1) or MOST_CLIENTS
-    most_pulls = min(max(2, least, alone), question.slots // question.n_arms)
-    most_clients = max(2, detector.fewest_clients(question.gap, least) or MOST_CLIENTS)
+    most_pulls = min(max(2, least, alone), question.most_pulls)
     if most_pulls < least:
         return
+    enough = max(2, detector.fewest_clients(question.gap, least) or MOST_CLIENTS)
     pulls = _whole(np.geomspace(least, most_pulls, _WIDE_POINTS))
-    most_clients = min(most_clients, question.population or MOST_CLIENTS)
-    clients = _whole(np.geomspace(1.0, most_clients, _WIDE_POINTS))
+    clients = _whole(np.geomspace(1.0, min(enough, question.most_clients), _WIDE_POINTS))
     at_once = () if question.population is None else product(PULLS_SHAPES, [None])
-    for f_shape, g_shape in chain(product(PULLS_SHAPES, ADMISSIONS_SHAPES), at_once):
+    for f_shape, g_shape in chain(product(PULLS_SHAPES, Shape), at_once):
         grid = [
             Candidate(pulls=f, admissions=g, pulls_shape=f_shape, admissions_shape=g_shape)
             for f, g in product(pulls, clients if g_shape else [question.population or 1])
@@ -195,16 +188,14 @@ def _foreseen_best(question: Question) -> Iterator[Candidate]:
 
 
 def _around(question: Question, middle: Candidate, *, step: float, side: int) -> list[Candidate]:
-    """Return candidates with first values around these, as many each way; the middle is one."""
-    most = question.population or MOST_CLIENTS
-    room = question.slots // question.n_arms
-    fs = _values(middle.pulls, step, side, room, question.fewest_pulls)
+    """Return candidates with first values around those of one, itself included."""
+    fs = _values(middle.pulls, step, side, question.most_pulls, question.fewest_pulls)
     if middle.admissions_shape is None:
         return [replace(middle, pulls=f) for f in fs]
-    gs = _values(middle.admissions, step, side, most)
+    gs = _values(middle.admissions, step, side, question.most_clients)
     grid = [replace(middle, pulls=f, admissions=g) for f, g in product(fs, gs)]
     foreseen = foresee(question, grid)
-    # What would not be decided in many more phases would only take time.
+    # Candidates that need many more phases would only take time.
     return [c for c, phases in zip(grid, foreseen.phases, strict=True) if phases <= MOST_PHASES]
 
 
@@ -218,14 +209,13 @@ def _values(middle: int, step: float, side: int, most: int, least: int = 1) -> l
     >>> _values(12, 2.0, 5, 1000, least=10)
     [12, 24, 48, 96, 192]
     """
-    below = above = side // 2
-    low, high = math.log(least / middle, step), math.log(most / middle, step)
+    ratios = middle / least, most / middle
+    room_below, room_above = (math.floor(math.log(ratio, step) + 1e-9) for ratio in ratios)
+    below = min(side // 2, room_below)
     # What does not fit on one side is tried on the other.
-    below, above = min(below, math.floor(-low + 1e-9)), min(above, math.floor(high + 1e-9))
-    if below < side // 2:
-        above = min(side - 1 - below, math.floor(high + 1e-9))
-    elif above < side // 2:
+    if room_above < side // 2 == below:
         return _whole(most * step**-i for i in range(side) if most * step**-i >= least)
+    above = min(side - 1 - below, room_above)
     return _whole(middle * step**i for i in range(-below, above + 1))
 
 
@@ -275,7 +265,7 @@ class _Runner:
 
 
 def map_table(searched: Searched) -> Table:
-    """Return the map of regret over f and g: a row a schedule.
+    """Return the map of regret over f and g, one row per schedule.
 
     Parameters
     ----------

@@ -90,7 +90,7 @@ def _within(question: Question) -> str:
 
 
 def _reach(plan: Plan) -> list[str]:
-    """Return whether the gap is within reach, for everyone and for the clients there are."""
+    """Return whether the gap is within reach, for everyone and for the given clients."""
     found, question, n = plan.feasibility, plan.question, plan.question.population
     if found.clients_unlimited is None:
         return []  # the horizon holds no pull of every arm, or rounding is too coarse: said below
@@ -223,7 +223,7 @@ def _no_room(plan: Plan) -> str | None:
     found, question, n = plan.feasibility, plan.question, plan.question.population
     if question.horizon is None or found.fits:
         return None
-    if question.horizon // question.n_arms < question.fewest_pulls:
+    if question.most_pulls < question.fewest_pulls:
         return (
             f"{question.horizon:,} slots do not even hold"
             f" {counted(question.fewest_pulls, 'pull')} of each of"
@@ -241,7 +241,7 @@ def _no_room(plan: Plan) -> str | None:
 
 
 def _too_noisy(plan: Plan) -> str | None:
-    """Return why so few clients drown in their own noise, if all of them together do."""
+    """Return why so few clients cannot average out their noise, if they cannot."""
     question, found = plan.question, plan.feasibility
     privacy, n = question.privacy, question.population
     if privacy is None or privacy.noise is None or n is None or found.clients_finite is not None:
@@ -284,7 +284,7 @@ def _undecided_by_all(question: Question) -> str:
             " gap."
         )
     return (
-        f"{decides} with up to {_clients(question.population or MOST_CLIENTS)}{_within(question)}."
+        f"{decides} with up to {_clients(question.most_clients)}{_within(question)}."
         " Ask for a larger gap, a larger error probability, or more time."
     )
 
@@ -318,7 +318,7 @@ def _advice(plan: Plan, outlook: Outlook) -> list[str]:
 
 
 def _index_rule(index: IndexOutlook, best: Outlook) -> str:
-    """Return what an index rule would come to, and what it guarantees."""
+    """Return what to expect of an index rule, and what it guarantees."""
     return (
         f"An index rule, fed-index with its defaults, has an expected regret of"
         f" {rounded(index.regret.mean)}, {changed(index.regret.mean, best.regret.mean)}, with"
@@ -330,7 +330,7 @@ def _index_rule(index: IndexOutlook, best: Outlook) -> str:
 
 
 def _rule(question: Question, outlook: Outlook) -> str:
-    """Return what the numbers are of, beside the schedules."""
+    """Return the settings behind the numbers, apart from the schedules."""
     delta = f"{question.delta:g}" if question.horizon is None else '"1/T"'
     uneven = (
         " These weights count a client more if more is known of it; with the default weights,"
@@ -380,7 +380,7 @@ def _failures(outlook: Outlook) -> str:
 
 
 def _compared(name: str, other: Outlook, best: Outlook | None = None) -> str:
-    """Return what another schedule comes to, beside the best if there is one."""
+    """Return what to expect of another schedule, compared with the best if there is one."""
     regret = rounded(other.regret.mean)
     if best is not None:
         regret += f", {changed(other.regret.mean, best.regret.mean)}"

@@ -21,7 +21,7 @@ def number(value: float) -> str:
 
 
 def rounded(value: float) -> str:
-    """Return a number to three digits where it is a large one.
+    """Return a number, to three digits if it is large.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def rounded(value: float) -> str:
 
 
 def counted(value: float, what: str) -> str:
-    """Return so many of something.
+    """Return a number and what it counts.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def all_of(clients: int) -> str:
 
 
 def between(expected: Expected, what: str | None = None) -> str:
-    """Return where nine of ten games end, and with what.
+    """Return the range in which nine of ten games end, with a unit.
 
     Examples
     --------
