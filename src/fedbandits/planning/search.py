@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, count, product
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from fedbandits.planning.candidates import MOST_PHASES, PULLS_SHAPES, Candidate,
 from fedbandits.planning.detection import Detector
 from fedbandits.planning.outlook import Expected, ended, simulated
 from fedbandits.planning.question import MOST_CLIENTS, Question
+from fedbandits.simulation import Simulation
 
 MOST_UNDECIDED = 0.05
 """Schedules that leave more games undecided are not suggested."""
@@ -123,29 +124,48 @@ def search(
     (True, ())
     """
     effort = _Effort.for_arms(question.n_arms)
-    runner = _Runner(
-        question, progress, replications=effort.replications, seed=seed, workers=workers
-    )
+    tried: dict[Candidate, Tried] = {}
+
+    def best(of: Callable[[Candidate], bool]) -> Candidate | None:
+        return _best(one for candidate, one in tried.items() if of(candidate))
+
+    def simulate(what: str, grids: Iterable[Iterable[Candidate]]) -> None:
+        """Simulate the candidates that were not simulated yet."""
+        new = [candidate for candidate in dict.fromkeys(chain(*grids)) if candidate not in tried]
+        done = count(1)
+        runs = simulated(
+            question,
+            [candidate.algorithm(question) for candidate in new],
+            draws="plan: search",
+            max_phases=2 * MOST_PHASES,  # games scatter around what was foreseen
+            replications=effort.replications,
+            seed=seed,
+            workers=workers,
+            progress=progress and (lambda *_: progress(what, next(done), len(new))),
+        )
+        for candidate, run in zip(new, runs, strict=True):
+            tried[candidate] = _tried(question, candidate, run)
+
     coarse = [
         _around(question, middle, step=_COARSE_STEP, side=effort.coarse)
         for middle in _foreseen_best(question)
     ]
-    runner.run("coarse search", chain(*coarse))
+    simulate("coarse search", coarse)
     fine = [
         [] if middle is None else _around(question, middle, step=_FINE_STEP, side=effort.fine)
-        for middle in (runner.best(lambda c: c.g is not None), runner.best(lambda c: c.g is None))
+        for middle in (best(lambda c: c.g is not None), best(lambda c: c.g is None))
     ]
-    runner.run("fine search", chain(*fine))
-    best = runner.best(lambda _: True)
+    simulate("fine search", fine)
+    least = best(lambda _: True)
     of_kinds = (
-        runner.best(lambda c: c.g is None),
-        runner.best(lambda c: c.g is not None and c.admissions != question.population),
+        best(lambda c: c.g is None),
+        best(lambda c: c.g is not None and c.admissions != question.population),
     )
     return Searched(
-        tried=tuple(runner.tried.values()),
-        best=best,
-        others=tuple(other for other in of_kinds if other is not None and other != best),
-        map=tuple(runner.tried[candidate] for candidate in fine[0]),
+        tried=tuple(tried.values()),
+        best=least,
+        others=tuple(other for other in of_kinds if other is not None and other != least),
+        map=tuple(tried[candidate] for candidate in fine[0]),
     )
 
 
@@ -223,45 +243,15 @@ def _whole(values: Iterable[float]) -> list[int]:
     return sorted({max(1, round(float(value))) for value in values})
 
 
-class _Runner:
-    """Simulates candidates, each once."""
-
-    def __init__(self, question: Question, progress: OnTried | None, **settings: Any) -> None:
-        self.question = question
-        self.progress = progress
-        self.settings = settings
-        self.tried: dict[Candidate, Tried] = {}
-
-    def best(self, of: Callable[[Candidate], bool]) -> Candidate | None:
-        """Return the best candidate of a kind."""
-        return _best(one for one in self.tried.values() if of(one.candidate))
-
-    def run(self, what: str, candidates: Iterable[Candidate]) -> None:
-        """Simulate those that were not simulated yet."""
-        new = [c for c in dict.fromkeys(candidates) if c not in self.tried]
-        done = count(1)
-
-        def report(_: str, __: int) -> None:
-            if self.progress is not None:
-                self.progress(what, next(done), len(new))
-
-        runs = simulated(
-            self.question,
-            [candidate.algorithm(self.question) for candidate in new],
-            draws="plan: search",
-            max_phases=2 * MOST_PHASES,  # games scatter around what was foreseen
-            progress=report,
-            **self.settings,
-        )
-        for candidate, run in zip(new, runs, strict=True):
-            total = run.games.total[ended(self.question, run.games)]
-            found = Expected.over(total) if total.size else None
-            self.tried[candidate] = Tried(
-                candidate=candidate,
-                regret=math.inf if found is None else found.mean,
-                stderr=math.inf if found is None else found.stderr,
-                undecided_rate=float((run.games.winner < 0).mean()),
-            )
+def _tried(question: Question, candidate: Candidate, run: Simulation) -> Tried:
+    total = run.games.total[ended(question, run.games)]
+    found = Expected.over(total) if total.size else None
+    return Tried(
+        candidate=candidate,
+        regret=math.inf if found is None else found.mean,
+        stderr=math.inf if found is None else found.stderr,
+        undecided_rate=float((run.games.winner < 0).mean()),
+    )
 
 
 def map_table(searched: Searched) -> Table:

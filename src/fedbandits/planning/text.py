@@ -119,7 +119,7 @@ def _reach(plan: Plan) -> list[str]:
         beyond += (
             f" the answer is out of reach: to decide {look} would take about {least}, {often},"
             f" {rounded(found.clients_unlimited / n)} times as many as there are."
-            f" {all_of(n).capitalize()} could tell a gap of {found.gap_unlimited:.3g}."
+            f" A gap of {found.gap_unlimited:.3g} is within reach of {all_of(n)}."
         )
     few = found.clients_finite
     if few is None or n == 1:
@@ -447,8 +447,7 @@ def _cell(expected: Expected) -> str:
 def conditions(plan: Plan) -> str:
     """Return what is proven and when that and the numbers hold, in a few sentences."""
     found = guarantee(plan)
-    tell = f" “Could tell” means: in one look, with a probability of {share(POWER)}."
     return (
         f"Guarantee: {found.claim}; the answer is for {found.whom}. This holds if"
-        f" {'; '.join(assumptions(plan))}.{'' if plan.question.population is None else tell}"
+        f" {'; '.join(assumptions(plan))}."
     )
