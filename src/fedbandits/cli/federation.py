@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from fedbandits.cli.options import UNDECIDED, Plugins
 from fedbandits.cli.printing import print_warnings
+from fedbandits.errors import InputError
 
 if TYPE_CHECKING:
     from fedbandits.federation.coordinator import Bulletin
@@ -21,6 +23,12 @@ Project = Annotated[
 
 TRIAL_FILE = "fedbandits.toml"
 """The name by which ``check`` knows a trial; the module that also has it is slow to import."""
+
+
+def require_flower() -> None:
+    """Refuse a command that needs Flower if Flower is not installed."""
+    if find_spec("flwr") is None:
+        raise InputError("Flower", 'is not installed; pip install "fedbandits[flower]"')
 
 
 def check_trial(path: Path, plugins: Iterable[Path]) -> None:

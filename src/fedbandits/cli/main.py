@@ -25,12 +25,10 @@ from fedbandits.cli.node import node
 from fedbandits.cli.options import OUT, AsJson, MemoryLimit, Plugins, Quiet, Workers
 from fedbandits.cli.plan import plan
 from fedbandits.cli.printing import print_json, print_table, print_warnings
-from fedbandits.cli.rebind import rebind
 from fedbandits.cli.reproduce import reproduce
-from fedbandits.cli.runs import report, status, stop, withdraw
-from fedbandits.cli.serve import serve
+from fedbandits.cli.runs import rebind, report, status, stop, withdraw
 from fedbandits.cli.sweep import check_sweep, sweep
-from fedbandits.cli.up import resume, up
+from fedbandits.cli.up import resume, serve, up
 from fedbandits.errors import FedbanditsError, InputError, UnstatedError
 
 if TYPE_CHECKING:
@@ -107,7 +105,7 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
     def left_behind() -> str:
         if kept is None or not kept.folder.exists():
             return "nothing was written"
-        return f"finished variants are kept in {out}; run it again to go on"
+        return f"finished variants are kept in {out}; run it again to continue"
 
     with (
         interruptible(left_behind),

@@ -1,15 +1,16 @@
-"""The commands that run a trial for real on this machine: ``up`` and ``resume``."""
+"""The commands that run a trial for real: ``up``, ``resume`` and ``serve``."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedbandits.cli.federation import Project
+from fedbandits.cli.federation import Project, require_flower
 from fedbandits.cli.interrupt import interruptible
 from fedbandits.cli.options import UNDECIDED
 from fedbandits.cli.runs import trusted
@@ -55,14 +56,56 @@ def resume(
     _run(log.absolute(), plan)
 
 
-def require_flower() -> None:
-    """Refuse a command that needs Flower if Flower is not installed."""
-    from importlib.util import find_spec  # noqa: PLC0415 - after --help
+def serve(
+    project: Project,
+    log: Annotated[
+        Path | None,
+        typer.Option(help="Log of the run; if it exists, continue it.", show_default="run.fedlog"),
+    ] = None,
+    clients: Annotated[
+        int,
+        typer.Option(
+            *("--clients", "-c"),
+            min=0,
+            help="Number of clients to wait for at the start.",
+            show_default="patience.clients",
+        ),
+    ] = 0,
+    superlink: Annotated[
+        str | None, typer.Option(help="Its name in Flower's config.toml, if not the default.")
+    ] = None,
+) -> None:
+    """Run a trial on a SuperLink of this machine, and continue from its log after a crash.
 
-    from fedbandits.errors import InputError  # noqa: PLC0415 - likewise
+    It ends when the run is over. If you interrupt it, the server keeps running: run it again to
+    watch.
+    """
+    require_flower()
+    from fedbandits.federation.durable_log import is_begun  # noqa: PLC0415 - after --help
+    from fedbandits.federation.flower.command import FlowerCommand  # noqa: PLC0415 - heavy
+    from fedbandits.federation.flower.watchdog import Submitted, keep_running  # noqa: PLC0415
+    from fedbandits.federation.followed import LoggedRun  # noqa: PLC0415 - likewise
+    from fedbandits.federation.project import flower_app  # noqa: PLC0415 - likewise
+    from fedbandits.federation.run import LOG_FILE, check_same  # noqa: PLC0415 - likewise
+    from fedbandits.federation.trial import check_not_above, load_trial  # noqa: PLC0415 - likewise
 
-    if find_spec("flwr") is None:
-        raise InputError("Flower", 'is not installed; pip install "fedbandits[flower]"')
+    project = project.absolute()
+    path = (project / LOG_FILE if log is None else log).absolute()
+    trial = load_trial(project)
+    check_not_above(clients, trial.population, "--clients")
+    if is_begun(path):
+        with trusted(path):
+            check_same(LoggedRun(path).trial, trial, path)
+    config: dict[str, str | int] = {"project": str(project), "log": str(path), "clients": clients}
+    with (
+        interruptible(f"the server keeps running; see: fedbandits status {path}"),
+        tempfile.TemporaryDirectory(prefix="fedbandits-") as folder,
+        shown() as (stage, watch),
+        closing(FlowerCommand(superlink)) as command,
+    ):
+        place = Submitted(command, flower_app(Path(folder), project), config)
+        keep_running(path, place, stage=stage, watch=watch)
+    print_answer(path)
 
 
 def _run(log: Path, plan: LocalPlan) -> None:
