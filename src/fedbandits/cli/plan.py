@@ -156,7 +156,7 @@ def _policy(text: str) -> Privacy:
 def _print(made: Plan) -> None:
     from rich.console import Console  # noqa: PLC0415 - after --help
 
-    from fedbandits.planning.text import conditions, shown_plan  # noqa: PLC0415 - likewise
+    from fedbandits.planning.text import columns, conditions, shown_plan  # noqa: PLC0415 - likewise
 
     console = Console()
     width = min(console.width, 100) if console.is_terminal else 100
@@ -164,7 +164,7 @@ def _print(made: Plan) -> None:
         typer.echo(fill(line, width, break_on_hyphens=False) + "\n")
     if made.feasible:
         typer.echo(f"To run it, put this into an experiment file:\n\n{made.toml()}\n")
-    if made.feasible or made.yours is not None or made.unprotected is not None:
+    if columns(made):
         print_table(shown_plan(made))
         typer.echo()
     typer.echo(fill(conditions(made), width, break_on_hyphens=False))
