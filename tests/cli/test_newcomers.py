@@ -243,4 +243,4 @@ def test_ctrl_c_says_one_line_and_what_is_kept(file: Path, tmp_path: Path) -> No
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: workers hear it, too
     _, err = process.communicate(timeout=600)
     assert process.returncode == 130
-    assert err == f"interrupted; finished variants are kept in {out}; run it again to go on\n"
+    assert err == f"interrupted; finished variants are kept in {out}; run it again to continue\n"

@@ -146,7 +146,7 @@ def test_the_upper_end_of_a_spread_holds_also_where_little_is_seen(
         ("", "pilot.csv:1: the columns are"),
         ("who,arm,value\n1,a,2\n", "pilot.csv:1: the columns are"),
         ("client,arm,value\n", "has no rows"),
-        ("client,arm,value\n1,a,2\n1,a\n", "pilot.csv:3: 2 cells where the header has 3"),
+        ("client,arm,value\n1,a,2\n1,a\n", "pilot.csv:3: 2 cells, but the header has 3"),
         ("client,arm,value\n1,a,2\n1,a,x\n", 'pilot.csv:3: value: "x" is not a number'),
         ("client,arm,value\n1,a,nan\n", 'pilot.csv:2: value: "nan" is not a number'),
         ("client,arm,value\n1,,2\n", "pilot.csv:2: arm: is empty"),

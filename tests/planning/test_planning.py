@@ -16,12 +16,13 @@ import pytest
 import fedbandits as fb
 from fedbandits.experiments.files import read_experiment
 from fedbandits.planning.candidates import Candidate, Shape, foresee
-from fedbandits.planning.charts import gap_series, regret_map
+from fedbandits.planning.charts import gap_series, map_chart
 from fedbandits.planning.outlook import Outlook, look_ahead
 from fedbandits.planning.question import Question, least_favourable
 from fedbandits.planning.search import map_table
-from fedbandits.planning.text import assumptions, cells
+from fedbandits.planning.text import assumptions, shown_plan
 from fedbandits.planning.variant import variant_toml
+from fedbandits.report.chart import Heat
 from fedbandits.rules.phased import PhasedRule
 from plans import MEANS, command
 from repository import DOCS, ROOT
@@ -214,9 +215,11 @@ def test_the_suggestion_is_the_least_of_all_that_decide() -> None:
     least = min(fit, key=lambda one: one.regret)
     assert plan.searched.best is not None
     assert least.regret == min(one.regret for one in fit if one.candidate == plan.searched.best)
-    found = regret_map(plan)
+    found = map_chart(plan)
     assert found is not None
-    assert found.regret[found.best] == np.nanmin(found.regret)
+    (heat,) = found.panels
+    assert isinstance(heat, Heat)
+    assert heat.values[heat.best[0][0]][heat.best[0][1]] == np.nanmin(np.array(heat.values))
     table = map_table(plan.searched)
     assert len({*zip(table["f"], table["g"], strict=True)}) == len(table["f"]) > 20
 
@@ -273,7 +276,8 @@ def test_a_plan_says_what_it_rests_on_and_draws_it(tmp_path: Path) -> None:
     populations = {one.label.split(",")[0] for one in gap_series(plan)}
     assert len(populations) == 2
     assert "unlimited population" in populations
-    assert [row[0] for row in cells(plan)][:3] == ["algorithm", "pulls f(p)", "new clients g(p)"]
+    rows = [row[0] for row in shown_plan(plan).rows]
+    assert rows[:3] == ["algorithm", "pulls f(p)", "new clients g(p)"]
     infeasible = fb.plan(n_arms=5, gap=0.1, noise=0.5, spread=0.1, horizon=4)
     infeasible.write(tmp_path / "none")
     assert not (tmp_path / "none" / "regret-map.png").exists()
@@ -303,8 +307,9 @@ def test_a_plan_says_what_it_rests_on_and_draws_it(tmp_path: Path) -> None:
             {"noise": 0.5, "spread": 0.1, "means": [1, 2], "delta": 0.1, "horizon": 9},
             "delta: is 1/T",
         ),
-        ({"noise": 0.5, "spread": 0.1, "means": [1, 2], "horizon": 0}, "horizon: 0 slots"),
-        ({"noise": 0.5, "spread": 0.1, "means": [1, 2], "clients": 0}, "clients: 0; there"),
+        ({"noise": 0.5, "spread": 0.1, "means": [1, 2], "horizon": 0}, "horizon: 0 is not a whole"),
+        ({"noise": 0.5, "spread": 0.1, "means": [1, 2], "clients": 0}, "clients: 0 is not a whole"),
+        ({"noise": 0.5, "spread": 0.1, "means": [1, 2], "clients": 10**10}, "clients: 10,000"),
         ({"noise": 0.5, "spread": 0.1, "means": [1, 2], "communication_cost": -1}, "cost: -1"),
         ({"noise": 0.5, "spread": 0.1, "means": [1, 2], "pulls": 3}, "admissions: is missing"),
         (
@@ -353,7 +358,7 @@ def test_a_schedule_that_decides_only_in_part_is_told_with_a_caveat(quick: None)
     assert none.yours.decided == 0
     assert none.yours.phases.mean == 200
     assert "None was decided within 200 phases" in none.answer()[-1]
-    assert "undecided after 200 phases" in [row[0] for row in cells(none)]
+    assert "undecided after 200 phases" in [row[0] for row in shown_plan(none).rows]
     suggested = none.suggested
     assert suggested is not None
     assert not suggested.cut

@@ -13,7 +13,7 @@ from fedbandits.planning.candidates import Candidate, Shape, foresee
 from fedbandits.planning.detection import feasibility
 from fedbandits.planning.outlook import look_ahead
 from fedbandits.planning.question import Question, least_favourable
-from fedbandits.planning.text import cells, columns
+from fedbandits.planning.text import columns, shown_plan
 from fedbandits.planning.wording import rounded
 from plans import MEANS, command
 from repository import DOCS
@@ -80,7 +80,7 @@ def test_a_plan_shows_what_privacy_costs(quick: None) -> None:
     assert plan.unprotected.yours == bare.yours
     names = ["suggested", "without privacy", "yours", "yours without privacy"]
     assert [name for name, _ in columns(plan)] == names
-    rows = [row[0] for row in cells(plan)]
+    rows = [row[0] for row in shown_plan(plan).rows]
     for row in ("clients", "phases", "total regret", "uplink bits per client"):
         assert row in rows
     suggested, free = plan.suggested, plan.unprotected.suggested
@@ -140,10 +140,10 @@ def test_hiding_all_of_a_few_clients_is_refused_with_numbers(quick: None, tmp_pa
     assert found.all_needed is not None
     assert found.gap_finite is not None
     said = "\n".join(plan.answer())
-    assert f"About {rounded(found.all_needed)} clients would do" in said
+    assert f"About {rounded(found.all_needed)} clients are enough" in said
     assert f"a gap of {found.gap_finite:.3g} is the smallest" in said
     assert "Your schedule decides none of 1,000 games with it" in said
-    assert "privacy budget spent" in [row[0] for row in cells(plan)]
+    assert "privacy budget spent" in [row[0] for row in shown_plan(plan).rows]
     plan.write(tmp_path / "plan")
     # So many can, and so large a gap is found.
     more = 2 * found.all_needed
@@ -166,7 +166,11 @@ def test_a_budget_that_ends_before_the_decision_is_told(quick: None) -> None:
 @pytest.mark.parametrize(
     ("policy", "asked", "problem"),
     [
-        ({"noise": "laplace", "epsilon": 1.0}, {"means": [0.5, 1.5]}, "privacy.range: [0, 1], and"),
+        (
+            {"noise": "laplace", "epsilon": 1.0},
+            {"means": [0.5, 1.5]},
+            "does not hold a mean of 1.5",
+        ),
         ({"noise": "laplace", "epsilon": 1.0}, {"n_arms": 2, "gap": 2.0}, "privacy.range: [0, 1]"),
         (
             {"noise": "gaussian", "rho": 1e-3, "scale": 0.1, "level": "user", "releases": 2},

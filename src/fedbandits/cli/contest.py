@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from fedbandits.cli.interrupt import interruptible
-from fedbandits.cli.options import Workers, print_table
+from fedbandits.cli.options import OUT, Workers
+from fedbandits.cli.printing import print_table
 
 
 def contest(
@@ -21,9 +22,7 @@ def contest(
             metavar="GAME...",
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write tables, profile and report.html here.")
-    ] = None,
+    out: Annotated[Path | None, OUT] = None,
     replications: Annotated[
         int, typer.Option("--replications", "-n", min=2, help="Games that each algorithm plays.")
     ] = 200,
@@ -31,20 +30,16 @@ def contest(
     workers: Workers = None,
 ) -> None:
     """Rank all algorithms on the games of the package; none is tuned to any game."""
-    from rich.console import Console  # noqa: PLC0415 - after --help
-
-    from fedbandits.contest.play import chosen_games, play_contest  # noqa: PLC0415 - likewise
+    from fedbandits.contest.play import chosen_games, play_contest  # noqa: PLC0415 - after --help
     from fedbandits.contest.summary import contest_summary  # noqa: PLC0415 - likewise
     from fedbandits.contest.words import printed_standings  # noqa: PLC0415 - likewise
     from fedbandits.experiments.output import open_output  # noqa: PLC0415 - likewise
 
     chosen = chosen_games(games or [])
-    progress = Console(stderr=True)
     begin = time.monotonic()
 
     def show(name: str, done: int, of: int) -> None:
-        line = f"{done} of {of}: {name} ({time.monotonic() - begin:.0f} s)"
-        progress.print(line, markup=False, highlight=False, soft_wrap=True)
+        typer.echo(f"{done} of {of}: {name} ({time.monotonic() - begin:.0f} s)", err=True)
 
     with (
         interruptible("nothing was written"),

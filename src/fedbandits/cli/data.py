@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from fedbandits.cli.interrupt import interruptible
+
 app = typer.Typer(
     name="data",
     help="Import MovieLens data, which does not ship with the package, and show what is imported.",
     no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
 )
 
 
@@ -37,12 +37,8 @@ def import_(
     """
     from fedbandits.reproduce.movielens.store import import_data  # noqa: PLC0415 - after --help
 
-    try:
-        found = import_data(path, seed=seed, n_groups=groups)
-    except KeyboardInterrupt:
-        typer.echo("interrupted; nothing was written", err=True)
-        raise typer.Exit(130) from None
-    typer.echo(found.report())
+    with interruptible("nothing was written"):
+        typer.echo(import_data(path, seed=seed, n_groups=groups).report())
 
 
 @app.command()

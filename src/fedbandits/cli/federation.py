@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedbandits.cli.options import UNDECIDED, Plugins
+from fedbandits.cli.printing import print_warnings
+from fedbandits.errors import InputError
 
 if TYPE_CHECKING:
     from fedbandits.federation.coordinator import Bulletin
-    from fedbandits.federation.trial import Trial
 
 Project = Annotated[
     Path, typer.Argument(help="A project: a folder with fedbandits.toml and client.py.")
@@ -23,6 +25,12 @@ TRIAL_FILE = "fedbandits.toml"
 """The name by which ``check`` knows a trial; the module that also has it is slow to import."""
 
 
+def require_flower() -> None:
+    """Refuse a command that needs Flower if Flower is not installed."""
+    if find_spec("flwr") is None:
+        raise InputError("Flower", 'is not installed; pip install "fedbandits[flower]"')
+
+
 def check_trial(path: Path, plugins: Iterable[Path]) -> None:
     """Say that a trial is valid, what it will prove, and what it leaves unchecked."""
     from fedbandits.federation.local import server_of  # noqa: PLC0415 - after --help
@@ -31,12 +39,7 @@ def check_trial(path: Path, plugins: Iterable[Path]) -> None:
     trial = load_trial(path, plugins=plugins)
     typer.echo(f"{path}: valid")
     typer.echo(f"  guarantee: {server_of(trial).run_state.guarantee.words()}")
-    _print_doubts(trial)
-
-
-def _print_doubts(trial: Trial) -> None:
-    for doubt in trial.doubts():
-        typer.echo(f"warning: {doubt}", err=True)
+    print_warnings(trial.doubts())
 
 
 def new(
@@ -68,14 +71,14 @@ def try_(
 
     trial = load_trial(project, plugins=plugin or ())
     if not quiet:
-        _print_doubts(trial)
-    server = try_trial(
-        trial,
-        load_pull(project),
-        clients,
-        seed=seed,
-        watch=_say_nothing if quiet else _say,
-    )
+        print_warnings(trial.doubts())
+
+    def watch(at: Bulletin) -> None:
+        left = "1 option is" if at.left == 1 else f"{at.left} options are"
+        if not quiet:
+            typer.echo(f"{at.news}; {at.clients} clients are in, {left} left")
+
+    server = try_trial(trial, load_pull(project), clients, seed=seed, watch=watch)
     if server.decision is None:
         typer.echo("nothing was decided: no phase was closed")
         raise typer.Exit(UNDECIDED)
@@ -83,12 +86,3 @@ def try_(
     if server.decision.winner is None:
         typer.echo(f"best so far: {trial.arms[server.decision.best]}; try more clients or pulls")
         raise typer.Exit(UNDECIDED)
-
-
-def _say(at: Bulletin) -> None:
-    left = "1 option is" if at.left == 1 else f"{at.left} options are"
-    typer.echo(f"{at.news}; {at.clients} clients are in, {left} left")
-
-
-def _say_nothing(_: Bulletin) -> None:
-    pass

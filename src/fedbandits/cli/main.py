@@ -6,7 +6,6 @@ line on standard error. 3: a run is over, and undecided. 130: interrupted.
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from contextlib import nullcontext
@@ -23,21 +22,13 @@ from fedbandits.cli.federation import TRIAL_FILE, check_trial, new, try_
 from fedbandits.cli.halt import halt
 from fedbandits.cli.interrupt import RunInterruptedError, interruptible
 from fedbandits.cli.node import node
-from fedbandits.cli.options import (
-    MemoryLimit,
-    Plugins,
-    Quiet,
-    SummaryAsJson,
-    Workers,
-    print_table,
-)
+from fedbandits.cli.options import OUT, AsJson, MemoryLimit, Plugins, Quiet, Workers
 from fedbandits.cli.plan import plan
-from fedbandits.cli.rebind import rebind
+from fedbandits.cli.printing import print_json, print_table, print_warnings
 from fedbandits.cli.reproduce import reproduce
-from fedbandits.cli.runs import report, status, stop, withdraw
-from fedbandits.cli.serve import serve
+from fedbandits.cli.runs import rebind, report, status, stop, withdraw
 from fedbandits.cli.sweep import check_sweep, sweep
-from fedbandits.cli.up import resume, up
+from fedbandits.cli.up import resume, serve, up
 from fedbandits.errors import FedbanditsError, InputError, UnstatedError
 
 if TYPE_CHECKING:
@@ -78,10 +69,7 @@ def _root(
 
 def run(  # noqa: PLR0917 - options of a command, all of them named
     file: File,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Write tables, figures and report.html here."),
-    ] = None,
+    out: Annotated[Path | None, OUT] = None,
     plugin: Plugins = None,
     replications: Annotated[
         int | None, typer.Option("--replications", "-n", min=1, help="Override the file's.")
@@ -93,7 +81,7 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
     ] = None,
     workers: Workers = None,
     memory_limit: MemoryLimit = 512,
-    as_json: SummaryAsJson = False,
+    as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Simulate every variant of an experiment file, print a table, write the results."""
@@ -117,7 +105,7 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
     def left_behind() -> str:
         if kept is None or not kept.folder.exists():
             return "nothing was written"
-        return f"finished variants are kept in {out}; run it again to go on"
+        return f"finished variants are kept in {out}; run it again to continue"
 
     with (
         interruptible(left_behind),
@@ -132,7 +120,7 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
         if kept is not None:
             kept.clear()
     if as_json:
-        typer.echo(json.dumps(results.summary(), indent=2, allow_nan=False))
+        print_json(results.summary())
     elif not quiet:
         from fedbandits.experiments.text import shown_summary  # noqa: PLC0415 - after --help
 
@@ -195,10 +183,9 @@ app.add_typer(data_app, rich_help_panel="Experiments")
 
 
 def _print_doubts(experiment: Experiment) -> None:
-    """Say which assumptions do not hold; the run continues, because the user may know better."""
+    """Say which assumptions do not hold."""
     for variant, found in zip(experiment.variants, experiment.doubts(), strict=True):
-        for doubt in found:
-            typer.echo(f"warning: {variant.label}: {doubt}", err=True)
+        print_warnings(f"{variant.label}: {doubt}" for doubt in found)
 
 
 def _changed(
@@ -236,13 +223,11 @@ def main() -> None:
         signal.signal(signal.SIGHUP, _end)
     try:
         app()
-    except (InputError, UnstatedError) as error:  # what is not stated, the user's class must state
+    except FedbanditsError as error:
         for line in str(error).split("\n"):
             typer.echo(f"error: {line}", err=True)
-        sys.exit(2)
-    except FedbanditsError as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(1)
+        # What a class of the user's does not state is the user's mistake, too.
+        sys.exit(2 if isinstance(error, InputError | UnstatedError) else 1)
     except MemoryError:
         typer.echo("error: there is not enough memory; ask for fewer clients or arms", err=True)
         sys.exit(1)

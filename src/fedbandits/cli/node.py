@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedbandits.cli.federation import Project
-from fedbandits.cli.up import require_flower
+from fedbandits.cli.federation import Project, require_flower
 
 
 def node(  # noqa: PLR0917 - options of a command, all of them named

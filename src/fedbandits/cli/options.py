@@ -1,14 +1,11 @@
-"""Options that several commands have, and how all of them print a table."""
+"""Options that several commands have."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from fedbandits.report.shown import Shown
 
 Workers = Annotated[
     int | None,
@@ -17,9 +14,9 @@ Workers = Annotated[
 MemoryLimit = Annotated[
     int, typer.Option(min=1, help="MiB for the statistics of clients, all workers together.")
 ]
-SummaryAsJson = Annotated[
-    bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")
-]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
+OUT = typer.Option("--out", "-o", help="Write results, figures and report.html here.")
+Fresh = Annotated[bool, typer.Option("--fresh", help="Also play what an earlier run has finished.")]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print only errors, no progress and no table.")
 ]
@@ -35,15 +32,3 @@ Plugins = Annotated[
         " lists; may be repeated.",
     ),
 ]
-
-
-def print_table(shown: Shown) -> None:
-    """Print a table; a pipe has no width, and the default of 80 columns would break labels."""
-    from rich.console import Console  # noqa: PLC0415 - after --help
-
-    from fedbandits.report.shown import WIDTH  # noqa: PLC0415 - likewise
-
-    console = Console()
-    if not console.is_terminal:
-        console.width = WIDTH
-    console.print(shown.printed())

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
-from contextlib import nullcontext
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedbandits.cli.interrupt import interruptible
-from fedbandits.cli.options import print_table
+from fedbandits.cli.options import OUT, AsJson
+from fedbandits.cli.printing import print_json, print_table
 from fedbandits.errors import InputError
 
 if TYPE_CHECKING:
@@ -80,13 +78,8 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
             show_default="means are sent as they are",
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Write plan.json, pictures and report.html here."),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the plan as JSON, and nothing else.")
-    ] = False,
+    out: Annotated[Path | None, OUT] = None,
+    as_json: AsJson = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulations.")] = 0,
     workers: Annotated[
         int, typer.Option("--workers", "-w", min=1, help="Number of processes.")
@@ -97,13 +90,12 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
     This only runs simulations; it tries hundreds of schedules in seconds.
     """
     from fedbandits.cli.progress import show_search  # noqa: PLC0415 - after --help
-    from fedbandits.experiments.output import open_output  # noqa: PLC0415 - likewise
+    from fedbandits.experiments.output import check_output  # noqa: PLC0415 - likewise
     from fedbandits.planning.plan import plan as make_plan  # noqa: PLC0415 - likewise
 
-    with (
-        interruptible("nothing was written"),
-        nullcontext() if out is None else open_output(out) as folder,
-    ):
+    with interruptible("nothing was written"):
+        if out is not None:
+            check_output(out)
         with show_search() as progress:
             made = make_plan(
                 n_arms=arms,
@@ -123,12 +115,10 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
                 workers=workers,
                 progress=progress,
             )
-        if folder is not None:
-            from fedbandits.planning.page import write_plan  # noqa: PLC0415 - heavy
-
-            write_plan(made, folder)
+        if out is not None:
+            made.write(out)
     if as_json:
-        typer.echo(json.dumps(made.as_dict(), indent=2, allow_nan=False, ensure_ascii=False))
+        print_json(made.as_dict())
         return
     _print(made)
     if out is not None:
@@ -137,17 +127,13 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
 
 def _numbers(text: str) -> list[float]:
     """Return the means of a list, separated by commas or spaces."""
-    found = []
-    for number, word in enumerate(text.replace(",", " ").split()):
+    found: list[float] = []
+    for word in text.replace(",", " ").split():
         try:
-            value = float(word)
+            found.append(float(word))
         except ValueError:
-            value = math.nan
-        if math.isnan(value):
-            raise InputError(
-                f"means[{number}]", f'"{word}" is not a number; write --means 0.70,0.75,0.79'
-            )
-        found.append(value)
+            problem = f'"{word}" is not a number; write --means 0.70,0.75,0.79'
+            raise InputError(f"means[{len(found)}]", problem) from None
     return found
 
 
@@ -170,7 +156,7 @@ def _policy(text: str) -> Privacy:
 def _print(made: Plan) -> None:
     from rich.console import Console  # noqa: PLC0415 - after --help
 
-    from fedbandits.planning.text import conditions, shown_plan  # noqa: PLC0415 - likewise
+    from fedbandits.planning.text import columns, conditions, shown_plan  # noqa: PLC0415 - likewise
 
     console = Console()
     width = min(console.width, 100) if console.is_terminal else 100
@@ -178,7 +164,7 @@ def _print(made: Plan) -> None:
         typer.echo(fill(line, width, break_on_hyphens=False) + "\n")
     if made.feasible:
         typer.echo(f"To run it, put this into an experiment file:\n\n{made.toml()}\n")
-    if made.feasible or made.yours is not None or made.unprotected is not None:
+    if columns(made):
         print_table(shown_plan(made))
         typer.echo()
     typer.echo(fill(conditions(made), width, break_on_hyphens=False))

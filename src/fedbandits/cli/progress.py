@@ -31,15 +31,19 @@ from fedbandits.sweeps.run import OnSweepStep, SweepStep
 
 @contextmanager
 def _bar(
-    console: Console, *columns: ProgressColumn, **fields: Any
-) -> Iterator[Callable[..., None]]:
-    """Yield a function that updates a bar; the bar disappears when the block ends."""
-    with Progress(*columns, console=console, transient=True) as bar:
+    *columns: ProgressColumn, console: Console | None = None, quiet: bool = False, **fields: Any
+) -> Iterator[Callable[..., None] | None]:
+    """Yield a function that updates a bar; None if quiet, or if there is no terminal.
+
+    The bar begins with a description of what is done, and disappears when the block ends.
+    """
+    console = console or Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    what = TextColumn("{task.description}", markup=False)
+    with Progress(what, BarColumn(), *columns, console=console, transient=True) as bar:
         yield partial(bar.update, bar.add_task("", **fields))
-
-
-def _what() -> TextColumn:
-    return TextColumn("{task.description}", markup=False)
 
 
 @contextmanager
@@ -49,31 +53,27 @@ def show_progress(experiment: Experiment, *, quiet: bool) -> Iterator[Report | N
     A terminal gets a bar; anything else gets nothing, so that logs stay readable. A single game
     with a million clients takes a while: the spinner and the clock show that it is being played.
     """
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield None
-        return
     columns = (
-        *(SpinnerColumn(), _what(), BarColumn(), MofNCompleteColumn()),
-        *(TextColumn("replications,"), TimeElapsedColumn(), TextColumn("so far,")),
-        *(TimeRemainingColumn(), TextColumn("left")),
+        *(MofNCompleteColumn(), TextColumn("replications,"), TimeElapsedColumn()),
+        *(TextColumn("so far,"), TimeRemainingColumn(), TextColumn("left"), SpinnerColumn()),
     )
     total = experiment.replications * len(experiment.variants)
-    with _bar(console, *columns, total=total) as update:
-        update(description=experiment.variants[0].label)
-        yield lambda label, done: update(advance=done, description=label)
+    with _bar(*columns, quiet=quiet, total=total) as update:
+        if update is None:
+            yield None
+        else:
+            update(description=experiment.variants[0].label)
+            yield lambda label, done: update(advance=done, description=label)
 
 
 @contextmanager
 def show_search() -> Iterator[OnTried | None]:
     """Yield what the search of a plan calls as it proceeds; None if nothing is shown."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    columns = (_what(), BarColumn(), MofNCompleteColumn(), TextColumn("schedules"))
-    with _bar(console, *columns, total=None) as update:
-        yield lambda what, done, total: update(description=what, completed=done, total=total)
+    with _bar(MofNCompleteColumn(), TextColumn("schedules"), total=None) as update:
+        if update is None:
+            yield None
+        else:
+            yield lambda what, done, of: update(description=what, completed=done, total=of)
 
 
 _QUIET_SECONDS = 10.0
@@ -91,19 +91,18 @@ def show_steps(console: Console | None = None) -> Iterator[OnStep]:
     console : Console, optional
         Where it is shown; standard error by default.
     """
-    console = Console(stderr=True) if console is None else console
-    if not console.is_terminal:
-        yield _Lines(console).step
-        return
     replications = TextColumn("{task.fields[replications]}", markup=False)
-    columns = (_what(), BarColumn(), replications, _LeftColumn())
-    with _bar(console, *columns, total=1.0, replications="", until=None) as update:
-        yield lambda step: update(
-            completed=step.share,
-            description=f"{step.part} ({step.number} of {step.parts})",
-            replications=_replications(step),
-            until=time.monotonic() + step.left,
-        )
+    columns = replications, _LeftColumn()
+    with _bar(*columns, console=console, total=1.0, replications="", until=None) as update:
+        if update is None:
+            yield _Lines(console).step
+        else:
+            yield lambda step: update(
+                completed=step.share,
+                description=f"{step.part} ({step.number} of {step.parts})",
+                replications=_replications(step),
+                until=time.monotonic() + step.left,
+            )
 
 
 @contextmanager
@@ -119,27 +118,23 @@ def show_sweep(*, quiet: bool, console: Console | None = None) -> Iterator[OnSwe
     console : Console, optional
         Where it is shown; standard error by default.
     """
-    console = Console(stderr=True) if console is None else console
-    if quiet:
-        yield None
-        return
-    if not console.is_terminal:
-        yield _Lines(console, -_QUIET_SECONDS).sweep_step
-        return
-    with _bar(console, _what(), BarColumn(), _LeftColumn(), total=1.0, until=None) as update:
-        yield lambda step: update(
-            completed=step.done,
-            total=max(step.cells, 1),
-            description=_of_sweep(step),
-            until=None if step.left is None else time.monotonic() + step.left,
-        )
+    with _bar(_LeftColumn(), console=console, quiet=quiet, total=1.0, until=None) as update:
+        if update is None:
+            yield None if quiet else _Lines(console, -_QUIET_SECONDS).sweep_step
+        else:
+            yield lambda step: update(
+                completed=step.done,
+                total=max(step.cells, 1),
+                description=_of_sweep(step),
+                until=None if step.left is None else time.monotonic() + step.left,
+            )
 
 
 class _Lines:
     """Progress, line by line; a long step gets a line now and then."""
 
-    def __init__(self, console: Console, said: float = 0.0) -> None:
-        self.console = console
+    def __init__(self, console: Console | None, said: float = 0.0) -> None:
+        self.console = console or Console(stderr=True)
         self.said = said
 
     def step(self, step: Step) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedbandits.cli.interrupt import interruptible
-from fedbandits.cli.options import Workers
+from fedbandits.cli.options import OUT, Fresh, Workers
 
 
 def reproduce(  # noqa: PLR0917 - options of a command, all of them named
@@ -20,9 +20,7 @@ def reproduce(  # noqa: PLR0917 - options of a command, all of them named
             metavar="[FIGURE]...",
         ),
     ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Write report.html and the tables here.")
-    ] = Path("out/reproduction"),
+    out: Annotated[Path, OUT] = Path("out/reproduction"),
     replications: Annotated[
         int | None,
         typer.Option(
@@ -33,9 +31,7 @@ def reproduce(  # noqa: PLR0917 - options of a command, all of them named
         ),
     ] = None,
     workers: Workers = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Also run what an earlier run has finished.")
-    ] = False,
+    fresh: Fresh = False,
     show: Annotated[
         str | None, typer.Option(help="Print an experiment file, e.g. fig4 or fig4-theory.")
     ] = None,
@@ -52,11 +48,6 @@ def reproduce(  # noqa: PLR0917 - options of a command, all of them named
     kept = "finished figures are kept; run it again to continue"
     with interruptible(kept), show_steps() as watch:
         page = reproduce_paper(
-            figures or [],
-            out,
-            replications=replications,
-            workers=workers,
-            fresh=fresh,
-            watch=watch,
+            figures or [], out, replications=replications, workers=workers, fresh=fresh, watch=watch
         )
     typer.echo(f"report: {page}")

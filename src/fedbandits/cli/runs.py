@@ -1,8 +1,8 @@
-"""The commands about a run's log: ``status``, ``withdraw``, ``stop`` and ``report``."""
+"""The commands about a run's log: ``status``, ``withdraw``, ``stop``, ``rebind``, ``report``."""
 
 from __future__ import annotations
 
-import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedbandits.cli.federation import require_flower
 from fedbandits.cli.interrupt import interruptible
+from fedbandits.cli.options import AsJson
+from fedbandits.cli.printing import print_json
 from fedbandits.errors import InputError, ProtocolError, nearest
 
 if TYPE_CHECKING:
@@ -25,19 +28,14 @@ LogFile = Annotated[Path, typer.Argument(help="The log of a run.", metavar="LOG"
 _POLL_SECONDS = 0.3
 
 
-def status(
-    log: LogFile,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the status as JSON, and nothing else.")
-    ] = False,
-) -> None:
+def status(log: LogFile, as_json: AsJson = False) -> None:
     """Show the state of a run: its phase, which clients are missing, what is known of the arms.
 
     A server may write the log at the same time.
     """
     found = read_run(log).status()
     if as_json:
-        typer.echo(json.dumps(found.as_dict(), indent=2, allow_nan=False))
+        print_json(found.as_dict())
     else:
         typer.echo(found.words())
 
@@ -98,10 +96,9 @@ def stop(log: LogFile, reason: Why, wait: Wait = 60.0) -> None:
         _check_not_over(server)
         server.stop(words=words)
 
-    def done(server: Server) -> bool:
-        return server.finished
-
-    running = do_or_ask(log, run, Stop(reason=words), do=do, done=done, wait=wait)
+    running = do_or_ask(
+        log, run, Stop(reason=words), do=do, done=lambda server: server.finished, wait=wait
+    )
     typer.echo("the run is stopped: nothing counts from now on")
     typer.echo("the server tells all clients that it can reach" if running else _NO_SERVER)
 
@@ -158,6 +155,82 @@ def do_or_ask(
             _await(log, done, wait)
         return True
     return False
+
+
+def rebind(  # noqa: PLR0917 - options of a command, all of them named
+    log: LogFile,
+    node: Annotated[
+        str,
+        typer.Option(help="The node that answers from now on: its public key, or SHA256:…"),
+    ],
+    reason: Annotated[str, typer.Option(help="Why, in words; the log and the status show it.")],
+    clients: Annotated[
+        list[str] | None, typer.Argument(help="Clients to move.", metavar="CLIENT...")
+    ] = None,
+    of: Annotated[
+        str | None,
+        typer.Option("--of", help="Move all clients of this node instead: its key, or SHA256:…"),
+    ] = None,
+    wait: Wait = 60.0,
+) -> None:
+    """Let another node answer for clients, if a client has moved or a node has a new key.
+
+    A client is bound to the key of the node that first answered for it. Without this command, no
+    other node can answer for that client.
+    """
+    require_flower()
+    from fedbandits.federation.coordinator import Rebinding  # noqa: PLC0415 - after --help
+
+    words = stated(reason)
+    run = read_run(log)
+    to = _fingerprint(node, "--node")
+    names = _named(run.server, clients or [], None if of is None else _fingerprint(of, "--of"))
+
+    def do(server: Server) -> None:
+        server.rebind(names, to, words)
+
+    def done(server: Server) -> bool:
+        return all(server.run_state.homes[name] == to for name in names)
+
+    wanted = Rebinding(clients=tuple(names), node=to, reason=words)
+    do_or_ask(log, run, wanted, do=do, done=done, wait=wait)
+    typer.echo(f"node {to} now answers for {len(names)} clients")
+
+
+def _fingerprint(said: str, where: str) -> str:
+    """Return the fingerprint that is given, or that of the key in a file."""
+    from fedbandits.federation.flower.keys import fingerprint  # noqa: PLC0415 - heavy
+
+    if re.fullmatch(r"SHA256:[A-Za-z0-9+/]{43}", said):
+        return said
+    try:
+        return fingerprint(Path(said).read_bytes())
+    except (OSError, ValueError):
+        raise InputError(
+            where,
+            f'"{said}" is neither a public key in a file nor a fingerprint; ssh-keygen -lf prints'
+            " one, such as SHA256:…",
+        ) from None
+
+
+def _named(server: Server, clients: list[str], of: str | None) -> list[str]:
+    """Return the clients to move."""
+    homes = server.run_state.homes
+    if bool(clients) == (of is not None):
+        raise InputError(
+            "CLIENT", "name the clients to move, or move all clients of a node with --of"
+        )
+    if of is not None:
+        found = [client for client, home in homes.items() if home == of]
+        if not found:
+            raise InputError("--of", f"{of} answers for no client of this run")
+        return found
+    for client in clients:
+        if client not in homes:
+            raise InputError(
+                "CLIENT", f'no node answers for "{client}"; {nearest(client, homes, most=8)}'
+            )
+    return clients
 
 
 def report(

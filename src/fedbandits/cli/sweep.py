@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from fedbandits.cli.interrupt import interruptible
-from fedbandits.cli.options import (
-    MemoryLimit,
-    Plugins,
-    Quiet,
-    SummaryAsJson,
-    Workers,
-    print_table,
-)
-
-if TYPE_CHECKING:
-    from fedbandits.sweeps.doubts import Doubt
+from fedbandits.cli.options import OUT, AsJson, Fresh, MemoryLimit, Plugins, Quiet, Workers
+from fedbandits.cli.printing import print_json, print_table, print_warnings
 
 
 def sweep(  # noqa: PLR0917 - options of a command, all of them named
     file: Annotated[
         Path, typer.Argument(help='An experiment file with a table "sweep" (TOML).', metavar="FILE")
     ],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Write tables, figures and report.html here.")
-    ],
+    out: Annotated[Path, OUT],
     backend: Annotated[
         str, typer.Option(help="Where to run it: processes, dask or ray.")
     ] = "processes",
@@ -44,16 +32,15 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
     workers: Workers = None,
     memory_limit: MemoryLimit = 512,
     plugin: Plugins = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Also play what an earlier run has finished.")
-    ] = False,
+    fresh: Fresh = False,
     yes: Annotated[bool, typer.Option("--yes", help="Allow more than a million settings.")] = False,
-    as_json: SummaryAsJson = False,
+    as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Simulate a file under many settings of its keys, and draw the map."""
     from fedbandits.cli.progress import show_sweep  # noqa: PLC0415 - after --help
     from fedbandits.experiments.output import check_output  # noqa: PLC0415 - likewise
+    from fedbandits.sweeps.doubts import warnings_of  # noqa: PLC0415 - likewise
     from fedbandits.sweeps.run import run_sweep  # noqa: PLC0415 - likewise
     from fedbandits.sweeps.store import FOLDER  # noqa: PLC0415 - likewise
     from fedbandits.sweeps.sweep import MOST_SETTINGS, load_sweep  # noqa: PLC0415 - likewise
@@ -77,11 +64,13 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
                 timeout=timeout,
                 fresh=fresh,
                 watch=watch,
-                warn=None if quiet else lambda doubts: _print_warnings(doubts, len(asked)),
+                warn=None
+                if quiet
+                else lambda doubts: print_warnings(warnings_of(doubts, len(asked))),
             )
         results.write(out)
     if as_json:
-        typer.echo(json.dumps(results.summary(), indent=2, allow_nan=False))
+        print_json(results.summary())
     elif not quiet:
         from fedbandits.sweeps.charts import why_not_drawn  # noqa: PLC0415 - likewise
         from fedbandits.sweeps.text import shown_comparisons  # noqa: PLC0415 - likewise
@@ -92,14 +81,14 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
         typer.echo(f"figure: {out / 'sweep.png'}" if undrawn is None else f"no figure: {undrawn}")
         typer.echo(f"report: {out / 'report.html'}")
     if not quiet:
-        for key in results.idle_keys():
-            typer.echo(f"warning: {key}: all its values give the same numbers", err=True)
+        idle = results.idle_keys()
+        print_warnings(f"{key}: all its values give the same numbers" for key in idle)
 
 
 def check_sweep(file: Path, tables: Mapping[str, Any]) -> None:
     """Check every setting of a file with a sweep, and say how many there are."""
     from fedbandits.sweeps.cells import cells_of  # noqa: PLC0415 - after --help
-    from fedbandits.sweeps.doubts import doubts_of  # noqa: PLC0415 - likewise
+    from fedbandits.sweeps.doubts import doubts_of, warnings_of  # noqa: PLC0415 - likewise
     from fedbandits.sweeps.sweep import read_sweep  # noqa: PLC0415 - likewise
 
     asked = read_sweep(tables)
@@ -108,12 +97,4 @@ def check_sweep(file: Path, tables: Mapping[str, Any]) -> None:
     typer.echo(f"{file}: valid, {len(asked):,} settings")
     for (label, fidelity), settings in found.items():
         typer.echo(f"  {label}: fidelity {fidelity} in {settings:,} of them")
-    _print_warnings(doubts_of(cells), len(asked))
-
-
-def _print_warnings(doubts: list[Doubt], settings: int) -> None:
-    """Say which assumptions do not hold: the user may know better."""
-    from fedbandits.sweeps.doubts import warnings_of  # noqa: PLC0415 - after --help
-
-    for line in warnings_of(doubts, settings):
-        typer.echo(f"warning: {line}", err=True)
+    print_warnings(warnings_of(doubts_of(cells), len(asked)))

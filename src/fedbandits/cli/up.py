@@ -1,21 +1,21 @@
-"""The commands that run a trial for real on this machine: ``up`` and ``resume``."""
+"""The commands that run a trial for real: ``up``, ``resume`` and ``serve``."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedbandits.cli.federation import Project
-from fedbandits.cli.interrupt import RunInterruptedError
+from fedbandits.cli.federation import Project, require_flower
+from fedbandits.cli.interrupt import interruptible
 from fedbandits.cli.options import UNDECIDED
 from fedbandits.cli.runs import trusted
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
     from fedbandits.federation.flower.up import LocalPlan
@@ -56,27 +56,69 @@ def resume(
     _run(log.absolute(), plan)
 
 
-def require_flower() -> None:
-    """Refuse a command that needs Flower if Flower is not installed."""
-    from importlib.util import find_spec  # noqa: PLC0415 - after --help
+def serve(
+    project: Project,
+    log: Annotated[
+        Path | None,
+        typer.Option(help="Log of the run; if it exists, continue it.", show_default="run.fedlog"),
+    ] = None,
+    clients: Annotated[
+        int,
+        typer.Option(
+            *("--clients", "-c"),
+            min=0,
+            help="Number of clients to wait for at the start.",
+            show_default="patience.clients",
+        ),
+    ] = 0,
+    superlink: Annotated[
+        str | None, typer.Option(help="Its name in Flower's config.toml, if not the default.")
+    ] = None,
+) -> None:
+    """Run a trial on a SuperLink of this machine, and continue from its log after a crash.
 
-    from fedbandits.errors import InputError  # noqa: PLC0415 - likewise
+    It ends when the run is over. If you interrupt it, the server keeps running: run it again to
+    watch.
+    """
+    require_flower()
+    from fedbandits.federation.durable_log import is_begun  # noqa: PLC0415 - after --help
+    from fedbandits.federation.flower.command import FlowerCommand  # noqa: PLC0415 - heavy
+    from fedbandits.federation.flower.watchdog import Submitted, keep_running  # noqa: PLC0415
+    from fedbandits.federation.followed import LoggedRun  # noqa: PLC0415 - likewise
+    from fedbandits.federation.project import flower_app  # noqa: PLC0415 - likewise
+    from fedbandits.federation.run import LOG_FILE, check_same  # noqa: PLC0415 - likewise
+    from fedbandits.federation.trial import check_not_above, load_trial  # noqa: PLC0415 - likewise
 
-    if find_spec("flwr") is None:
-        raise InputError("Flower", 'is not installed; pip install "fedbandits[flower]"')
+    project = project.absolute()
+    path = (project / LOG_FILE if log is None else log).absolute()
+    trial = load_trial(project)
+    check_not_above(clients, trial.population, "--clients")
+    if is_begun(path):
+        with trusted(path):
+            check_same(LoggedRun(path).trial, trial, path)
+    config: dict[str, str | int] = {"project": str(project), "log": str(path), "clients": clients}
+    with (
+        interruptible(f"the server keeps running; see: fedbandits status {path}"),
+        tempfile.TemporaryDirectory(prefix="fedbandits-") as folder,
+        shown() as (stage, watch),
+        closing(FlowerCommand(superlink)) as command,
+    ):
+        place = Submitted(command, flower_app(Path(folder), project), config)
+        keep_running(path, place, stage=stage, watch=watch)
+    print_answer(path)
 
 
 def _run(log: Path, plan: LocalPlan) -> None:
     from fedbandits.federation.durable_log import is_begun  # noqa: PLC0415 - after --help
     from fedbandits.federation.flower.up import bring_up  # noqa: PLC0415 - heavy
 
-    try:
-        with shown() as (stage, watch):
-            bring_up(log, plan, stage=stage, watch=watch)
-    except KeyboardInterrupt:
-        begun = f"everything so far is in the log; continue with: fedbandits resume {log}"
-        left = begun if is_begun(log) else "nothing had started; run it again"
-        raise RunInterruptedError(left) from None
+    def left_behind() -> str:
+        if not is_begun(log):
+            return "nothing had started; run it again"
+        return f"everything so far is in the log; continue with: fedbandits resume {log}"
+
+    with interruptible(left_behind), shown() as (stage, watch):
+        bring_up(log, plan, stage=stage, watch=watch)
     print_answer(log)
 
 
@@ -103,7 +145,7 @@ def shown() -> Iterator[tuple[Stage, ShowNow]]:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        lines = _Lines(console)
+        lines = _Lines()
         yield lines.stage, lines.show
         return
     with Live(console=console, refresh_per_second=4, transient=True) as live:
@@ -113,33 +155,34 @@ def shown() -> Iterator[tuple[Stage, ShowNow]]:
 class _Lines:
     """What happens, line by line."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self) -> None:
         self.said: list[str] = []
 
     def stage(self, what: str) -> None:
         from fedbandits.federation.status import printable  # noqa: PLC0415 - after --help
 
-        what = "\n".join(map(printable, what.split("\n")))
-        self.console.print(what, markup=False, highlight=False, soft_wrap=True)
+        for line in what.split("\n"):
+            typer.echo(printable(line), err=True)
 
     def show(self, now: Now) -> None:
         """Print the lines that are new."""
         if not now.bulletin or now.over:
             return
-        from fedbandits.federation.presence import notes  # noqa: PLC0415 - after --help
-
-        lines = [f"{now.bulletin['news']} ({_counts(now)})", *notes(now)]
+        lines = _news(now)
         for line in lines:
             if line not in self.said:
                 self.stage(line)
         self.said = lines
 
 
-def _counts(now: Now) -> str:
+def _news(now: Now) -> list[str]:
+    """Return what has happened, line by line."""
+    from fedbandits.federation.presence import notes  # noqa: PLC0415 - after --help
+    from fedbandits.federation.status import counted  # noqa: PLC0415 - likewise
+
     at = now.bulletin
-    options = "1 option" if at["left"] == 1 else f"{at['left']} options"
-    return f"{at['clients']} clients admitted, {options} left, {at['bits']:,} bits sent"
+    counts = f"{at['clients']} clients admitted, {counted(at['left'], 'option')} left"
+    return [f"{at['news']} ({counts}, {at['bits']:,} bits sent)", *notes(now)]
 
 
 def table_of(now: Now) -> Table:
@@ -147,7 +190,6 @@ def table_of(now: Now) -> Table:
     from rich.table import Table  # noqa: PLC0415 - after --help
     from rich.text import Text  # noqa: PLC0415 - likewise
 
-    from fedbandits.federation.presence import notes  # noqa: PLC0415 - likewise
     from fedbandits.federation.status import printable  # noqa: PLC0415 - likewise
 
     at = now.bulletin
@@ -156,14 +198,13 @@ def table_of(now: Now) -> Table:
     title = f"phase {at['phase']} is over" if at["phase"] else "no phase was opened yet"
     if at["open"]:
         title = f"phase {at['phase']}: {at['reported']} of {at['clients']} clients have reported"
-    caption = [f"{at['news']} ({_counts(now)})", *notes(now)]
-    table = Table(title=Text(title), caption=Text("\n".join(map(printable, caption))))
-    table.add_column("option")
+    caption = "\n".join(map(printable, _news(now)))
+    table = Table("option", title=Text(title), caption=Text(caption))
     for name in ("estimate", "from", "to"):
         table.add_column(name, justify="right")
     table.add_column("")
     for arm in now.arms:
         numbers = (f"{arm[key]:.4f}" for key in ("estimate", "low", "high"))
-        style = "" if arm["left"] else "dim"
-        table.add_row(Text(arm["name"]), *numbers, "" if arm["left"] else "out", style=style)
+        style, out = ("", "") if arm["left"] else ("dim", "out")
+        table.add_row(Text(arm["name"]), *numbers, out, style=style)
     return table

@@ -8,7 +8,7 @@ from enum import Enum
 
 import numpy as np
 
-from fedbandits.planning.protection import doubles, release_error
+from fedbandits.planning.protection import radii_apart, release_error
 from fedbandits.planning.question import Question
 from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import FloatArray, IntArray
@@ -45,7 +45,7 @@ class Shape(Enum):
         return f"{first}*2^(p-1)"
 
     def factors(self, n_phases: int) -> FloatArray:
-        """Return what each phase has of what the first one has."""
+        """Return the value of each phase relative to the first."""
         phases = np.arange(1.0, n_phases + 1)
         if self is Shape.CONSTANT:
             return np.ones(n_phases)
@@ -53,8 +53,7 @@ class Shape(Enum):
 
 
 PULLS_SHAPES = (Shape.CONSTANT, Shape.DOUBLING)
-ADMISSIONS_SHAPES = (Shape.CONSTANT, Shape.GROWING, Shape.DOUBLING)
-"""The shapes that are tried for f and for g."""
+"""The shapes that are tried for f; for g all are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +70,8 @@ class Candidate:
     Examples
     --------
     >>> candidate = Candidate(pulls=100, admissions=2, admissions_shape=Shape.DOUBLING)
-    >>> candidate.f, candidate.g, candidate.name
-    ('100', '2^p', 'fed2-ucb')
+    >>> candidate.f, candidate.g
+    ('100', '2^p')
     """
 
     pulls: int
@@ -81,18 +80,13 @@ class Candidate:
     admissions_shape: Shape | None = Shape.CONSTANT
 
     @property
-    def name(self) -> str:
-        """The algorithm."""
-        return Fed1Ucb.name if self.admissions_shape is None else Fed2Ucb.name
-
-    @property
     def f(self) -> str:
         """The pulls schedule."""
         return self.pulls_shape.expression(self.pulls)
 
     @property
     def g(self) -> str | None:
-        """The admissions schedule; None where all clients play from the start."""
+        """The admissions schedule; None if all clients play from the start."""
         shape = self.admissions_shape
         return None if shape is None else shape.expression(self.admissions)
 
@@ -102,7 +96,7 @@ class Candidate:
 
 
 def scheduled(question: Question, pulls: str, admissions: str | None) -> Fed1Ucb | Fed2Ucb:
-    """Return Fed2-UCB with these schedules, or Fed1-UCB where there is none of admissions."""
+    """Return Fed2-UCB with these schedules, or Fed1-UCB without an admissions schedule."""
     if admissions is None:
         return Fed1Ucb(pulls=pulls, radius=question.radius)
     return Fed2Ucb(
@@ -112,7 +106,7 @@ def scheduled(question: Question, pulls: str, admissions: str | None) -> Fed1Ucb
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """What candidates would come to if estimates were exactly the means; infinite if undecided."""
+    """What to expect of candidates if estimates equalled the means; infinite if undecided."""
 
     regret: FloatArray
     phases: FloatArray
@@ -123,7 +117,7 @@ def foresee(question: Question, candidates: Sequence[Candidate]) -> Foreseen:
     """Return a forecast for candidates of the same shapes.
 
     An arm goes in the first phase in which its gap is at least the width. Estimates scatter, so
-    that this is rough; it says where a search has to look.
+    this is rough, but it shows where to search.
 
     Examples
     --------
@@ -134,14 +128,11 @@ def foresee(question: Question, candidates: Sequence[Candidate]) -> Foreseen:
     >>> foresee(game, [paper]).regret.round(-2), foresee(game, [paper]).phases
     (array([9600.]), array([8.]))
     """
-    (shapes,) = {(c.pulls_shape, c.admissions_shape) for c in candidates}
+    ((f_shape, g_shape),) = {(c.pulls_shape, c.admissions_shape) for c in candidates}
     phases = np.arange(1, MOST_PHASES + 1)
-    pulls = _column([c.pulls for c in candidates]) * shapes[0].factors(MOST_PHASES)
-    newcomers = _column([c.admissions for c in candidates])
-    if shapes[1] is None:
-        newcomers = newcomers * (phases == 1)
-    else:
-        newcomers = newcomers * shapes[1].factors(MOST_PHASES)
+    firsts = np.array([(c.pulls, c.admissions) for c in candidates], dtype=np.float64)
+    pulls = firsts[:, :1] * f_shape.factors(MOST_PHASES)
+    newcomers = firsts[:, 1:] * (phases == 1 if g_shape is None else g_shape.factors(MOST_PHASES))
     clients = np.cumsum(newcomers, axis=1)
     if question.population is not None:
         clients = np.minimum(clients, question.population)
@@ -169,24 +160,15 @@ def foresee(question: Question, candidates: Sequence[Candidate]) -> Foreseen:
     )
 
 
-def _column(values: Sequence[int]) -> FloatArray:
-    return np.array(values, dtype=np.float64)[:, np.newaxis]
-
-
 def _widths(
     question: Question, pulls: FloatArray, newcomers: FloatArray, phases: IntArray
 ) -> FloatArray:
     """Return the width between two arms after every phase, shape (candidates, phases)."""
     counts = _since(np.cumsum(pulls, axis=1))
-    width = 2.0 * rule_for(question).width(
-        phase=phases,
-        reports=Reports.planned(
-            counts,
-            newcomers[:, np.newaxis, :],
-            distortion=_distortion(question, pulls, counts),
-        ),
-    )
-    return np.asarray(2.0 * width if doubles(question.privacy) else width)
+    left = _distortion(question, pulls, counts)
+    reports = Reports.planned(counts, newcomers[:, np.newaxis, :], distortion=left)
+    radius = rule_for(question).width(phase=phases, reports=reports)
+    return np.asarray(radii_apart(question.privacy) * radius)
 
 
 def rule_for(question: Question, *, at_once: bool = False) -> PhasedRule:
@@ -208,21 +190,21 @@ def rule_for(question: Question, *, at_once: bool = False) -> PhasedRule:
 def _since(sums: FloatArray) -> FloatArray:
     """Return running sums counted from each admission on: (candidates, phase now, of admission).
 
-    Cohorts to come have nothing.
+    Later cohorts have nothing.
     """
     before = np.pad(sums, ((0, 0), (1, 0)))[:, :-1]
     return np.maximum(sums[:, :, np.newaxis] - before[:, np.newaxis, :], 0.0)
 
 
 def _distortion(question: Question, pulls: FloatArray, counts: FloatArray) -> Distortion:
-    """Return what protecting the means leaves in those of every cohort, all arms being in play."""
+    """Return the errors that protection leaves in each cohort's means, with all arms in play."""
     if question.privacy is None:
         return UNDISTORTED
     each, places = np.unique(pulls, return_inverse=True)
     errors = [release_error(question.privacy, n, question.n_arms) for n in each.tolist()]
     error = ReleaseError.several((errors[at] for at in places.ravel()), pulls.shape)
     n = np.maximum(counts, 1.0)
-    # Pulls never fall from phase to phase, so that the last release has the largest scale.
+    # Pulls never fall from phase to phase, so the last release has the largest scale.
     return Distortion(
         variance=_since(np.cumsum(pulls**2 * error.variance, axis=1)) / n**2,
         scale=(pulls * error.scale)[:, :, np.newaxis] * (counts > 0) / n,

@@ -2,106 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 
 import numpy as np
 
-from fedbandits.experiments.tables import Table
 from fedbandits.planning.candidates import Shape
-from fedbandits.planning.detection import Detector, gap_table
+from fedbandits.planning.detection import Detector, gap_curves
 from fedbandits.planning.plan import Plan
 from fedbandits.planning.search import map_table
 from fedbandits.planning.wording import counted
 from fedbandits.report.chart import Axis, Chart, Guide, Heat, Note, Plot, Series, named_axis
 from fedbandits.report.palette import PALETTE
-from fedbandits.rules.arrays import FloatArray
 
 _MOST_TIMES = 4.0
-_WORDS = {
-    Shape.CONSTANT: "the same in every phase",
-    Shape.GROWING: "times p in phase p",
-    Shape.DOUBLING: "doubled from phase to phase",
+_WORDS: dict[Shape | None, str] = {
+    Shape.CONSTANT: ", {}(p): the same in every phase",
+    Shape.GROWING: " in phase 1, {}(p): times p in phase p",
+    Shape.DOUBLING: " in phase 1, {}(p): doubled from phase to phase",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RegretMap:
-    """Regret over first values of f (rows) and of g (columns); NaN where nothing was simulated.
+def map_chart(plan: Plan) -> Chart | None:
+    """Return regret over first values of f and g, the best marked; None if nothing decides.
 
-    Parameters
-    ----------
-    pulls, admissions : list of int
-        f(1) and g(1).
-    regret : array, shape (pulls, admissions)
-        Mean total regret.
-    shapes : (Shape, Shape)
-        How f and g go on.
-    best : (int, int)
-        Row and column of the least regret.
+    Colours end at four times the least regret: beyond, all is equally bad.
     """
-
-    pulls: list[int]
-    admissions: list[int]
-    regret: FloatArray
-    shapes: tuple[Shape, Shape]
-    best: tuple[int, int]
-
-
-def regret_map(plan: Plan) -> RegretMap | None:
-    """Return the map of a plan; None if nothing decides."""
-    middle = next((one.candidate for one in plan.searched.map), None)
-    if middle is None or middle.admissions_shape is None:
+    best = plan.searched.best_on_map
+    if best is None:
         return None
     table = map_table(plan.searched)
     pulls, admissions = sorted(set(table["pulls"])), sorted(set(table["admissions"]))
     regret = np.full((len(pulls), len(admissions)), np.nan)
-    for f, g, value, undecided in zip(
-        table["pulls"], table["admissions"], table["regret"], table["undecided"], strict=True
-    ):
-        if undecided <= 0.05:
-            regret[pulls.index(f), admissions.index(g)] = value
-    if np.isnan(regret).all():
-        return None
-    row, column = np.unravel_index(int(np.nanargmin(regret)), regret.shape)
-    return RegretMap(
-        pulls=pulls,
-        admissions=admissions,
-        regret=regret,
-        shapes=(middle.pulls_shape, middle.admissions_shape),
-        best=(int(row), int(column)),
-    )
-
-
-def map_labels(found: RegretMap) -> tuple[str, str]:
-    """Return what the axes of a map are called, g first."""
-    names = []
-    for what, symbol, shape in (
-        ("new clients", "g", found.shapes[1]),
-        ("pulls of each arm by each client", "f", found.shapes[0]),
-    ):
-        first = "" if shape is Shape.CONSTANT else " in phase 1"
-        names.append(f"{what}{first}, {symbol}(p): {_WORDS[shape]}")
-    return names[0], names[1]
-
-
-def map_chart(found: RegretMap) -> Chart:
-    """Return regret over f and g, the best marked.
-
-    Colours end at four times the least regret: beyond, all is equally bad.
-    """
-    least = max(float(found.regret[found.best]), 1e-12)
-    most = min(float(np.nanmax(found.regret)), _MOST_TIMES * least)
-    row, column = found.best
-    across, up = map_labels(found)
+    for one in plan.searched.map:
+        if one.decides:
+            row = pulls.index(one.candidate.pulls)
+            regret[row, admissions.index(one.candidate.admissions)] = one.regret
+    place = pulls.index(best.pulls), admissions.index(best.admissions)
+    least = max(float(regret[place]), 1e-12)
+    most = min(float(np.nanmax(regret)), _MOST_TIMES * least)
+    f_words = f"pulls of each arm by each client{_WORDS[best.pulls_shape].format('f')}"
+    g_words = f"new clients{_WORDS[best.admissions_shape].format('g')}"
     heat = Heat(
-        x=named_axis(across, [f"{g:,}" for g in found.admissions]),
-        y=named_axis(up, [f"{f:,}" for f in found.pulls]),
-        values=found.regret.tolist(),
+        x=named_axis(g_words, [f"{g:,}" for g in admissions]),
+        y=named_axis(f_words, [f"{f:,}" for f in pulls]),
+        values=regret.tolist(),
         label="expected total regret (logarithmic)",
         limits=(least, max(most, 1.01 * least)),
-        best=[found.best],
-        note=f"f(p) = {found.shapes[0].expression(found.pulls[row])}, "
-        f"g(p) = {found.shapes[1].expression(found.admissions[column])}",
+        best=[place],
+        note=f"f(p) = {best.f}, g(p) = {best.g}",
     )
     return Chart(name="regret-map", panels=[heat], size=(8.0, 5.2))
 
@@ -109,31 +57,22 @@ def map_chart(found: RegretMap) -> Chart:
 def gap_series(plan: Plan) -> list[Series]:
     """Return the smallest detectable gap against the number of clients.
 
-    With the pulls of the plan, solid, and with as many as one likes, dotted.
+    With the pulls of the plan, solid, and with any number of pulls, dotted.
     """
-    n = plan.question.population
     pulls = planned_pulls(plan)
-    table: Table = gap_table(plan.question, pulls)
-    curves: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
-    for kind, many, clients, gap in zip(
-        table["population"], table["pulls"], table["clients"], table["gap"], strict=True
-    ):
-        x, y = curves.setdefault((kind, many), ([], []))
-        x.append(clients)
-        y.append(gap)
     series = []
-    for (kind, many), (x, y) in curves.items():
-        who = "unlimited population" if kind == "unlimited" else f"these {n:,} clients alone"
-        any_number = many == "any"
+    for n, many, clients, gaps in gap_curves(plan.question, pulls):
+        who = "unlimited population" if n is None else f"these {n:,} clients alone"
+        any_number = math.isinf(many)
         how = "any number of pulls" if any_number else f"{pulls:,.0f} pulls of each arm"
-        # Where clients are alike, pulls are all that is missing.
-        if max(y) > 0:
+        # If clients are alike, pulls are all that is missing.
+        if gaps.max() > 0:
             series.append(
                 Series(
                     label=f"{who}, {how}",
-                    x=x,
-                    y=y,
-                    colour=PALETTE[0] if kind == "unlimited" else PALETTE[1],
+                    x=clients.tolist(),
+                    y=gaps.tolist(),
+                    colour=PALETTE[0] if n is None else PALETTE[1],
                     width=1.2 if any_number else 2.2,
                     dash=(2.0, 2.0) if any_number else (),
                 )

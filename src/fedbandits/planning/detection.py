@@ -1,14 +1,14 @@
 r"""Which gaps can be told apart: the certified rule's width, turned into sample sizes.
 
-With M clients who have pulled each arm n times an estimate has the variance
+With M clients that have pulled each arm n times, an estimate has the variance
 
 .. math:: v = \sigma_c^2 \left(\frac1M - \frac1N\right) + \frac{\sigma^2}{n M},
 
 N the population, :math:`1/N = 0` if it is unlimited. The certified rule drops an arm that is behind
 by :math:`w = \sqrt{4 v L}`, :math:`L = \ln((K-1) \pi^2 p^2 / (6 \delta))`. An arm that is worse by
-:math:`\Delta_k` is behind by that on average, with the variance 2 v, so that all are dropped with a
+:math:`\Delta_k` is behind by that on average, with the variance 2 v, so all are dropped with a
 probability of at least ``power`` once :math:`\sum_k P(Z > (\Delta_k - w) / \sqrt{2 v})` is no more
-than 1 − power, Z standard normal. Where all K − 1 are worse by the same Δ that is :math:`\Delta \ge
+than 1 − power, Z standard normal. If all K − 1 are worse by the same Δ, that is :math:`\Delta \ge
 w + z \sqrt{2 v}`, z the quantile of 1 − (1 − power)/(K − 1). Everything here is that inequality,
 solved for one of its terms. What protects the means of clients adds to w and to v.
 """
@@ -16,7 +16,8 @@ solved for one of its terms. What protects the means of clients adds to w and to
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -27,29 +28,29 @@ from scipy import stats
 
 from fedbandits.errors import InputError
 from fedbandits.experiments.tables import Table
-from fedbandits.planning.protection import doubles, release_error
+from fedbandits.planning.protection import radii_apart, release_error
 from fedbandits.planning.question import Question
 from fedbandits.privacy.policy import Privacy
 from fedbandits.rules.algorithms import Fed2Ucb
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.beliefs import Beliefs
-from fedbandits.rules.distortion import UNDISTORTED, Distortion
+from fedbandits.rules.distortion import Distortion
 from fedbandits.rules.radii import CertifiedRadius
 from fedbandits.rules.reports import Reports
 from fedbandits.rules.statistics import client_factor
 
 POWER = 0.9
-"""How likely a gap is to be found where it is said to be detectable."""
+"""The probability with which a detectable gap is found."""
 
 NEARLY_ALL = 0.9
-"""The part of a population from which on it is nearly all of it."""
+"""From this share on, clients are called nearly all of a population."""
 
-# More clients or pulls than that are none.
+# No more clients or pulls than this are considered.
 _MOST = 10**15
-# Of releases whose errors average out; later ones cost more than they bring.
+# Releases to average errors over, at most; later ones cost more than they gain.
 _MOST_LOOKS = 32
 _HALVINGS = 50
-# Clients to show where no number of them is enough.
+# Clients to show if no number of them is enough.
 _SHOWN = 10_000
 
 
@@ -70,13 +71,13 @@ class Detector:
     power : float
         How likely all other arms are to be dropped.
     phase : int
-        In which phase the look is: δ is shared out over all of them, so later ones are wider.
+        The phase of the look: δ is shared out over all phases, so later widths are larger.
     ratios : tuple of float
-        How many times the smallest gap every other arm is behind the best one; all of them once,
-        which is the hardest case, by default.
+        How far every other arm is behind the best one, in multiples of the smallest gap. By default
+        all are 1, which is the hardest case.
     privacy : Privacy, optional
-        How means are protected. The look is then after as many releases as are best: several of
-        them average errors out that do not depend on how many pulls are behind a mean.
+        How means are protected. The look is then after the best number of releases: several of
+        them average out errors that do not shrink with the pulls behind a mean.
 
     Examples
     --------
@@ -133,7 +134,7 @@ class Detector:
         return np.asarray(np.min(looks, axis=0))
 
     def chance(self, gap: float, clients: int, pulls: float = math.inf) -> float:
-        """Return with which probability, at least, one look of so many clients finds a gap.
+        """Return the least probability with which one look of so many clients finds a gap.
 
         Examples
         --------
@@ -171,7 +172,7 @@ class Detector:
         return float(self.smallest_gap(clients, pulls)) <= gap * (1.0 + 1e-12)
 
     def _phases(self, pulls: float) -> list[int]:
-        """Return in which phases a look may be best."""
+        """Return the phases in which a look may be best."""
         if self.privacy is None:
             return [self.phase]
         last = min(self.privacy.releases or _MOST_LOOKS, _MOST_LOOKS)
@@ -197,15 +198,8 @@ class Detector:
             scale=np.atleast_1d(error.scale) / phase,
             bias=np.atleast_1d(error.bias),
         )
-        width = 2.0 * rule.width(
-            phase=phase,
-            reports=Reports.planned(
-                [pulls],
-                clients[..., np.newaxis],
-                distortion=UNDISTORTED if self.privacy is None else left,
-            ),
-        )
-        width = 2.0 * width if doubles(self.privacy) else width
+        reports = Reports.planned([pulls], clients[..., np.newaxis], distortion=left)
+        width = radii_apart(self.privacy) * rule.width(phase=phase, reports=reports)
         variance = self.variance(clients, pulls) + left.variance[0] / clients
         return np.asarray(width), np.sqrt(2.0 * variance)
 
@@ -245,11 +239,8 @@ def _first(enough: Callable[[int], bool], most: int) -> int | None:
         if high == most:
             return None
         high = min(2 * high, most)
-    low = high // 2 + 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle + 1, high)
-    return high
+    left = range(high // 2 + 1, high)
+    return left.start + bisect_left(left, True, key=enough)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,9 +258,9 @@ class Feasibility:
         The fewest clients for an answer that holds for an unlimited population; None if no number
         of them is enough.
     within_reach : bool
-        Whether there are so many.
+        Whether there are that many.
     chance_unlimited : float, optional
-        With which probability all N clients find the gap for an unlimited population.
+        The probability that all N clients find the gap for an unlimited population.
     clients_finite : int, optional
         The fewest of the N clients for an answer that holds for these N.
     pulls_of_all : int, optional
@@ -279,9 +270,9 @@ class Feasibility:
     gap_finite : float, optional
         The smallest gap that they detect for themselves.
     all_needed : int, optional
-        How many clients there would have to be if all of them play, where N are too few.
+        How many clients are needed if all of them play, in case N are too few.
     fits : bool
-        Whether the horizon leaves room for the pulls that it takes.
+        Whether the pulls that are needed fit into the horizon.
     """
 
     pulls: int | None
@@ -303,18 +294,17 @@ class Feasibility:
 
     def as_dict(self, population: int | None) -> dict[str, Any]:
         """Return it ready for JSON."""
-        unlimited = {
-            "fewest_clients": self.clients_unlimited,
-            "pulls_of_each_arm": self.pulls,
-            "within_reach": self.within_reach,
-            "chance": self.chance_unlimited,
-            "smallest_gap": self.gap_unlimited,
-        }
-        if population is None:
-            return {"unlimited_population": unlimited, "finite_population": None}
         return {
-            "unlimited_population": unlimited,
-            "finite_population": {
+            "unlimited_population": {
+                "fewest_clients": self.clients_unlimited,
+                "pulls_of_each_arm": self.pulls,
+                "within_reach": self.within_reach,
+                "chance": self.chance_unlimited,
+                "smallest_gap": self.gap_unlimited,
+            },
+            "finite_population": None
+            if population is None
+            else {
                 "clients": population,
                 "fewest_clients": self.clients_finite,
                 "share": None if self.clients_finite is None else self.clients_finite / population,
@@ -340,26 +330,25 @@ def feasibility(question: Question) -> Feasibility:
     (12324, False, 481)
     """
     everyone, n, gap = Detector.of(question, population=None), question.population, question.gap
-    most = None if question.horizon is None else question.horizon // question.n_arms
+    most = None if question.horizon is None else question.most_pulls
     room = math.inf if most is None else most
     fits = room >= question.fewest_pulls
     unlimited = everyone.fewest_clients(gap, room) if fits else None
+    found = Feasibility(
+        pulls=most,
+        clients_unlimited=unlimited,
+        within_reach=unlimited is not None and unlimited <= (n or unlimited),
+        fits=fits,
+    )
     if n is None:
-        return Feasibility(
-            pulls=most,
-            clients_unlimited=unlimited,
-            within_reach=unlimited is not None,
-            fits=fits,
-        )
+        return found
     these = Detector.of(question, population=n)
     pulls = these.fewest_pulls(gap, n)
     if pulls is not None:
         pulls = max(pulls, question.fewest_pulls)
     few = these.fewest_clients(gap, room) if fits else None
-    return Feasibility(
-        pulls=most,
-        clients_unlimited=unlimited,
-        within_reach=unlimited is not None and unlimited <= n,
+    return replace(
+        found,
         chance_unlimited=everyone.chance(gap, n, room) if fits else 0.0,
         clients_finite=few,
         pulls_of_all=pulls,
@@ -370,15 +359,33 @@ def feasibility(question: Question) -> Feasibility:
     )
 
 
-def gap_table(question: Question, pulls: float) -> Table:
-    """Return the smallest detectable gap against the number of clients: a row a point.
+def gap_curves(
+    question: Question, pulls: float
+) -> Iterator[tuple[int | None, float, FloatArray, FloatArray]]:
+    """Yield curves of the smallest detectable gap against the number of clients.
+
+    Each curve is a population (None if it is unlimited), pulls, clients and gaps.
 
     Parameters
     ----------
     question : Question
         Which arms, noise, spread and population.
     pulls : float
-        Of each arm by each client; how far more pulls would get is told, too.
+        Of each arm by each client; each population also has a curve for infinitely many.
+    """
+    n = question.population
+    enough = Detector.of(question, population=None).fewest_clients(question.gap, pulls) or _SHOWN
+    most = 10.0 ** math.ceil(math.log10(4.0 * max(enough, n or 1, 10)))
+    points: list[tuple[int | None, FloatArray]] = [(None, np.geomspace(1.0, most, 200))]
+    if n is not None:
+        # More points where nearly all clients are in.
+        points.append((n, np.append(n - np.geomspace(max(n - 1.0, 1e-3), 1e-3, 200), n)))
+    for (who, clients), many in product(points, (pulls, math.inf)):
+        yield who, many, clients, Detector.of(question, population=who).smallest_gap(clients, many)
+
+
+def gap_table(question: Question, pulls: float) -> Table:
+    """Return these curves as a table, one row per point.
 
     Examples
     --------
@@ -388,21 +395,10 @@ def gap_table(question: Question, pulls: float) -> Table:
     >>> sorted(set(table["population"])), sorted(set(table["pulls"]), key=str)
     (['finite', 'unlimited'], ['10', 'any'])
     """
-    n = question.population
-    everyone = Detector.of(question, population=None)
-    enough = everyone.fewest_clients(question.gap, pulls) or _SHOWN
-    most = 10.0 ** math.ceil(math.log10(4.0 * max(enough, n or 1, 10)))
-    unlimited = np.geomspace(1.0, most, 200)
     table: Table = {key: [] for key in ("population", "pulls", "clients", "gap")}
-    kinds = [("unlimited", everyone, unlimited)]
-    if n is not None:
-        # Densely where nobody is left.
-        left = np.geomspace(max(n - 1.0, 1e-3), 1e-3, 200)
-        kinds.append(("finite", Detector.of(question, population=n), np.append(n - left, n)))
-    for (kind, detector, clients), many in product(kinds, (False, True)):
-        gaps = detector.smallest_gap(clients, math.inf if many else pulls)
-        table["population"] += [kind] * clients.size
-        table["pulls"] += ["any" if many else f"{pulls:.0f}"] * clients.size
+    for n, many, clients, gaps in gap_curves(question, pulls):
+        table["population"] += ["unlimited" if n is None else "finite"] * clients.size
+        table["pulls"] += ["any" if math.isinf(many) else f"{many:.0f}"] * clients.size
         table["clients"] += clients.tolist()
         table["gap"] += gaps.tolist()
     return table

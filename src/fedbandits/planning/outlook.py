@@ -1,9 +1,10 @@
-"""What a schedule will come to: the distribution of a simulated game, in a few numbers."""
+"""What to expect of a schedule: the outcomes of simulated games, in a few numbers."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -33,7 +34,7 @@ class Expected:
     Parameters
     ----------
     mean, stderr : float
-        What to expect, and how exactly the simulation knows it.
+        What to expect, and its standard error over the simulated games.
     low, high : float
         Nine of ten games end up between them.
     """
@@ -44,16 +45,14 @@ class Expected:
     high: float
 
     @classmethod
-    def over(cls, values: FloatArray | IntArray) -> Expected | None:
-        """Return the quantity over replications; None where there are none.
+    def over(cls, values: FloatArray | IntArray) -> Expected:
+        """Return the quantity over replications, of which there is at least one.
 
         Examples
         --------
         >>> Expected.over(np.arange(101.0)).high
         95.0
         """
-        if values.size == 0:
-            return None
         spread = float(values.std(ddof=1)) if values.size > 1 else 0.0
         low, high = (float(value) for value in np.quantile(values, RANGE))
         return cls(
@@ -72,8 +71,8 @@ class Simulated:
     regret, communication, clients, phases : Expected
         Total regret, the part of it that is communication, clients admitted and phases.
     wrong_rate, undecided_rate : float
-        Games that lose the best arm, and that end with several. Where all other arms are equal, a
-        game that has lost the best one may never end.
+        Shares of games that lose the best arm, and that end with several arms left. If all other
+        arms are equal, a game that has lost the best one may never end.
     replications : int
         How many games were simulated.
     """
@@ -86,10 +85,6 @@ class Simulated:
     wrong_rate: float
     undecided_rate: float
     replications: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,14 +107,14 @@ class Outlook(Simulated):
     exploration : Expected
         Like the other regrets: up to the horizon; without one, up to the decision.
     slots : Expected, optional
-        Until the decision, over the games that are decided: as many pulls a client makes that is
-        in from the start.
+        Until the decision, over the decided games. A client that is in from the start makes this
+        many pulls.
     pulls_of_arm : Expected
         Of one arm that stays to the end, by a client that is in from the start.
     pulls_in_all : Expected
         By all clients together, of all arms, until the decision.
     reports : Expected
-        Messages from clients to the server: one a client and phase.
+        Messages from clients to the server: one per client and phase.
     uplink_bits : Expected
         Of all means that a client sends, on average over those admitted.
     spent_rate : float
@@ -129,7 +124,7 @@ class Outlook(Simulated):
         are none, of all games up to where they were given up: after `LAST_PHASE` phases, or when
         the privacy budget was spent.
     cut : bool
-        Whether games that were not decided are left out of the numbers, or cut off.
+        Whether undecided games are left out of the numbers, or cut off.
     """
 
     pulls: str
@@ -154,33 +149,40 @@ def ended(question: Question, played: PlayedGames) -> BoolArray:
 
 
 def simulated(
-    question: Question, algorithm: Algorithm, *, max_phases: int | None = None, **settings: Any
-) -> Simulation:
-    """Simulate an algorithm, with random draws that no search has seen.
-
-    Whoever picks the best of many by their simulated regrets picks some luck as well: the numbers
-    of a plan come from draws of their own.
+    question: Question,
+    algorithms: Iterable[Algorithm],
+    *,
+    draws: str = "plan: outlook",
+    max_phases: int | None = None,
+    **settings: Any,
+) -> list[Simulation]:
+    """Simulate algorithms on the game of a question.
 
     Parameters
     ----------
     question : Question
         The game.
-    algorithm, max_phases
+    algorithms, max_phases
         What plays it, and for how long at most.
+    draws : str
+        The name of the random draws. The best of many by simulated regret is partly lucky, so the
+        numbers of a plan come from other draws than those of the search.
     **settings
         As in `fedbandits.simulate_all`.
     """
-    variant = Variant(
-        label=algorithm.name,
-        problem=question.problem("plan: outlook"),
-        algorithm=algorithm,
-        communication_cost=question.communication_cost,
-        max_phases=max_phases,
-        privacy=question.simulated_privacy,
-    )
-    return simulate_all([variant], horizon=question.horizon, grid_points=1, warn=False, **settings)[
-        0
+    problem = question.problem(draws)
+    variants = [
+        Variant(
+            label=algorithm.name,
+            problem=problem,
+            algorithm=algorithm,
+            communication_cost=question.communication_cost,
+            max_phases=max_phases,
+            privacy=question.simulated_privacy,
+        )
+        for algorithm in algorithms
     ]
+    return simulate_all(variants, horizon=question.horizon, grid_points=1, warn=False, **settings)
 
 
 def look_ahead(
@@ -205,18 +207,17 @@ def look_ahead(
     """
     algorithm = scheduled(question, pulls, admissions)
     try:
-        run = simulated(
-            question, algorithm, max_phases=LAST_PHASE, trace=True,
+        (run,) = simulated(
+            question, [algorithm], max_phases=LAST_PHASE, trace=True,
             replications=replications, seed=seed, workers=workers,
         )  # fmt: skip
     except InputError as error:
-        # There is one variant, and nobody who plans has numbered it.
+        # There is only one variant, and the user has not numbered it.
         raise InputError(error.where.removeprefix("variants[0]."), error.problem) from None
     played = run.games
     over = ended(question, played)
     cut = not over.all()
-    if not over.any():
-        over = ~over
+    over = over if over.any() else ~over
     each, members = _phases(run.rule, int(played.phases.max()))
     if played.trace is None:
         raise TypeError("a trace was asked for")
@@ -235,16 +236,16 @@ def look_ahead(
         admissions=admissions,
         algorithm=algorithm.name,
         weights="equal" if admissions is None else question.weights,
-        regret=expected(played.total[over]),
-        exploration=expected(played.exploration[over]),
-        communication=expected(played.communication[over]),
-        clients=expected(played.clients[over]),
-        phases=expected(played.phases[over]),
-        slots=Expected.over(played.decision_slot[decided]),
-        pulls_of_arm=expected(np.cumsum(each)[played.phases[over]]),
-        pulls_in_all=expected(in_all[over]),
-        reports=expected(np.cumsum(members)[played.phases[over]]),
-        uplink_bits=expected((played.uplink_bits / np.maximum(played.clients, 1))[over]),
+        regret=Expected.over(played.total[over]),
+        exploration=Expected.over(played.exploration[over]),
+        communication=Expected.over(played.communication[over]),
+        clients=Expected.over(played.clients[over]),
+        phases=Expected.over(played.phases[over]),
+        slots=Expected.over(played.decision_slot[decided]) if decided.any() else None,
+        pulls_of_arm=Expected.over(np.cumsum(each)[played.phases[over]]),
+        pulls_in_all=Expected.over(in_all[over]),
+        reports=Expected.over(np.cumsum(members)[played.phases[over]]),
+        uplink_bits=Expected.over((played.uplink_bits / np.maximum(played.clients, 1))[over]),
         wrong_rate=float(lost.mean()),
         undecided_rate=float((~decided & ~lost).mean()),
         spent_rate=float(played.spent.mean()),
@@ -254,30 +255,21 @@ def look_ahead(
     )
 
 
-def _phases(rule: PhasedRule | SlotRule, last: int) -> tuple[FloatArray, FloatArray]:
+def _phases(rule: PhasedRule | SlotRule, last: int) -> FloatArray:
     """Return pulls of an arm and clients by phase, from phase 0, in which there are none.
 
     Schedules do not depend on what is observed: a phase is the same in all games.
     """
     if rule.decides_every_slot:
         raise TypeError("a slot rule has no phases")
-    phases = list(islice(rule.phases(), last))
-    pulls, clients = [0.0, *(one.pulls for one in phases)], [0.0, *(one.clients for one in phases)]
-    return np.array(pulls), np.array(clients)
-
-
-def expected(values: FloatArray | IntArray) -> Expected:
-    """Return a quantity over replications, of which there is at least one."""
-    found = Expected.over(values)
-    if found is None:  # pragma: no cover - there is at least one replication
-        raise ValueError("no replications")
-    return found
+    played = [(one.pulls, one.clients) for one in islice(rule.phases(), last)]
+    return np.array([(0.0, 0.0), *played]).T
 
 
 def look_at_index_rule(
     question: Question, *, replications: int, seed: int, workers: int | None = 1
 ) -> IndexOutlook | None:
-    """Simulate the index rule; None without a horizon, or where its first phase does not fit.
+    """Simulate the index rule; None without a horizon, or if its first phase does not fit.
 
     Examples
     --------
@@ -294,7 +286,9 @@ def look_at_index_rule(
     if question.horizon is None:
         return None
     try:
-        run = simulated(question, FedIndex(), replications=replications, seed=seed, workers=workers)
+        (run,) = simulated(
+            question, [FedIndex()], replications=replications, seed=seed, workers=workers
+        )
     except InputError:
         return None
     played = run.games
@@ -302,10 +296,10 @@ def look_at_index_rule(
     wrong = decided & (played.winner != int(np.argmax(question.means)))
     return IndexOutlook(
         algorithm=FedIndex.name,
-        regret=expected(played.total),
-        communication=expected(played.communication),
-        clients=expected(played.clients),
-        phases=expected(played.phases),
+        regret=Expected.over(played.total),
+        communication=Expected.over(played.communication),
+        clients=Expected.over(played.clients),
+        phases=Expected.over(played.phases),
         wrong_rate=float(wrong.mean()),
         undecided_rate=float((~decided).mean()),
         replications=replications,

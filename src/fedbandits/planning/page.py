@@ -9,23 +9,17 @@ from typing import Any
 
 from fedbandits.experiments.protection import protection_words
 from fedbandits.experiments.report.glossary import WORDS
-from fedbandits.planning.charts import (
-    enough_clients,
-    gap_chart,
-    map_chart,
-    planned_pulls,
-    regret_map,
-)
+from fedbandits.planning.charts import enough_clients, gap_chart, map_chart, planned_pulls
 from fedbandits.planning.detection import POWER
 from fedbandits.planning.plan import Plan
-from fedbandits.planning.text import assumptions, cells, columns, guarantee
-from fedbandits.report.markup import definitions, items, row, table
+from fedbandits.planning.text import assumptions, columns, guarantee, shown_plan
+from fedbandits.report.markup import definitions, items
 from fedbandits.report.page import html_page, live_chart
 from fedbandits.report.still import still
 
-_MAP_CAPTION = """Expected regret for first values of f and g around the best (the star), every
-cell simulated with the same random draws; the brighter, the less. Grey: not decided, or too many
-phases. Colours end at four times the least regret. Where a wide area is bright the choice matters
+_MAP_CAPTION = """Expected regret for first values of f and g around the best (the star). Every
+cell was simulated with the same random draws; brighter is less. Grey: not decided, or too many
+phases. Colours end at four times the least regret. If a wide area is bright, the choice matters
 little."""
 
 
@@ -33,12 +27,9 @@ def write_plan(plan: Plan, folder: Path) -> None:
     """Write plan.json, the pictures and report.html."""
     text = json.dumps(plan.as_dict(), indent=2, allow_nan=False, ensure_ascii=False)
     (folder / "plan.json").write_text(text + "\n", encoding="utf-8")
-    images = {"smallest-gap.png": still(gap_chart(plan))}
-    found = regret_map(plan)
-    if found is not None:
-        images["regret-map.png"] = still(map_chart(found))
+    images = {chart.name: still(chart) for chart in (map_chart(plan), gap_chart(plan)) if chart}
     for name, content in images.items():
-        (folder / name).write_bytes(content)
+        (folder / f"{name}.png").write_bytes(content)
     (folder / "report.html").write_text(plan_html(plan, images), encoding="utf-8")
 
 
@@ -50,67 +41,52 @@ def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
     plan : Plan
         What to show.
     images : dict
-        The still pictures: ``smallest-gap.png``, and ``regret-map.png`` if there is one.
+        The still pictures by the names of their charts.
     """
-    question = plan.question
-    answer = "\n".join(f"<p>{escape(line)}</p>" for line in plan.answer())
-    sections = [("In short", answer)]
+    sections = [("In short", "\n".join(f"<p>{escape(line)}</p>" for line in plan.answer()))]
     if plan.suggested is not None:
-        said = "<p>In an experiment file this is the variant that the numbers below are of.</p>"
+        said = "<p>This variant of an experiment file gives the numbers below.</p>"
         code = f"<pre><code>{escape(plan.toml())}</code></pre>"
         sections.append(("To run it", f"{said}\n{code}"))
     if columns(plan):
         sections.append(("What to expect", _expected(plan)))
-    found = regret_map(plan)
-    if found is not None and "regret-map.png" in images:
-        row, column = found.best
+    found, best = map_chart(plan), plan.searched.best_on_map
+    if found is not None and best is not None:
         alt = (
             "Map of expected regret over pulls and admissions; the least is at "
-            f"{found.pulls[row]:,} pulls and {found.admissions[column]:,} new clients."
+            f"{best.pulls:,} pulls and {best.admissions:,} new clients."
         )
-        image, chart = images["regret-map.png"], map_chart(found)
-        shown = live_chart("map", chart, alt=alt, caption=_MAP_CAPTION, image=image)
+        image = images[found.name]
+        shown = live_chart("map", found, alt=alt, caption=_MAP_CAPTION, image=image)
         sections.append(("Regret over f and g", shown))
+    gaps, caption = gap_chart(plan), _gap_caption(plan)
+    shown = live_chart("gap", gaps, alt=_gap_alt(plan), caption=caption, image=images[gaps.name])
     sections += [
-        (
-            "The smallest gap you can detect",
-            live_chart(
-                "gap",
-                gap_chart(plan),
-                alt=_gap_alt(plan),
-                caption=_gap_caption(plan),
-                image=images["smallest-gap.png"],
-            ),
-        ),
+        ("The smallest gap you can detect", shown),
         (
             "What this rests on",
             f"<p>The suggested rule {escape(guarantee(plan).claim)}, if</p>\n"
             f"{items(map(escape, assumptions(plan)))}\n"
             "<p>The numbers of this page come from simulated games with normal noise and "
-            f"spread; the suggested schedule was simulated anew after it was chosen among "
+            f"spread; the suggested schedule was simulated again after it was chosen from "
             f"{len(plan.searched.tried):,}. Seed {plan.seed}.</p>",
         ),
         ("The question", definitions(_asked(plan))),
         ("How to read this", definitions(WORDS)),
     ]
     return html_page(
-        title=f"A plan for {question.n_arms} arms and a gap of {question.gap:.4g}",
+        title=f"A plan for {plan.question.n_arms} arms and a gap of {plan.question.gap:.4g}",
         byline="Planned with fedbandits, before anything is run",
         sections=sections,
     )
 
 
 def _expected(plan: Plan) -> str:
-    shown = columns(plan)
+    shown = shown_plan(plan)
     # So many columns fit beside each other only if what is in brackets stands below.
-    gap = "<br>(" if len(shown) > 3 else " ("
-    rows = [
-        row(escape(name.strip()), *(escape(cell).replace(" (", gap) for cell in others))
-        for name, *others in cells(plan)
-    ]
-    headings = ("", *(escape(name) for name, _ in shown))
+    gap = "<br>(" if len(shown.headings) > 4 else " ("
     said = "<p>Means, and in brackets where nine of ten games end.</p>"
-    return f"{said}\n{table('What to expect', headings, rows)}"
+    return f"{said}\n{shown.html().replace(' (', gap)}"
 
 
 def _gap_caption(plan: Plan) -> str:
@@ -122,9 +98,9 @@ def _gap_caption(plan: Plan) -> str:
     return (
         f"The smallest gap that is found with a probability of {100 * POWER:.0f}&nbsp;% in one"
         " look, against the number of clients. Solid: each client pulls each arm"
-        f" {planned_pulls(plan):,.0f} times. Dotted: as often as one likes."
-        f" {meets} For an unlimited population only more clients help in the end; of a finite one"
-        " nobody is left to be wrong about when all are in."
+        f" {planned_pulls(plan):,.0f} times. Dotted: any number of times."
+        f" {meets} For an unlimited population, only more clients help in the end; in a finite one"
+        " no such error is left once all clients are in."
         + ("" if plan.question.least_favourable else " The other gaps are in proportion to it.")
     )
 

@@ -1,17 +1,17 @@
 r"""Pilot data: σ and σ_c, estimated from a few clients' observations.
 
 The noise is pooled within all (client, arm) cells: :math:`\hat\sigma^2 = \sum (n_{km} - 1)
-s_{km}^2 / \sum (n_{km} - 1)`, with a chi-square interval. The spread is, for every arm, the
+s_{km}^2 / \sum (n_{km} - 1)`, with a chi-square interval. The spread is, for each arm, the
 between-clients variance of a one-way random-effects model after DerSimonian and Laird (1986),
 averaged over arms. Its interval is the Q-profile (Viechtbauer, 2007) over all arms together: the
 σ_c for which :math:`Q = \sum_k \sum_m (y_{km} - \bar y_k)^2 / (\sigma_c^2 + \sigma^2 / n_{km})`,
 with its weighted means, is where chi-square says it should be. Both are for normal observations,
 and the second for arms that are independent and have one spread.
 
-Clients that look alike are no proof that they are. The upper end of the spread is therefore never
-0: it is where so small a Q has become 40 times less likely than it is for clients that are alike,
+Clients that look alike may still differ. The upper end of the spread is therefore never
+0: it is the value at which so small a Q is 40 times less likely than for clients that are alike,
 :math:`F(Q(\sigma_c)) / F(Q(0)) = 0.025`, as physicists set limits on what they have not seen (Read,
-2002). That is above the Q-profile's, and nearly the same where a spread is visible. σ, which is
+2002). That is above the Q-profile's, and nearly the same if a spread is visible. σ, which is
 estimated itself, is taken at the end of its interval that makes the interval of σ_c wider.
 """
 
@@ -19,15 +19,15 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import optimize, stats
 
-from fedbandits.errors import InputError
+from fedbandits.errors import LARGEST, InputError
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.variance_components import dersimonian_laird
 
@@ -36,7 +36,6 @@ LEVEL = 0.95
 
 _VALUES = ("client", "arm", "value")
 _SUMMARIES = ("client", "arm", "count", "mean", "sd")
-_MOST = 1e100
 _ROUNDED = 1e-18
 
 
@@ -58,7 +57,7 @@ class Pilot:
     noise, spread : Interval
         σ and σ_c; a plan takes the upper ends, which are never 0.
     clients, arms, observations : int
-        How much there was.
+        How many there were.
     """
 
     noise: Interval
@@ -67,19 +66,12 @@ class Pilot:
     arms: int
     observations: int
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
-        return asdict(self)
 
+_Part: TypeAlias = tuple[float, float, float]
+"""The count, the mean and the sum of squares around it of some pulls."""
 
-@dataclass(frozen=True, slots=True)
-class _Cells:
-    """Counts, means and sums of squares around them by arm, an entry a client that pulled it."""
-
-    counts: list[FloatArray]
-    means: list[FloatArray]
-    squares: float
-    freedom: float
+_Arm: TypeAlias = tuple[FloatArray, FloatArray]
+"""The counts and means of the clients that have pulled an arm."""
 
 
 def read_pilot(path: str | Path) -> Pilot:
@@ -88,8 +80,8 @@ def read_pilot(path: str | Path) -> Pilot:
     Parameters
     ----------
     path : str or Path
-        A CSV file with a header: ``client, arm, value``, a row an observation, or ``client, arm,
-        count, mean, sd``, a row a client and arm.
+        A CSV file with a header: ``client, arm, value``, one row per observation, or ``client, arm,
+        count, mean, sd``, one row per client and arm.
 
     Raises
     ------
@@ -117,35 +109,31 @@ def _read(name: str, reader: Any) -> Pilot:
             f"{', '.join(_SUMMARIES)}",
         )
     single = "value" in header
-    cells: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    arms: dict[str, dict[str, list[_Part]]] = {}
     for row in reader:
         if not any(cell.strip() for cell in row):
             continue
         where = f"{name}:{reader.line_num}"
         if len(row) != len(header):
             raise InputError(
-                where, f"{len(row)} cells where the header has {len(header)}; one for each column"
+                where, f"{len(row)} cells, but the header has {len(header)}; give one per column"
             )
         fields = dict(zip(header, (cell.strip() for cell in row), strict=True))
         for column in ("client", "arm"):
             if not fields[column]:
                 raise InputError(f"{where}: {column}", "is empty; name one")
-        key = (fields["arm"], fields["client"])
-        if not single and key in cells:
-            raise InputError(
-                where, f'client "{key[1]}" has arm "{key[0]}" twice; give one row for both'
-            )
-        cells.setdefault(key, []).append(_observed(where, fields, single=single))
-    if not cells:
+        client, arm = fields["client"], fields["arm"]
+        parts = arms.setdefault(arm, {}).setdefault(client, [])
+        if parts and not single:
+            raise InputError(where, f'client "{client}" has arm "{arm}" twice; give one row')
+        parts.append(_observed(where, fields, single=single))
+    if not arms:
         raise InputError(name, "has no rows below its header; give some observations")
-    arms: dict[str, list[list[tuple[float, float, float]]]] = {}
-    for (arm, _), parts in cells.items():
-        arms.setdefault(arm, []).append(parts)
-    return _estimate(name, list(arms.values()), clients=len({client for _, client in cells}))
+    return _estimate(name, arms)
 
 
-def _observed(where: str, fields: dict[str, str], *, single: bool) -> tuple[float, float, float]:
-    """Return the count, mean and sum of squares of a row."""
+def _observed(where: str, fields: dict[str, str], *, single: bool) -> _Part:
+    """Return what a row says."""
     if single:
         return 1.0, _number(where, "value", fields["value"]), 0.0
     count = _number(where, "count", fields["count"])
@@ -165,78 +153,67 @@ def _number(where: str, key: str, text: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not abs(value) <= _MOST:
+    if not abs(value) <= LARGEST:
         raise InputError(f"{where}: {key}", f'"{text}" is not a number; write it as 0.75 or 1e-3')
     return value
 
 
-def _estimate(
-    name: str, arms: Sequence[Sequence[Sequence[tuple[float, float, float]]]], *, clients: int
-) -> Pilot:
-    counts, means, squares, freedom = [], [], 0.0, 0.0
-    for of_arm in arms:
-        n = np.array([sum(part[0] for part in cell) for cell in of_arm])
-        y = np.array(
-            [sum(part[0] * part[1] for part in cell) / n[i] for i, cell in enumerate(of_arm)]
-        )
+def _estimate(name: str, arms: Mapping[str, Mapping[str, Sequence[_Part]]]) -> Pilot:
+    seen: list[_Arm] = []
+    squares = 0.0
+    for cells in arms.values():
+        n = np.array([sum(count for count, *_ in cell) for cell in cells.values()])
+        sums = [sum(count * mean for count, mean, _ in cell) for cell in cells.values()]
+        y = np.array(sums) / n
         squares += sum(
-            part[2] + part[0] * (part[1] - y[i]) ** 2
-            for i, cell in enumerate(of_arm)
-            for part in cell
+            around + count * (mean - y[i]) ** 2
+            for i, cell in enumerate(cells.values())
+            for count, mean, around in cell
         )
-        freedom += float((n - 1).sum())
-        counts.append(n)
-        means.append(y)
-    found = _Cells(counts, means, squares, freedom)
-    if freedom < 1:
-        raise InputError(
-            name, "no client pulled an arm twice, so the noise cannot be seen; give more pulls"
-        )
-    if max(len(n) for n in counts) < 2:
-        raise InputError(
-            name, "no arm was pulled by two clients, so the spread cannot be seen; give more"
-        )
-    if squares <= 0:
-        raise InputError(
-            name, "all pulls of a client gave the same value: there is no noise to be seen"
-        )
-    noise = _noise(found)
+        seen.append((n, y))
+    freedom = sum(float((n - 1).sum()) for n, _ in seen)
+    several = [(n, y) for n, y in seen if n.size > 1]
+    for wrong, problem in (
+        (freedom < 1, "no client pulled an arm twice, so the noise cannot be seen; give more"),
+        (not several, "no arm was pulled by two clients, so the spread cannot be seen; give more"),
+        (squares <= 0, "all pulls of a client gave the same value: there is no noise to be seen"),
+    ):
+        if wrong:
+            raise InputError(name, problem)
+    noise = _noise(squares, freedom)
     return Pilot(
         noise=noise,
-        spread=_spread(found, noise),
-        clients=clients,
+        spread=_spread(several, noise),
+        clients=len({client for cells in arms.values() for client in cells}),
         arms=len(arms),
-        observations=int(sum(float(n.sum()) for n in counts)),
+        observations=int(sum(float(n.sum()) for n, _ in seen)),
     )
 
 
-def _noise(cells: _Cells) -> Interval:
+def _noise(squares: float, freedom: float) -> Interval:
     """Return σ with its chi-square interval."""
-    low, high = (
-        float(stats.chi2.ppf(level, cells.freedom)) for level in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
-    )
+    low, high = stats.chi2.interval(LEVEL, freedom)
     return Interval(
-        estimate=math.sqrt(cells.squares / cells.freedom),
-        low=math.sqrt(cells.squares / high),
-        high=math.sqrt(cells.squares / low),
+        estimate=math.sqrt(squares / freedom),
+        low=math.sqrt(squares / high),
+        high=math.sqrt(squares / low),
     )
 
 
-def _spread(cells: _Cells, noise: Interval) -> Interval:
+def _spread(arms: Sequence[_Arm], noise: Interval) -> Interval:
     """Return σ_c after DerSimonian and Laird, averaged over arms, with its interval."""
-    many = [(n, y) for n, y in zip(cells.counts, cells.means, strict=True) if n.size > 1]
-    between = [float(dersimonian_laird(n, y, noise.estimate**2)) for n, y in many]
-    freedom = float(sum(n.size - 1 for n, _ in many))
+    between = [float(dersimonian_laird(n, y, noise.estimate**2)) for n, y in arms]
+    freedom = float(sum(n.size - 1 for n, _ in arms))
     # Cut off at 0 after averaging: before, it would be too large on average.
     estimate = max(0.0, float(np.mean(between)))
     tail = (1 - LEVEL) / 2
     low = _solve(
-        lambda square: _distance(many, square, noise.high**2), float(stats.chi2.isf(tail, freedom))
+        lambda square: _distance(arms, square, noise.high**2), float(stats.chi2.isf(tail, freedom))
     )
 
     def log_chance(square: float) -> float:
         """Return how likely so small a distance is, as a logarithm."""
-        return float(stats.chi2.logcdf(_distance(many, square, noise.low**2), freedom))
+        return float(stats.chi2.logcdf(_distance(arms, square, noise.low**2), freedom))
 
     high = _solve(log_chance, log_chance(0.0) + math.log(tail))
     return Interval(
@@ -246,12 +223,10 @@ def _spread(cells: _Cells, noise: Interval) -> Interval:
     )
 
 
-def _distance(
-    many: Sequence[tuple[FloatArray, FloatArray]], square: float, variance: float
-) -> float:
+def _distance(arms: Sequence[_Arm], square: float, variance: float) -> float:
     """Return Q for a spread and noise of these squares."""
     total = 0.0
-    for n, y in many:
+    for n, y in arms:
         weights = 1.0 / (square + variance / n)
         # Means that agree to the last digit were rounded.
         scatter = (y - np.average(y, weights=weights)) ** 2 + _ROUNDED * variance
@@ -260,7 +235,7 @@ def _distance(
 
 
 def _solve(falling: Callable[[float], float], wanted: float) -> float:
-    """Return where a falling function is so much; 0 if it is less from the start."""
+    """Return where a falling function reaches a value; 0 if it starts below it."""
     if falling(0.0) <= wanted:
         return 0.0
     high = 1e-12

@@ -1,19 +1,19 @@
-"""The plan: what a comparison of arms will take, and how to run it."""
+"""The plan: what a comparison of arms will need, and how to run it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from fedbandits.errors import InputError, check_number
+from fedbandits.errors import InputError, check_count, check_number
 from fedbandits.experiments.output import open_output
 from fedbandits.planning.candidates import scheduled
 from fedbandits.planning.detection import POWER, Feasibility, feasibility, gap_table
 from fedbandits.planning.outlook import IndexOutlook, Outlook, look_ahead, look_at_index_rule
 from fedbandits.planning.pilot import Pilot, read_pilot
-from fedbandits.planning.question import Question, as_means, least_favourable
+from fedbandits.planning.question import Question, as_means, hardest_means
 from fedbandits.planning.search import OnTried, Searched, map_table, search
 from fedbandits.planning.variant import variant_table, variant_toml
 from fedbandits.privacy.policy import Privacy
@@ -23,10 +23,12 @@ from fedbandits.rules.algorithms import Algorithm
 REPLICATIONS = 1000
 """Games behind the numbers of a plan."""
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Plan:
-    """What to run, and what to expect of it.
+    """What to run, and what to expect.
 
     Parameters
     ----------
@@ -43,11 +45,11 @@ class Plan:
     yours : Outlook, optional
         The schedule that was given, if one was.
     index : IndexOutlook, optional
-        What an index rule would come to, where there is a horizon.
+        What to expect of an index rule, if there is a horizon.
     pilot : Pilot, optional
         What noise and spread were estimated from.
     unprotected : Plan, optional
-        The same without the privacy policy, if there is one: what it costs is the difference.
+        The same plan without the privacy policy, if there is one; the difference is its cost.
     seed : int
         Of the simulations.
     """
@@ -91,7 +93,7 @@ class Plan:
         return self.suggested
 
     def answer(self) -> list[str]:
-        """Return the plan in plain words, a sentence or two a line."""
+        """Return the plan in plain words, one paragraph per item."""
         from fedbandits.planning.text import answer  # noqa: PLC0415 - it needs this module
 
         return answer(self)
@@ -106,31 +108,25 @@ class Plan:
         """Return everything, ready for JSON."""
         from fedbandits.planning.text import answer, assumptions  # noqa: PLC0415 - likewise
 
-        suggested = self.suggested
+        suggested, bare = self.suggested, self.unprotected
         pulls = 1.0 if suggested is None else max(1.0, suggested.pulls_of_arm.mean)
         return {
             "answer": answer(self),
             "assumptions": list(assumptions(self)),
             "question": self.question.as_dict(),
-            "pilot": None if self.pilot is None else self.pilot.as_dict(),
+            "pilot": _plain(self.pilot),
             "feasible": self.feasible,
             "power": POWER,
             "feasibility": self.feasibility.as_dict(self.question.population),
-            "suggested": None if suggested is None else suggested.as_dict(),
+            "suggested": _plain(suggested),
             "variant": None if suggested is None else self.variant(),
             "toml": None if suggested is None else self.toml(),
-            "others": [other.as_dict() for other in self.others],
-            "yours": None if self.yours is None else self.yours.as_dict(),
-            "index_rule": None if self.index is None else self.index.as_dict(),
+            "others": [asdict(other) for other in self.others],
+            "yours": _plain(self.yours),
+            "index_rule": _plain(self.index),
             "without_privacy": None
-            if self.unprotected is None
-            else {
-                name: None if outlook is None else outlook.as_dict()
-                for name, outlook in (
-                    ("suggested", self.unprotected.suggested),
-                    ("yours", self.unprotected.yours),
-                )
-            },
+            if bare is None
+            else {"suggested": _plain(bare.suggested), "yours": _plain(bare.yours)},
             "schedules_tried": len(self.searched.tried),
             "map": map_table(self.searched),
             "smallest_gap": gap_table(self.question, pulls),
@@ -143,6 +139,10 @@ class Plan:
 
         with open_output(Path(directory)) as folder:
             write_plan(self, folder)
+
+
+def _plain(part: Outlook | IndexOutlook | Pilot | None) -> dict[str, Any] | None:
+    return None if part is None else asdict(part)
 
 
 def plan(
@@ -175,7 +175,7 @@ def plan(
         Δ, the smallest difference that matters. All other arms are taken to be exactly so far below
         the best one, which is the hardest case.
     noise, spread : float, optional
-        σ and σ_c, as true bounds; from ``pilot`` where they are missing.
+        σ and σ_c, as true bounds; by default they come from ``pilot``.
     means : sequence of float, optional
         The means that are expected, instead of the hardest case.
     clients : int, optional
@@ -189,15 +189,15 @@ def plan(
     pilot : str or Path, optional
         A CSV file to estimate noise and spread from; see `fedbandits.planning.pilot`.
     pulls, admissions : schedule, optional
-        f and g of your own, to be compared with the best.
+        Your own f and g, to compare with the best.
     privacy : Privacy, optional
         How clients protect the means that they send. The plan is then made with and without it.
     replications : int
-        Games behind the numbers.
+        Number of simulated games behind the numbers.
     seed : int
         Not negative; the same seed gives the same plan.
     workers : int, optional
-        Processes; None is all cores, which pays off for a hundred arms and more.
+        Number of processes; None is all cores, which pays off from a hundred arms on.
     progress : callable, optional
         Called as the search goes on.
 
@@ -208,41 +208,77 @@ def plan(
     >>> found.feasible, found.feasibility.within_reach, found.feasibility.clients_finite
     (True, True, 35)
     """
-    alone = 1 if workers is None else workers
-    for name, value in (("replications", replications), ("seed", seed), ("workers", alone)):
-        check_number(value, name, whole=True)
-    if replications < 2:
-        raise InputError("replications", f"{replications} games say nothing; simulate at least 2")
+    check_count(replications, "replications", 2)
+    check_count(workers, "workers", optional=True)
+    check_number(seed, "seed", whole=True)
     if seed < 0:
         raise InputError("seed", f"{seed} is below 0; give a whole number from 0")
     if (pulls is None) != (admissions is None):
         raise InputError(
             "pulls" if pulls is None else "admissions",
-            "is missing; a schedule of your own has both, f and g",
+            "is missing; your own schedule needs both f and g",
         )
     if pilot is not None and not isinstance(pilot, str | Path):
         raise InputError("pilot", f"{pilot!r} is not the path of a CSV file")
     measured = None if pilot is None else read_pilot(pilot)
-    question = _question(
-        n_arms=n_arms,
-        gap=gap,
-        noise=noise,
-        spread=spread,
-        means=means,
+    if measured is not None:
+        # The upper ends: a plan with too little noise or spread promises too much.
+        noise = measured.noise.high if noise is None else noise
+        spread = measured.spread.high if spread is None else spread
+        n_arms = measured.arms if n_arms is None and means is None else n_arms
+    bound = "give a bound, or pilot data to estimate it from"
+    question = Question(
+        noise=_given(noise, "noise", bound),
+        spread=_given(spread, "spread", bound),
+        delta=_delta(delta, horizon),
+        horizon=horizon,
+        means=_means(means, n_arms, gap),
+        least_favourable=means is None,
         population=clients,
         communication_cost=communication_cost,
-        delta=delta,
-        horizon=horizon,
-        pilot=measured,
         privacy=privacy,
     )
     own = None if pulls is None or admissions is None else (str(pulls), str(admissions))
     games: dict[str, Any] = {"replications": replications, "seed": seed, "workers": workers}
     made = _made(question, own, progress, **games)
-    unprotected = None
-    if privacy is not None:
-        unprotected = _made(question.without_privacy(), own, progress, **games)
+    if privacy is None:
+        return replace(made, pilot=measured)
+    unprotected = _made(replace(question, privacy=None), own, progress, **games)
     return replace(made, pilot=measured, unprotected=unprotected)
+
+
+def _given(value: T | None, name: str, way_out: str) -> T:
+    """Return a value; refuse the question if it is missing."""
+    if value is None:
+        raise InputError(name, f"is missing; {way_out}")
+    return value
+
+
+def _delta(delta: float | None, horizon: int | None) -> float:
+    """Return the error probability that is given, or the usual one."""
+    check_count(horizon, "horizon", 2, optional=True)
+    if delta is None:
+        return 0.05 if horizon is None else 1.0 / horizon
+    if horizon is not None:
+        raise InputError("delta", "is 1/T if there is a horizon; give delta or horizon, not both")
+    return delta
+
+
+def _means(
+    means: Sequence[float] | None, n_arms: int | None, gap: float | None
+) -> tuple[float, ...]:
+    """Return the means that are given, or the hardest ones that a gap allows."""
+    if means is None:
+        return hardest_means(
+            _given(n_arms, "arms", "how many arms are compared?"),
+            _given(gap, "gap", "which difference between arms matters to you?"),
+        )
+    means = as_means(means)
+    if gap is not None:
+        raise InputError("gap", "is known from the means; give one of the two")
+    if n_arms is not None and n_arms != len(means):
+        raise InputError("arms", f"{n_arms} arms and {len(means)} means; give one of the two")
+    return means
 
 
 def _made(
@@ -253,64 +289,17 @@ def _made(
     def look(pulls: str, admissions: str | None) -> Outlook:
         return look_ahead(question, pulls, admissions, **games)
 
-    # First, so that what is wrong with it is said before the search.
+    # First, so that a mistake in it is reported before the search.
     yours = None if own is None else look(*own)
     searched = search(question, seed=games["seed"], workers=games["workers"], progress=progress)
     best = searched.best
-    others = [c for c in (searched.best_at_once, searched.best_gradual) if c not in (None, best)]
     return Plan(
         question=question,
         feasibility=feasibility(question),
         searched=searched,
         suggested=None if best is None else look(best.f, best.g),
-        others=tuple(look(other.f, other.g) for other in others if other is not None),
+        others=tuple(look(other.f, other.g) for other in searched.others),
         yours=yours,
         index=look_at_index_rule(question, **games),
         seed=games["seed"],
     )
-
-
-def _question(
-    *,
-    n_arms: int | None,
-    gap: float | None,
-    noise: float | None,
-    spread: float | None,
-    means: Sequence[float] | None,
-    delta: float | None,
-    horizon: int | None,
-    pilot: Pilot | None,
-    **others: Any,
-) -> Question:
-    """Return the question, with what is missing filled in or asked for."""
-    if delta is not None and horizon is not None:
-        raise InputError(
-            "delta", "is 1/T where there is a horizon; give one of the two, delta or horizon"
-        )
-    if horizon is not None:
-        check_number(horizon, "horizon", whole=True)
-    if delta is None:
-        delta = 0.05 if horizon is None or horizon < 2 else 1.0 / horizon
-    if pilot is not None:
-        # The upper ends: a plan with too little noise or spread promises too much.
-        noise = pilot.noise.high if noise is None else noise
-        spread = pilot.spread.high if spread is None else spread
-        n_arms = pilot.arms if n_arms is None and means is None else n_arms
-    for name, value in (("noise", noise), ("spread", spread)):
-        if value is None:
-            raise InputError(name, "is missing; give a bound, or pilot data to estimate it from")
-    settings = {
-        "noise": noise, "spread": spread, "delta": delta, "horizon": horizon, **others
-    }  # fmt: skip
-    if means is not None:
-        means = as_means(means)
-        if gap is not None:
-            raise InputError("gap", "is known from the means; give one of the two")
-        if n_arms is not None and n_arms != len(means):
-            raise InputError("arms", f"{n_arms} arms and {len(means)} means; give one of the two")
-        return Question(means=means, **settings)
-    if n_arms is None:
-        raise InputError("arms", "is missing; how many arms are compared?")
-    if gap is None:
-        raise InputError("gap", "is missing; which difference between arms matters to you?")
-    return least_favourable(n_arms=n_arms, gap=gap, **settings)

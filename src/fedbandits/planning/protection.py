@@ -1,8 +1,9 @@
-"""What a privacy policy does to a plan: how far releases are off, and which pulls it allows."""
+"""What a privacy policy does to a plan: the errors of releases, and the pulls that it allows."""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 
 from fedbandits.errors import InputError
 from fedbandits.privacy.mechanisms import noise_error
@@ -13,15 +14,15 @@ _MOST_PULLS = 10**15
 
 
 def release_error(privacy: Privacy | None, pulls: float, arms: int) -> ReleaseError:
-    """Return what the mean of so many pulls, released with those of all arms, may be off by.
+    """Return the error of a mean of so many pulls that is released with those of all arms.
 
     Bits that are left to each phase (``bits = "radius"``) depend on more than that and count as
-    none; see `doubles`.
+    none; see `radii_apart`.
 
     Parameters
     ----------
     privacy : Privacy, optional
-        The policy; without one nothing is off.
+        The policy; without one there is no error.
     pulls : float
         Behind the mean; may be infinite.
     arms : int
@@ -37,7 +38,7 @@ def release_error(privacy: Privacy | None, pulls: float, arms: int) -> ReleaseEr
         return ReleaseError()
     if privacy.noise is None:
         return privacy.mechanism(privacy.min_pulls, arms).error
-    # Who hides all of a client hides as much behind many pulls as behind few.
+    # Noise that hides all of a client, or has a given scale, does not shrink with more pulls.
     if math.isinf(pulls):
         if privacy.level != "user" and privacy.scale is None:
             return ReleaseError()
@@ -45,11 +46,15 @@ def release_error(privacy: Privacy | None, pulls: float, arms: int) -> ReleaseEr
     return noise_error(privacy.noise, float(privacy.noise_scale(max(1, int(pulls)), arms)))
 
 
-def doubles(privacy: Privacy | None) -> bool:
-    """Return whether widths are twice what they were: rounding may err by as much as the radius."""
+def radii_apart(privacy: Privacy | None) -> float:
+    """Return how many radii two arms must be apart.
+
+    There are two, and four if rounding may err by as much as the radius.
+    """
     if privacy is None or privacy.quantize is None or not privacy.bits_by_phase:
-        return False
-    return privacy.quantize.rounding == "nearest" or privacy.quantize.widening == "paper"
+        return 2.0
+    quantize = privacy.quantize
+    return 4.0 if quantize.rounding == "nearest" or quantize.widening == "paper" else 2.0
 
 
 def fewest_pulls(privacy: Privacy | None, arms: int) -> int:
@@ -70,24 +75,21 @@ def fewest_pulls(privacy: Privacy | None, arms: int) -> int:
     """
     if privacy is None:
         return 1
-    first, last = privacy.min_pulls, _MOST_PULLS
-    if _affords(privacy, first, arms):
-        return first
-    # A scale that is given spends too much on means of few pulls, or on any.
-    if not _affords(privacy, last, arms):
-        raise InputError(
-            "privacy.scale",
-            f"{privacy.scale} spends more than the budget on means of {arms} arms, however many"
-            " pulls are behind them; raise either, or leave the scale out",
-        )
-    while first < last:
-        middle = (first + last) // 2
-        first, last = (first, middle) if _affords(privacy, middle, arms) else (middle + 1, last)
-    return first
 
-
-def _affords(privacy: Privacy, pulls: int, arms: int) -> bool:
-    try:
+    def affords(pulls: int) -> bool:
         return privacy.within_budget(privacy.planned(pulls, arms))
+
+    try:
+        if affords(privacy.min_pulls):
+            return privacy.min_pulls
+        # A scale that is given spends too much on means of few pulls, or on any.
+        if affords(_MOST_PULLS):
+            allowed = range(privacy.min_pulls, _MOST_PULLS)
+            return allowed.start + bisect_left(allowed, True, key=affords)
     except InputError as error:
         raise error.within("privacy") from None
+    raise InputError(
+        "privacy.scale",
+        f"{privacy.scale} spends more than the budget on means of {arms} arms, however many"
+        " pulls are behind them; raise either, or leave the scale out",
+    )

@@ -1,15 +1,20 @@
-"""What is asked of a plan: the game in mind, and how sure the answer has to be."""
+"""The question that a plan answers: which game, and how sure the answer must be."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fedbandits.errors import InputError, check_not_negative, check_number
+from fedbandits.errors import (
+    LARGEST,
+    InputError,
+    check_count,
+    check_not_negative,
+    check_number,
+)
 from fedbandits.experiments.describe import describe_privacy
 from fedbandits.planning.protection import fewest_pulls
 from fedbandits.privacy.policy import Privacy
@@ -70,32 +75,24 @@ class Question:
         object.__setattr__(self, "means", as_means(self.means))
         _check_arms(len(self.means))
         checked_means(self.means, "means")
-        above = self.gap
-        if not above >= _SMALLEST:
+        if not self.gap >= _SMALLEST:
             raise InputError(
                 "means",
-                f"the best is {above:g} above the next, and a plan needs a gap of at least "
+                f"the best is {self.gap:g} above the next, and a plan needs a gap of at least "
                 f"{_SMALLEST:g}; which of two equal arms is best cannot be found out",
             )
         check_not_negative(self.noise, "noise")
         check_not_negative(self.spread, "spread")
-        if not self.noise >= _SMALLEST:
-            raise InputError(
-                "noise", f"{self.noise:g} is too small; observations scatter: give {_SMALLEST:g}"
-            )
         check_not_negative(self.communication_cost, "cost")
-        for name, value in (("clients", self.population), ("horizon", self.horizon)):
-            if value is not None:
-                check_number(value, name, whole=True)
+        if not self.noise >= _SMALLEST:
+            raise InputError("noise", f"{self.noise:g} is too small; give at least {_SMALLEST:g}")
+        check_count(self.horizon, "horizon", 2, optional=True)
+        check_count(self.population, "clients", optional=True)
+        if (self.population or 1) > MOST_CLIENTS:
+            raise InputError("clients", f"{self.population:,}; a plan has {MOST_CLIENTS:,} at most")
         check_number(self.delta, "delta")
-        if self.population is not None and not 1 <= self.population <= MOST_CLIENTS:
-            raise InputError(
-                "clients", f"{self.population}; there is at least 1, and at most {MOST_CLIENTS:,}"
-            )
         if not 0.0 < self.delta < 1.0:
             raise InputError("delta", f"{self.delta:g} is not an error probability: 0 < δ < 1")
-        if self.horizon is not None and not 2 <= self.horizon <= LONGEST_HORIZON:
-            raise InputError("horizon", f"{self.horizon} slots; it must be from 2 to 10^15")
         if self.privacy is not None:
             self._check_privacy(self.privacy)
 
@@ -106,24 +103,18 @@ class Question:
                 f"{privacy!r} is not a policy such as Privacy(range=(0, 1), quantize=Quantize())",
             )
         low, high = privacy.range
-        outside = [mean for mean in self.means if not low <= mean <= high]
-        # The hardest case has a gap and no level, so that its means may be moved anywhere.
-        if outside and not self.least_favourable:
-            raise InputError(
-                "privacy.range",
-                f"[{low:g}, {high:g}], and a mean of {outside[0]:g} lies outside: its outcomes "
-                "would be clipped; widen it",
-            )
+        # The hardest case has a gap and no level, so its means may be moved anywhere.
+        means = () if self.least_favourable else self.means
+        problems = [
+            f"does not hold a mean of {mean:g}, whose outcomes would be clipped"
+            for mean in means
+            if not low <= mean <= high
+        ]
         if self.gap > privacy.length:
-            raise InputError(
-                "privacy.range",
-                f"[{low:g}, {high:g}] is narrower than the gap of {self.gap:g}; widen it",
-            )
+            problems.append(f"is narrower than the gap of {self.gap:g}")
+        if problems:
+            raise InputError("privacy.range", f"[{low:g}, {high:g}] {problems[0]}; widen it")
         fewest_pulls(privacy, self.n_arms)  # refuses a budget that allows no release
-
-    def without_privacy(self) -> Question:
-        """Return the same question for clients that send their means as they are."""
-        return replace(self, privacy=None)
 
     @property
     def simulated_privacy(self) -> Privacy | None:
@@ -132,7 +123,7 @@ class Question:
 
     @property
     def fewest_pulls(self) -> int:
-        """How often a phase pulls an arm at least."""
+        """The fewest pulls of an arm in a phase."""
         return fewest_pulls(self.privacy, self.n_arms)
 
     @property
@@ -159,8 +150,18 @@ class Question:
 
     @property
     def slots(self) -> int:
-        """How many slots there are at most."""
+        """The largest number of slots."""
         return LONGEST_HORIZON if self.horizon is None else self.horizon
+
+    @property
+    def most_pulls(self) -> int:
+        """How many pulls of each arm the slots hold."""
+        return self.slots // self.n_arms
+
+    @property
+    def most_clients(self) -> int:
+        """The largest number of clients that a plan considers."""
+        return self.population or MOST_CLIENTS
 
     @property
     def radius(self) -> CertifiedRadius:
@@ -173,7 +174,7 @@ class Question:
         return "inverse-variance" if self.population is None else "equal"
 
     def problem(self, name: str = "plan") -> Approximate:
-        """Return the game, under the name that its random streams have."""
+        """Return the game; its name selects the random streams."""
         return Approximate(
             means=self.means,
             noise=Gaussian(self.noise),
@@ -211,14 +212,19 @@ def least_favourable(*, n_arms: int, gap: float, **others: Any) -> Question:
     **others
         As in `Question`.
     """
+    return Question(means=hardest_means(n_arms, gap), least_favourable=True, **others)
+
+
+def hardest_means(n_arms: int, gap: float) -> tuple[float, ...]:
+    """Return the means of that game."""
     check_number(n_arms, "arms", whole=True)
     check_number(gap, "gap")
     _check_arms(n_arms)
-    if not (math.isfinite(gap) and gap >= _SMALLEST):
-        raise InputError("gap", f"{gap:g} is not a difference of at least {_SMALLEST:g}")
-    check_not_negative(gap, "gap")
-    means = (gap, *[0.0] * (n_arms - 1))
-    return Question(means=means, least_favourable=True, **others)
+    if not _SMALLEST <= gap <= LARGEST:
+        raise InputError(
+            "gap", f"{gap:g} is not a difference of at least {_SMALLEST:g}, and at most {LARGEST:g}"
+        )
+    return (gap, *[0.0] * (n_arms - 1))
 
 
 def _check_arms(n_arms: int) -> None:
@@ -229,7 +235,7 @@ def _check_arms(n_arms: int) -> None:
 
 
 def as_means(means: Sequence[float] | FloatArray) -> tuple[float, ...]:
-    """Return means as plain numbers; refuse what are none.
+    """Return means as plain numbers; refuse anything else.
 
     Examples
     --------

@@ -1,34 +1,27 @@
 """Which f and g are best: hundreds of schedules, foreseen roughly, then simulated.
 
-From coarse to fine. A forecast over a wide grid says, for each pair of shapes, where to look; a few
-first values around there are simulated for every pair; a finer grid around the best of them is
-simulated for its pair, and is the map that a plan shows. All of them meet the same random draws, so
-that their differences are less noisy than each of them.
+The search goes from coarse to fine. For each pair of shapes, a forecast over a wide grid says where
+to look, and a few first values around that point are simulated. Then a finer grid around the best
+of all is simulated; it is the map that a plan shows. All schedules share the same random draws, so
+their differences are less noisy than each of them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, count, product
 from typing import TypeAlias
 
 import numpy as np
 
 from fedbandits.experiments.tables import Table
-from fedbandits.planning.candidates import (
-    ADMISSIONS_SHAPES,
-    MOST_PHASES,
-    PULLS_SHAPES,
-    Candidate,
-    Shape,
-    foresee,
-)
+from fedbandits.planning.candidates import MOST_PHASES, PULLS_SHAPES, Candidate, Shape, foresee
 from fedbandits.planning.detection import Detector
-from fedbandits.planning.outlook import Expected, ended
+from fedbandits.planning.outlook import Expected, ended, simulated
 from fedbandits.planning.question import MOST_CLIENTS, Question
-from fedbandits.simulation import Variant, simulate_all
+from fedbandits.simulation import Simulation
 
 MOST_UNDECIDED = 0.05
 """Schedules that leave more games undecided are not suggested."""
@@ -39,8 +32,6 @@ _FINE_STEP = math.sqrt(2.0)
 
 OnTried: TypeAlias = Callable[[str, int, int], None]
 """Called with what is done, how much of it, and out of how much."""
-
-_Pair: TypeAlias = tuple[Shape, Shape | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,17 +69,30 @@ class Searched:
         All candidates that were simulated.
     best : Candidate, optional
         The one with the least regret; None if nothing decides.
-    best_at_once, best_gradual : Candidate, optional
-        The best of those that let all clients in at once (Fed1-UCB), and of the others.
+    others : tuple of Candidate
+        The best of those that admit all clients at once (Fed1-UCB), and of those that admit them
+        gradually, except the best of all.
     map : tuple of Tried
         The finest grid of first values, for the shapes of Fed2-UCB with the least regret.
     """
 
     tried: tuple[Tried, ...]
     best: Candidate | None
-    best_at_once: Candidate | None
-    best_gradual: Candidate | None
+    others: tuple[Candidate, ...]
     map: tuple[Tried, ...]
+
+    @property
+    def best_on_map(self) -> Candidate | None:
+        """The candidate of the map with the least regret; None if none decides."""
+        return _best(self.map)
+
+
+def _best(tried: Iterable[Tried]) -> Candidate | None:
+    """Return the candidate with the least regret of those that decide."""
+    fit = (one for one in tried if one.decides)
+    # If all clients are admitted at once the two algorithms are one, which is Fed1-UCB.
+    least = min(fit, key=lambda one: (one.regret, one.candidate.g is not None), default=None)
+    return None if least is None else least.candidate
 
 
 def search(
@@ -116,32 +120,52 @@ def search(
     >>> from fedbandits.planning.question import least_favourable
     >>> game = least_favourable(n_arms=2, gap=0.5, noise=0.5, spread=0.1, delta=0.05)
     >>> found = search(game, workers=1)
-    >>> len(found.tried) > 100, found.best_at_once is None
-    (True, True)
+    >>> len(found.tried) > 100, found.others
+    (True, ())
     """
-    runner = _Runner(question, seed, workers, progress)
-    pairs: list[_Pair] = list(product(PULLS_SHAPES, ADMISSIONS_SHAPES))
-    if question.population is not None:
-        pairs += [(shape, None) for shape in PULLS_SHAPES]
     effort = _Effort.for_arms(question.n_arms)
-    wide: list[Candidate] = []
-    for pair in pairs:
-        middle = _foreseen_best(question, pair)
-        if middle is not None:
-            wide += _around(question, middle, step=_COARSE_STEP, side=effort.coarse)
-    runner.run("coarse search", wide)
-    middles = (runner.best(lambda c: c.g is not None), runner.best(lambda c: c.g is None))
-    grids = [
-        [] if middle is None else _around(question, middle, step=_FINE_STEP, side=effort.fine)
-        for middle in middles
+    tried: dict[Candidate, Tried] = {}
+
+    def best(of: Callable[[Candidate], bool]) -> Candidate | None:
+        return _best(one for candidate, one in tried.items() if of(candidate))
+
+    def simulate(what: str, grids: Iterable[Iterable[Candidate]]) -> None:
+        """Simulate the candidates that were not simulated yet."""
+        new = [candidate for candidate in dict.fromkeys(chain(*grids)) if candidate not in tried]
+        done = count(1)
+        runs = simulated(
+            question,
+            [candidate.algorithm(question) for candidate in new],
+            draws="plan: search",
+            max_phases=2 * MOST_PHASES,  # games scatter around what was foreseen
+            replications=effort.replications,
+            seed=seed,
+            workers=workers,
+            progress=progress and (lambda *_: progress(what, next(done), len(new))),
+        )
+        for candidate, run in zip(new, runs, strict=True):
+            tried[candidate] = _tried(question, candidate, run)
+
+    coarse = [
+        _around(question, middle, step=_COARSE_STEP, side=effort.coarse)
+        for middle in _foreseen_best(question)
     ]
-    runner.run("fine search", [candidate for grid in grids for candidate in grid])
+    simulate("coarse search", coarse)
+    fine = [
+        [] if middle is None else _around(question, middle, step=_FINE_STEP, side=effort.fine)
+        for middle in (best(lambda c: c.g is not None), best(lambda c: c.g is None))
+    ]
+    simulate("fine search", fine)
+    least = best(lambda _: True)
+    of_kinds = (
+        best(lambda c: c.g is None),
+        best(lambda c: c.g is not None and c.admissions != question.population),
+    )
     return Searched(
-        tried=tuple(runner.tried.values()),
-        best=runner.best(lambda _: True),
-        best_at_once=runner.best(lambda c: c.g is None),
-        best_gradual=runner.best(lambda c: c.g is not None and c.admissions != question.population),
-        map=tuple(runner.tried[candidate] for candidate in grids[0]),
+        tried=tuple(tried.values()),
+        best=least,
+        others=tuple(other for other in of_kinds if other is not None and other != least),
+        map=tuple(tried[candidate] for candidate in fine[0]),
     )
 
 
@@ -155,51 +179,43 @@ class _Effort:
 
     @classmethod
     def for_arms(cls, n_arms: int) -> _Effort:
-        """Return less where a game takes longer."""
+        """Return less effort if games take longer."""
         return cls(5, 11, 256) if n_arms <= 50 else cls(3, 7, 128)
 
 
-def _foreseen_best(question: Question, pair: _Pair) -> Candidate | None:
-    """Return the candidate of these shapes with the least foreseen regret."""
+def _foreseen_best(question: Question) -> Iterator[Candidate]:
+    """Yield the candidate with the least foreseen regret for each pair of shapes."""
     detector = Detector.of(question, population=None)
     least = question.fewest_pulls
-    # What one client alone would pull if all were alike, and how many would do with so few pulls.
-    alone = replace(detector, spread=0.0).fewest_pulls(question.gap, 1)
-    most_pulls = max(2, least, MOST_CLIENTS if alone is None else alone)
-    most_clients = max(2, detector.fewest_clients(question.gap, least) or MOST_CLIENTS)
-    most_pulls = min(most_pulls, question.slots // question.n_arms)
-    most_clients = min(most_clients, question.population or MOST_CLIENTS)
+    # What one client alone would pull if all were alike, and how many need only the fewest pulls.
+    alone = replace(detector, spread=0.0).fewest_pulls(question.gap, 1) or MOST_CLIENTS
+    most_pulls = min(max(2, least, alone), question.most_pulls)
     if most_pulls < least:
-        return None
+        return
+    enough = max(2, detector.fewest_clients(question.gap, least) or MOST_CLIENTS)
     pulls = _whole(np.geomspace(least, most_pulls, _WIDE_POINTS))
-    clients = _whole(np.geomspace(1.0, most_clients, _WIDE_POINTS))
-    if pair[1] is None:
-        clients = [question.population or 1]
-    grid = [
-        Candidate(pulls=f, admissions=g, pulls_shape=pair[0], admissions_shape=pair[1])
-        for f, g in product(pulls, clients)
-    ]
-    return _least(question, grid)
-
-
-def _least(question: Question, grid: Sequence[Candidate]) -> Candidate | None:
-    foreseen = foresee(question, grid)
-    regret = np.where(foreseen.slots <= question.slots, foreseen.regret, np.inf)
-    best = int(regret.argmin())
-    return grid[best] if math.isfinite(regret[best]) else None
+    clients = _whole(np.geomspace(1.0, min(enough, question.most_clients), _WIDE_POINTS))
+    at_once = () if question.population is None else product(PULLS_SHAPES, [None])
+    for f_shape, g_shape in chain(product(PULLS_SHAPES, Shape), at_once):
+        grid = [
+            Candidate(pulls=f, admissions=g, pulls_shape=f_shape, admissions_shape=g_shape)
+            for f, g in product(pulls, clients if g_shape else [question.population or 1])
+        ]
+        foreseen = foresee(question, grid)
+        regret = np.where(foreseen.slots <= question.slots, foreseen.regret, np.inf)
+        if np.isfinite(regret).any():
+            yield grid[int(regret.argmin())]
 
 
 def _around(question: Question, middle: Candidate, *, step: float, side: int) -> list[Candidate]:
-    """Return candidates with first values around these, as many each way; the middle is one."""
-    most = question.population or MOST_CLIENTS
-    room = question.slots // question.n_arms
-    fs = _values(middle.pulls, step, side, room, question.fewest_pulls)
+    """Return candidates with first values around those of one, itself included."""
+    fs = _values(middle.pulls, step, side, question.most_pulls, question.fewest_pulls)
     if middle.admissions_shape is None:
         return [replace(middle, pulls=f) for f in fs]
-    gs = _values(middle.admissions, step, side, most)
+    gs = _values(middle.admissions, step, side, question.most_clients)
     grid = [replace(middle, pulls=f, admissions=g) for f, g in product(fs, gs)]
     foreseen = foresee(question, grid)
-    # What would not be decided in many more phases would only take time.
+    # Candidates that need many more phases would only take time.
     return [c for c, phases in zip(grid, foreseen.phases, strict=True) if phases <= MOST_PHASES]
 
 
@@ -213,14 +229,13 @@ def _values(middle: int, step: float, side: int, most: int, least: int = 1) -> l
     >>> _values(12, 2.0, 5, 1000, least=10)
     [12, 24, 48, 96, 192]
     """
-    below = above = side // 2
-    low, high = math.log(least / middle, step), math.log(most / middle, step)
+    ratios = middle / least, most / middle
+    room_below, room_above = (math.floor(math.log(ratio, step) + 1e-9) for ratio in ratios)
+    below = min(side // 2, room_below)
     # What does not fit on one side is tried on the other.
-    below, above = min(below, math.floor(-low + 1e-9)), min(above, math.floor(high + 1e-9))
-    if below < side // 2:
-        above = min(side - 1 - below, math.floor(high + 1e-9))
-    elif above < side // 2:
+    if room_above < side // 2 == below:
         return _whole(most * step**-i for i in range(side) if most * step**-i >= least)
+    above = min(side - 1 - below, room_above)
     return _whole(middle * step**i for i in range(-below, above + 1))
 
 
@@ -228,72 +243,19 @@ def _whole(values: Iterable[float]) -> list[int]:
     return sorted({max(1, round(float(value))) for value in values})
 
 
-class _Runner:
-    """Simulates candidates, each once."""
-
-    def __init__(
-        self, question: Question, seed: int, workers: int | None, progress: OnTried | None
-    ) -> None:
-        self.question = question
-        self.seed = seed
-        self.workers = workers
-        self.progress = progress
-        self.problem = question.problem("plan: search")
-        self.tried: dict[Candidate, Tried] = {}
-
-    def best(self, of: Callable[[Candidate], bool]) -> Candidate | None:
-        """Return the candidate of a kind with the least regret of those that decide."""
-        fit = [one for one in self.tried.values() if one.decides and of(one.candidate)]
-        # Where all clients are admitted at once the two algorithms are one, which is Fed1-UCB.
-        return min(fit, key=lambda one: (one.regret, one.candidate.name)).candidate if fit else None
-
-    def run(self, what: str, candidates: Iterable[Candidate]) -> None:
-        """Simulate those that were not simulated yet."""
-        new = [c for c in dict.fromkeys(candidates) if c not in self.tried]
-        if not new:
-            return
-        variants = [
-            Variant(
-                label=f"{candidate.f}, {candidate.g}",
-                problem=self.problem,
-                algorithm=candidate.algorithm(self.question),
-                communication_cost=self.question.communication_cost,
-                # Games scatter around what was foreseen.
-                max_phases=2 * MOST_PHASES,
-                privacy=self.question.simulated_privacy,
-            )
-            for candidate in new
-        ]
-        done = 0
-
-        def report(_: str, __: int) -> None:
-            nonlocal done
-            done += 1
-            if self.progress is not None:
-                self.progress(what, done, len(new))
-
-        runs = simulate_all(
-            variants,
-            horizon=self.question.horizon,
-            replications=_Effort.for_arms(self.question.n_arms).replications,
-            seed=self.seed,
-            grid_points=1,
-            workers=self.workers,
-            progress=report,
-            warn=False,
-        )
-        for candidate, run in zip(new, runs, strict=True):
-            found = Expected.over(run.games.total[ended(self.question, run.games)])
-            self.tried[candidate] = Tried(
-                candidate=candidate,
-                regret=math.inf if found is None else found.mean,
-                stderr=math.inf if found is None else found.stderr,
-                undecided_rate=float((run.games.winner < 0).mean()),
-            )
+def _tried(question: Question, candidate: Candidate, run: Simulation) -> Tried:
+    total = run.games.total[ended(question, run.games)]
+    found = Expected.over(total) if total.size else None
+    return Tried(
+        candidate=candidate,
+        regret=math.inf if found is None else found.mean,
+        stderr=math.inf if found is None else found.stderr,
+        undecided_rate=float((run.games.winner < 0).mean()),
+    )
 
 
 def map_table(searched: Searched) -> Table:
-    """Return the map of regret over f and g: a row a schedule.
+    """Return the map of regret over f and g, one row per schedule.
 
     Parameters
     ----------

@@ -8,10 +8,9 @@ from typing import Any
 from fedbandits.experiments.describe import describe_privacy
 from fedbandits.planning.outlook import Outlook
 from fedbandits.planning.question import Question
-from fedbandits.rules.algorithms import Fed1Ucb
 
 DEFAULT_COST = 1.0
-"""What a report costs in a file that does not say it."""
+"""What a report costs if a file does not say it."""
 
 
 def variant_table(question: Question, outlook: Outlook) -> dict[str, Any]:
@@ -24,22 +23,21 @@ def variant_table(question: Question, outlook: Outlook) -> dict[str, Any]:
     outlook : Outlook
         With the schedules.
     """
-    table: dict[str, Any] = {"algorithm": outlook.algorithm, "pulls": outlook.pulls}
-    if outlook.algorithm == Fed1Ucb.name:
-        table["clients"] = question.population
-    else:
-        table["admissions"] = outlook.admissions
-        table["weights"] = outlook.weights
-        if question.population is not None:
-            table["max_clients"] = question.population
-    table["radius"] = {"rule": question.radius.rule}
-    table["delta"] = question.delta if question.horizon is None else "1/T"
-    table["assume"] = {"noise": question.noise, "spread": question.spread}
-    if question.communication_cost != DEFAULT_COST:
-        table["communication_cost"] = question.communication_cost
-    if question.privacy is not None:
-        table["privacy"] = describe_privacy(question.privacy)
-    return table
+    at_once = outlook.admissions is None
+    cost, privacy = question.communication_cost, question.privacy
+    table = {
+        "algorithm": outlook.algorithm,
+        "pulls": outlook.pulls,
+        "admissions": outlook.admissions,
+        "weights": None if at_once else outlook.weights,
+        "clients" if at_once else "max_clients": question.population,
+        "radius": {"rule": question.radius.rule},
+        "delta": question.delta if question.horizon is None else "1/T",
+        "assume": {"noise": question.noise, "spread": question.spread},
+        "communication_cost": None if cost == DEFAULT_COST else cost,
+        "privacy": None if privacy is None else describe_privacy(privacy),
+    }
+    return {key: value for key, value in table.items() if value is not None}
 
 
 def variant_toml(question: Question, outlook: Outlook) -> str:
@@ -60,14 +58,12 @@ def variant_toml(question: Question, outlook: Outlook) -> str:
     delta = 0.05
     assume = { noise = 0.5, spread = 0.1 }
     """
-    # A game of N clients is one whose problem says so: the variant cannot.
-    of_all = (
-        []
-        if question.population is None
-        else [f"# in a game with [problem] population = {question.population}"]
-    )
-    lines = [f"{key} = {_value(value)}" for key, value in variant_table(question, outlook).items()]
-    return "\n".join(["[[variants]]", *of_all, *lines])
+    lines = ["[[variants]]"]
+    if question.population is not None:
+        # Only the problem can say that a game has N clients, not the variant.
+        lines.append(f"# in a game with [problem] population = {question.population}")
+    table = variant_table(question, outlook)
+    return "\n".join([*lines, *(f"{key} = {_value(value)}" for key, value in table.items())])
 
 
 def _value(value: Any) -> str:

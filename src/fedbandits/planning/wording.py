@@ -5,34 +5,23 @@ from __future__ import annotations
 from fedbandits.planning.outlook import Expected
 
 
-def number(value: float) -> str:
-    """Return a number of clients, pulls or regret as people read it.
+def rounded(value: float) -> str:
+    """Return a number as people read it, to three digits if it is large.
 
     Examples
     --------
-    >>> number(6525.2), number(2.9), number(3.0), number(0.0123)
-    ('6,525', '2.9', '3', '0.012')
+    >>> rounded(338760.6), rounded(6525.2), rounded(2.9), rounded(3.0), rounded(0.0123)
+    ('339,000', '6,525', '2.9', '3', '0.012')
     """
+    if abs(value) >= 10_000:
+        value = float(f"{value:.3g}")
     if abs(value) >= 100 or value == int(value):
         return f"{value:,.0f}"
-    if abs(value) >= 1:
-        return f"{value:,.1f}".removesuffix(".0")
-    return f"{value:.2g}"
-
-
-def rounded(value: float) -> str:
-    """Return a number to three digits where it is a large one.
-
-    Examples
-    --------
-    >>> rounded(338760.6), rounded(2113), rounded(2.9)
-    ('339,000', '2,113', '2.9')
-    """
-    return number(float(f"{value:.3g}") if abs(value) >= 10_000 else value)
+    return f"{value:,.1f}".removesuffix(".0") if abs(value) >= 1 else f"{value:.2g}"
 
 
 def counted(value: float, what: str) -> str:
-    """Return so many of something.
+    """Return a number and what it counts.
 
     Examples
     --------
@@ -56,7 +45,7 @@ def all_of(clients: int) -> str:
 
 
 def between(expected: Expected, what: str | None = None) -> str:
-    """Return where nine of ten games end, and with what.
+    """Return the range in which nine of ten games end, with a unit.
 
     Examples
     --------
