@@ -240,7 +240,7 @@ def test_a_node_with_a_new_key_is_heard_once_its_clients_are_rebound(project: Pa
             assert not any(node == 2 for node, kind in room.asked if "phase" in kind)
             hall.server.rebind(["client-4", "client-5"], key_of(7), "its key was renewed")
 
-    hall.transport._sleep = sleep
+    hall.transport.sleep = sleep
     hall.run()
     assert moved
     assert decided(hall.server.log) == decided(simulated().log)

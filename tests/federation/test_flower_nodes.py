@@ -268,7 +268,7 @@ def test_given_clients_are_all_waited_for(project: Path) -> None:
         if hall.now > 20.0:
             nodes[2] = late
 
-    hall.transport._sleep = sleep
+    hall.transport.sleep = sleep
     hall.run(clients=1)
     assert len(hall.server.clients) == CLIENTS
 

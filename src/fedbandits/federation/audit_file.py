@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from fedbandits.errors import InputError
-from fedbandits.federation.state_files import lock_file, open_private, sync_folder
+from fedbandits.federation.state_files import file_errors, lock_file, open_private, sync_folder
 from fedbandits.privacy.accounting import Spending
 from fedbandits.privacy.mechanisms import Mechanism, Noised, Rounded
 from fedbandits.privacy.packing import unpack
@@ -58,7 +58,9 @@ class AuditFile:
         """Add an entry and wait until it is on disk."""
         entry = replace(entry, at=datetime.now(UTC).isoformat(timespec="seconds"))
         line = _line(entry)
-        try:
+        with file_errors(
+            self.path, "cannot be written", "; nothing was sent, because it could not be recorded"
+        ):
             is_new = not self._length and not self.path.exists()
             with open_private(self.path, "x+b" if is_new else "r+b") as file:
                 lock_file(file)  # until it is closed: looking and writing are one step
@@ -70,12 +72,6 @@ class AuditFile:
                 os.fsync(file.fileno())
             if is_new:
                 sync_folder(self.path.absolute().parent)
-        except OSError as error:
-            raise InputError(
-                str(self.path),
-                f"cannot be written: {error.strerror}; nothing was sent, since it could not be"
-                " recorded",
-            ) from None
         self._length += len(line)
         self._entries.append(entry)
 
@@ -106,10 +102,8 @@ def read_audit(path: str | Path) -> list[Entry]:
 
 
 def _content(path: Path) -> bytes:
-    try:
+    with file_errors(path, "cannot be read"):
         return path.read_bytes()
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
 
 
 def _entries(content: bytes, path: Path) -> list[Entry]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -233,6 +233,7 @@ _RECALL_AGAIN = 30.0
 _LAST_WORD = 60.0
 
 
+@dataclass(eq=False)
 class Coordinator:
     """Drives a server through its phases.
 
@@ -256,26 +257,17 @@ class Coordinator:
         Told where the run is at least every few seconds, whether or not anything has happened.
     """
 
-    def __init__(
-        self,
-        server: Server,
-        transport: Transport,
-        *,
-        clock: Clock,
-        seed: int = 0,
-        patience: Patience | None = None,
-        watch: Announce = lambda _: None,
-        requests: Requests = tuple,
-        beat: Announce | None = None,
-    ) -> None:
-        self.server = server
-        self.transport = transport
-        self.clock = clock
-        self.seed = seed
-        self.patience = Patience() if patience is None else patience
-        self.watch = watch
-        self.requests = requests
-        self.beat = beat
+    server: Server
+    transport: Transport
+    _: KW_ONLY
+    clock: Clock
+    seed: int = 0
+    patience: Patience = field(default_factory=Patience)
+    watch: Announce = lambda _: None
+    requests: Requests = tuple
+    beat: Announce | None = None
+
+    def __post_init__(self) -> None:
         self.connected: frozenset[str] = frozenset()
         self._beaten = -math.inf
         self._news = ""
@@ -283,7 +275,7 @@ class Coordinator:
         self._sent = -math.inf
         # What was withdrawn when a client was last told, and when that was.
         self._recalls: dict[str, tuple[Recall, float]] = {}
-        # Those who may not answer any more, since their privacy budget is spent.
+        # Those who may no longer answer, because their privacy budget is spent.
         self._spent: set[str] = set()
         # Those who have played the open phase already, for a server with a newer log than this.
         self._ahead: set[str] = set()

@@ -14,7 +14,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -25,7 +25,13 @@ from typing import Any, BinaryIO, Self, TypeAlias
 from pydantic_core import from_json  # three times as fast as the standard library's
 
 from fedbandits.errors import FedbanditsError, InputError
-from fedbandits.federation.state_files import is_locked, lock_file, open_private, private_database
+from fedbandits.federation.state_files import (
+    file_errors,
+    is_locked,
+    lock_file,
+    open_private,
+    private_database,
+)
 from fedbandits.protocol.codec import decode, encode
 from fedbandits.protocol.records import Record
 
@@ -114,16 +120,13 @@ class DurableLog:
         self.path = Path(path)
         if header is None:
             _check_there(self.path)
-        try:
-            self._lock = _locked(self.path)
-        except OSError as error:
-            raise InputError(str(self.path), f"cannot be written: {error.strerror}") from None
-        try:
-            self._database = _opened(self.path)
-        except BaseException:
-            self._lock.close()
-            raise
-        try:
+        with ExitStack() as opened:  # if anything goes wrong, all of it is closed again
+            with file_errors(self.path, "cannot be written"):
+                opened.enter_context(_locked(self.path))
+            if not self.path.exists():
+                private_database(self.path)
+            self._database = opened.enter_context(closing(_connected(self.path, "rwc")))
+            _prepare(self._database, self.path)
             self.header = self._begin(header)
             rows = _Rows(self.path)
             for _ in rows.after(self._database):
@@ -131,9 +134,7 @@ class DurableLog:
             if rows.dropped:
                 with self._database:
                     self._database.execute("DELETE FROM records WHERE number > ?", (rows.number,))
-        except BaseException:
-            self.close()
-            raise
+            self._opened = opened.pop_all()
         self.dropped, self._number, self._checksum = rows.dropped, rows.number, rows.checksum
 
     def _begin(self, header: dict[str, Any] | None) -> dict[str, Any]:
@@ -150,17 +151,25 @@ class DurableLog:
     def _make(self, header: dict[str, Any]) -> None:
         """Make the tables and say what the run is: both or neither."""
         text = json.dumps(header, sort_keys=True)
+        with self._writing() as database:
+            database.execute("BEGIN")
+            for table in _SCHEMA:
+                database.execute(table)
+            database.executemany(
+                "INSERT INTO header VALUES (?, ?)",
+                [("format", str(FORMAT)), ("run", text), ("checksum", _digest("", text))],
+            )
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """Yield the database for one change, which is on disk when this returns."""
         try:
             with self._database:
-                self._database.execute("BEGIN")
-                for table in _SCHEMA:
-                    self._database.execute(table)
-                self._database.executemany(
-                    "INSERT INTO header VALUES (?, ?)",
-                    [("format", str(FORMAT)), ("run", text), ("checksum", _digest("", text))],
-                )
+                yield self._database
         except sqlite3.Error as error:
-            raise _unwritable(self.path, error) from None
+            raise InputError(
+                str(self.path), f"cannot be written: {error}; nothing was sent because of it"
+            ) from None
 
     def append(self, record: Record) -> None:
         """Add a record; when this returns it is on disk.
@@ -175,13 +184,10 @@ class DurableLog:
         number = self._number + 1
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         checksum = _digest(self._checksum, f"{now} {body}")
-        try:
-            with self._database:
-                self._database.execute(
-                    "INSERT INTO records VALUES (?, ?, ?, ?)", (number, now, body, checksum)
-                )
-        except sqlite3.Error as error:
-            raise _unwritable(self.path, error) from None
+        with self._writing() as database:
+            database.execute(
+                "INSERT INTO records VALUES (?, ?, ?, ?)", (number, now, body, checksum)
+            )
         self._number, self._checksum = number, checksum
 
     def __iter__(self) -> Iterator[Record]:
@@ -193,8 +199,7 @@ class DurableLog:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._database.close()
-        self._lock.close()
+        self._opened.close()
 
     def __enter__(self) -> Self:
         return self
@@ -267,14 +272,12 @@ def read_log(path: str | Path) -> LogContent:
 
 def _check_there(path: Path) -> None:
     """Refuse a log that is not there, or was never begun."""
-    try:
+    with file_errors(path, "cannot be opened"):
         if not path.is_file():
             raise InputError(str(path), "is not there; name the log of a run")
         newest, _ = _beside(path)
         if path.stat().st_size == 0 and not (newest.is_file() and newest.stat().st_size):
             raise InputError(str(path), "is empty; name the log of a run")
-    except OSError as error:
-        raise InputError(str(path), f"cannot be opened: {error.strerror}") from None
 
 
 def _beside(path: Path) -> tuple[Path, Path]:
@@ -297,14 +300,9 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
         if not newest.exists():
             mode = "ro&immutable=1"
         elif not os.access(index, os.W_OK):
-            try:
+            room = "; make room, or set TMPDIR to a folder that has some"
+            with file_errors(path, "cannot be copied to be read", room):
                 folder = stack.enter_context(TemporaryDirectory(prefix="fedbandits-"))
-            except OSError as error:
-                raise InputError(
-                    str(path),
-                    f"cannot be copied to be read: {error.strerror}; make room, or set TMPDIR to a"
-                    " folder that has some",
-                ) from None
             path = _copied(path, Path(folder))
         before = _signature(path)
         database = stack.enter_context(closing(_connected(path, mode)))
@@ -324,12 +322,10 @@ def _copied(path: Path, folder: Path) -> Path:
     copy = folder / path.name
     for _attempt in range(_COPIES):
         before = _signature(path)
-        try:
+        with file_errors(path, "cannot be read"):
             shutil.copyfile(path, copy)
             if newest.exists():
                 shutil.copyfile(newest, _beside(copy)[0])
-        except OSError as error:
-            raise InputError(str(path), f"cannot be read: {error.strerror}") from None
         if _signature(path) == before:
             return copy
     raise InputError(str(path), "is written faster than it can be read; read a backup of it")
@@ -343,23 +339,18 @@ def _signature(path: Path) -> list[tuple[int, int]]:
 
 def _check_kind(path: Path) -> None:
     """Refuse a file that is no database: SQLite would take a short one for an empty database."""
-    try:
-        with path.open("rb") as file:
+    with file_errors(path, "cannot be opened"):
+        begins = b""
+        with suppress(FileNotFoundError), path.open("rb") as file:
             begins = file.read(len(_MAGIC))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise InputError(str(path), f"cannot be opened: {error.strerror}") from None
     if begins not in (b"", _MAGIC):
         raise _unreadable(path, "it is no database")
 
 
 def _tables(database: sqlite3.Connection, path: Path) -> set[str]:
     """Return the tables of a log; none if it is new. Refuse a database of somebody else."""
-    try:
+    with _sqlite_errors(path):
         rows = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    except _UNREADABLE as error:
-        raise _unreadable(path, error) from None
     tables = {str(name) for (name,) in rows}
     if tables not in (set(), {"header", "records"}):
         raise InputError(str(path), "is a database, and not the log of a run; name another file")
@@ -370,10 +361,8 @@ def _header(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
     """Return what the run of a log is."""
     if not _tables(database, path):
         raise InputError(str(path), "is empty; name the log of a run")
-    try:
+    with _sqlite_errors(path):
         header = dict(database.execute("SELECT key, value FROM header").fetchall())
-    except _UNREADABLE as error:
-        raise _unreadable(path, error) from None
     if header.get("format") != str(FORMAT) or "run" not in header:
         raise DamagedLogError(
             f"{path}: is a log of format {header.get('format')}, and this version of fedbandits"
@@ -423,23 +412,19 @@ class _Rows:
 
     def after(self, database: sqlite3.Connection) -> Iterator[_Row]:
         """Yield the rows that follow those that were read; leave out a damaged tail."""
-        try:
-            yield from self._good(database)
-        except _UNREADABLE as error:
-            raise _unreadable(self._path, error) from None
-
-    def _good(self, database: sqlite3.Connection) -> Iterator[_Row]:
-        self._check_unchanged(database)
         self.dropped = 0
-        rows = database.execute(f"{_ALL_ROWS} WHERE number > ? ORDER BY number", (self.number,))
-        for row in rows:
-            if row[0] != self.number + 1 or row[3] != _checksum(row, self.checksum):
-                every = database.execute(f"{_ALL_ROWS} ORDER BY number").fetchall()
-                _check_tail(every, self.number, self._path)
-                self.dropped = len(every) - self.number
-                return
-            self.number, self.checksum = row[0], row[3]
-            yield row
+        with _sqlite_errors(self._path):
+            self._check_unchanged(database)
+            for row in database.execute(
+                f"{_ALL_ROWS} WHERE number > ? ORDER BY number", (self.number,)
+            ):
+                if row[0] != self.number + 1 or row[3] != _checksum(row, self.checksum):
+                    every = database.execute(f"{_ALL_ROWS} ORDER BY number").fetchall()
+                    _check_tail(every, self.number, self._path)
+                    self.dropped = len(every) - self.number
+                    return
+                self.number, self.checksum = row[0], row[3]
+                yield row
 
     def _check_unchanged(self, database: sqlite3.Connection) -> None:
         """Refuse to go on in a log that does not hold any more what was read from it."""
@@ -477,23 +462,13 @@ def _digest(before: str, text: str) -> str:
     return hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    """Return the database of a log, to write in; refuse a file that is something else, as it is."""
-    if not path.exists():
-        private_database(path)
-    database = _connected(path, "rwc")
-    try:
-        _tables(database, path)
-        private_database(path)
+def _prepare(database: sqlite3.Connection, path: Path) -> None:
+    """Set up a log to be written; a file that is something else is refused, and left as it is."""
+    _tables(database, path)
+    private_database(path)
+    with _sqlite_errors(path):
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
-    except _UNREADABLE as error:
-        database.close()
-        raise _unreadable(path, error) from None
-    except BaseException:
-        database.close()
-        raise
-    return database
 
 
 def _connected(path: Path, mode: str) -> sqlite3.Connection:
@@ -515,8 +490,13 @@ def _unreadable(path: Path, error: Exception | str) -> FedbanditsError:
     )
 
 
-def _unwritable(path: Path, error: sqlite3.Error) -> InputError:
-    return InputError(str(path), f"cannot be written: {error}; nothing was sent because of it")
+@contextmanager
+def _sqlite_errors(path: Path) -> Iterator[None]:
+    """Say what is wrong with a log if SQLite cannot read it."""
+    try:
+        yield
+    except _UNREADABLE as error:
+        raise _unreadable(path, error) from None
 
 
 def is_held(path: Path) -> bool | None:

@@ -5,59 +5,50 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from concurrent.futures import Future, wait
+from typing import TypeVar
 
 _Found = TypeVar("_Found")
 
 
-class _Attempt(Generic[_Found]):
-    """A call in a thread of its own.
+def _begun(call: Callable[[], _Found]) -> Future[_Found]:
+    """Begin a call in a thread of its own.
 
     A call that hangs is left to itself: the process that Flower starts for every message ends soon.
     """
+    future: Future[_Found] = Future()
 
-    def __init__(self, call: Callable[[], _Found], seconds: float) -> None:
-        self.limit = time.monotonic() + seconds
-        self._seconds = seconds
-        self._call = call
-        self._found: list[_Found] = []
-        self._failed: BaseException | None = None
-        self._done = threading.Event()
-        threading.Thread(target=self._work, daemon=True).start()
-
-    def _work(self) -> None:
+    def work() -> None:
         try:
-            self._found.append(self._call())
+            future.set_result(call())
         except BaseException as error:
-            self._failed = error  # and returned where it is waited for
-        finally:
-            self._done.set()
+            future.set_exception(error)  # and returned where it is waited for
 
-    def wait(self, seconds: float) -> None:
-        """Wait until it is done, so many seconds at most."""
-        self._done.wait(max(seconds, 0.0))
+    threading.Thread(target=work, daemon=True).start()
+    return future
 
-    def outcome(self) -> _Found | Exception:
-        """Return what it has returned or raised, when it is done or its time is over."""
-        self.wait(self.limit - time.monotonic())
-        if not self._done.is_set():
-            return TimeoutError(
-                f"it takes more than {self._seconds:.3g} s; give it longer (patience.pulls, and a"
-                " deadline beyond that), or mend it"
-            )
-        if self._failed is None:
-            return self._found[0]
-        if isinstance(self._failed, Exception):
-            return self._failed
-        ended = RuntimeError(f"it ends the process ({self._failed!r})")  # by sys.exit, say
-        ended.__cause__ = self._failed
-        return ended
+
+def _outcome(future: Future[_Found], limit: float, seconds: float) -> _Found | Exception:
+    """Return what a call has returned or raised, when it is done or its time is over."""
+    if not wait([future], max(limit - time.monotonic(), 0.0)).done:
+        return TimeoutError(
+            f"it takes more than {seconds:.3g} s; give it longer (patience.pulls, and a"
+            " deadline beyond that), or mend it"
+        )
+    failed = future.exception()
+    if failed is None:
+        return future.result()
+    if isinstance(failed, Exception):
+        return failed
+    ended = RuntimeError(f"it ends the process ({failed!r})")  # by sys.exit, say
+    ended.__cause__ = failed
+    return ended
 
 
 def each_in_time(
     calls: Sequence[Callable[[], _Found]], *, each: float, together: float
 ) -> list[_Found | Exception]:
-    """Return what calls return or raise, in their order; a TimeoutError for who is late.
+    """Return what calls return or raise, in their order; a TimeoutError for one that is late.
 
     They run one after the other as long as none takes more than its share of the time. The next
     does not wait for one that does: from then on both run at once.
@@ -75,9 +66,10 @@ def each_in_time(
     [3, ValueError("invalid literal for int() with base 10: 'x'")]
     """
     end = time.monotonic() + together
-    begun: list[_Attempt[_Found]] = []
+    begun: list[tuple[Future[_Found | Exception], float, float]] = []
     for place, call in enumerate(calls):
-        left = max(end - time.monotonic(), 0.0)
-        begun.append(_Attempt(call, min(each, left)))
-        begun[-1].wait(min(each, left / (len(calls) - place)))
-    return [attempt.outcome() for attempt in begun]
+        now = time.monotonic()
+        left = max(end - now, 0.0)
+        begun.append((_begun(call), now + min(each, left), min(each, left)))
+        wait([begun[-1][0]], min(each, left / (len(calls) - place)))
+    return [_outcome(*attempt) for attempt in begun]

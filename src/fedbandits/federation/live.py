@@ -15,7 +15,7 @@ import numpy as np
 
 from fedbandits.errors import LARGEST, InputError
 from fedbandits.federation.live_store import LiveStore, WallClock
-from fedbandits.federation.state_files import check_name, live_file, private_folder
+from fedbandits.federation.state_files import check_name, file_errors, live_file, private_folder
 from fedbandits.federation.trial import Trial, load_trial
 from fedbandits.protocol.codec import is_text
 from fedbandits.protocol.outcomes import refuse_outside
@@ -76,10 +76,8 @@ class LiveTrial:
         self.store = LiveStore(
             live_file(folder, client), client, trial, clock=clock, durable=durable
         )
-        try:
+        with file_errors(folder, "cannot be made"):
             private_folder(folder)
-        except OSError as error:
-            raise InputError(str(folder), f"cannot be made: {error.strerror}") from None
         # What is wrong with the file is said now, and not to the first visitor.
         self.store.wanted()
 

@@ -17,7 +17,7 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -230,6 +230,7 @@ def order_of_units(
             yield arm
 
 
+@dataclass(eq=False)
 class LiveStore:
     """The file of one client; several threads and processes may use it at once.
 
@@ -248,27 +249,22 @@ class LiveStore:
         traffic only.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        client: str,
-        trial: Trial,
-        *,
-        clock: WallClock = time.time,
-        durable: bool = True,
-    ) -> None:
+    path: Path
+    client: str
+    trial: Trial
+    _: KW_ONLY
+    clock: WallClock = time.time
+    durable: bool = True
+
+    def __post_init__(self) -> None:
+        trial = self.trial
         if trial.live is None:
             raise InputError(
                 "live",
                 "is not in fedbandits.toml; write live = {} there, or when a unit without an"
                 " outcome is final, as in live = { maturity = 86400, missing = 0.0 }",
             )
-        self.path = path
-        self.client = client
-        self.trial = trial
-        self.clock = clock
         self._live = trial.live
-        self._durable = durable
         # What a unit's outcome tells must not show in when the phase is reported.
         self._private = trial.privacy is not None and trial.privacy.noise is not None
         self._order: Iterator[int] = iter(())
@@ -704,7 +700,7 @@ class LiveStore:
 
     def _prepare(self, database: sqlite3.Connection) -> None:
         """Make the file if it is new, and begin anew if its options are of a run that is over."""
-        database.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'OFF'}")
+        database.execute(f"PRAGMA synchronous = {'FULL' if self.durable else 'OFF'}")
         # What is forgotten is overwritten.
         database.execute("PRAGMA secure_delete = ON")
         tables = {name for (name,) in database.execute(_NAMES)}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fedbandits.errors import InputError
 from fedbandits.federation.local import CLIENT_FILE
-from fedbandits.federation.state_files import private_folder, written_whole
+from fedbandits.federation.state_files import file_errors, private_folder, written_whole
 from fedbandits.federation.trial import FILE
 
 FLOWER_APP = "flower"
@@ -41,13 +41,11 @@ def new_project(folder: Path) -> list[Path]:
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(str(folder), "is there already, and not an empty folder; name another")
-    try:
+    with file_errors(folder, "cannot be written"):
         for file in _TEMPLATE:
             path = folder / file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(_text(file, name), encoding="utf-8")
-    except OSError as error:
-        raise InputError(str(folder), f"cannot be written: {error.strerror}") from None
     return [folder / file for file in _TEMPLATE]
 
 

@@ -15,18 +15,14 @@ from pathlib import Path
 from fedbandits.errors import InputError
 from fedbandits.federation.coordinator import Wanted, Withdrawal
 from fedbandits.federation.kept_file import KeptFile
-from fedbandits.federation.state_files import private_folder
+from fedbandits.federation.state_files import file_errors, private_folder
 
 
 def leave_request(log: Path, wanted: Wanted) -> None:
     """Leave a request for the server that writes a log."""
     folder = _folder(log)
-    try:
+    with file_errors(folder, "cannot be made", "; the server was not told"):
         private_folder(folder)
-    except OSError as error:
-        raise InputError(
-            str(folder), f"cannot be made: {error.strerror}; the server was not told"
-        ) from None
     name = f"{time.time_ns():020}-{uuid.uuid4().hex}.json"  # read in the order of their names
     _file(folder / name).write(wanted)
 

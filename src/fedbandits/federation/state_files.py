@@ -230,12 +230,29 @@ def lock_file(file: BinaryIO, *, wait: bool = True) -> None:
 
 
 @contextmanager
+def file_errors(path: Path, problem: str, way_out: str = "") -> Iterator[None]:
+    """Turn an error of the system into an `InputError` that names the file.
+
+    Parameters
+    ----------
+    path : path
+        Of the file or folder.
+    problem : str
+        What cannot be done; the system's reason follows it.
+    way_out : str
+        What else to say, after the reason.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise InputError(str(path), f"{problem}: {error.strerror}{way_out}") from None
+
+
+@contextmanager
 def alone_with(path: Path) -> Iterator[None]:
     """Let one process at a time do something with a file, by the lock of a file beside it."""
-    try:
+    with file_errors(path, "cannot be written"):
         lock = open_private(path.with_name(f"{path.name}.lock"), "ab")
-    except OSError as error:
-        raise InputError(str(path), f"cannot be written: {error.strerror}") from None
     with lock:
         lock_file(lock)
         yield

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fedbandits.errors import InputError
 from fedbandits.federation.kept_file import KeptFile
+from fedbandits.federation.state_files import file_errors
 from fedbandits.protocol.unfinished import Unfinished
 
 
@@ -38,7 +39,5 @@ class WorkbenchFile:
 
     def clear(self) -> None:
         """Forget it: it is reported."""
-        try:
+        with file_errors(self.path, "cannot be removed"):
             self.path.unlink(missing_ok=True)
-        except OSError as error:
-            raise InputError(str(self.path), f"cannot be removed: {error.strerror}") from None

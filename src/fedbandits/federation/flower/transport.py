@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from flwr.app import Message
@@ -179,6 +179,7 @@ class _Parcel:
     untold: set[str] = field(default_factory=set)
 
 
+@dataclass(eq=False)
 class FlowerTransport:
     """A `fedbandits.federation.coordinator.Transport` over a Flower grid.
 
@@ -200,27 +201,18 @@ class FlowerTransport:
         The time that nodes have, too, if their clocks are right.
     """
 
-    def __init__(
-        self,
-        grid: Grid,
-        server: Server,
-        patience: Patience,
-        *,
-        tell: Callable[[str], None] = lambda _: None,
-        beat: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-        time_of_day: Callable[[], float] = time.time,
-    ) -> None:
-        self._grid = grid
-        self._server = server
-        self._bound = server.run_state.homes
-        self._patience = patience
-        self._told = tell
-        self._beat = beat
-        self._clock = clock
-        self._sleep = sleep
-        self._time_of_day = time_of_day
+    grid: Grid
+    server: Server
+    patience: Patience
+    _: KW_ONLY
+    tell: Callable[[str], None] = lambda _: None
+    beat: Callable[[], None] = lambda: None
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    time_of_day: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        self._bound = self.server.run_state.homes
         self._nodes: dict[int, _Node] = {}
         self._homes: dict[str, int] = {}
         self._sent: dict[str, _Sent] = {}
@@ -231,7 +223,7 @@ class FlowerTransport:
 
     def _tell(self, news: str) -> None:
         """Say what goes wrong; what nodes say is cut short, and no command for a terminal."""
-        self._told(short_name(printable(news), _LONGEST_NEWS))
+        self.tell(short_name(printable(news), _LONGEST_NEWS))
 
     def nodes(self) -> list[dict[str, Any]]:
         """Return what is known of each node, for those who watch."""
@@ -241,7 +233,7 @@ class FlowerTransport:
         asked: dict[int, float] = {}
         for sent in self._sent.values():
             asked[sent.node] = min(sent.at, asked.get(sent.node, sent.at))
-        now = self._clock()
+        now = self.clock()
         return [
             {
                 "node": str(number),
@@ -277,32 +269,32 @@ class FlowerTransport:
 
         That more clients are connected is a reason to return, too.
         """
-        end, known = self._clock() + timeout, len(self._homes)
+        end, known = self.clock() + timeout, len(self._homes)
         while True:
             self._look_around()
             answers = self._collected()
-            left = end - self._clock()
+            left = end - self.clock()
             if answers or len(self._homes) > known or left <= 0:
                 return answers
-            self._beat()
-            self._sleep(min(POLL, left))
+            self.beat()
+            self.sleep(min(POLL, left))
 
     def flush(self, timeout: float) -> None:
         """Wait until every client has confirmed the last word, so many seconds at most."""
-        end = self._clock() + timeout
+        end = self.clock() + timeout
         parcel = self._parcel
         while parcel is not None and parcel.untold:
             self._look_around()
             self._collected()
             self._post(parcel.message, [each for each in parcel.untold if self._reachable(each)])
-            if self._clock() >= end:
+            if self.clock() >= end:
                 self._tell(
                     f"{len(parcel.untold)} clients have not confirmed the last word; run the app"
                     " with the same log again to repeat it"
                 )
                 return
-            self._beat()
-            self._sleep(POLL)
+            self.beat()
+            self.sleep(POLL)
 
     def _reachable(self, client: str) -> bool:
         home = self._homes.get(client)
@@ -310,13 +302,13 @@ class FlowerTransport:
 
     def _look_around(self) -> None:
         """See which nodes are there, and ask those that have come whom they host."""
-        now = self._clock()
+        now = self.clock()
         if now - self._looked < LOOK_AROUND:
             return
         self._looked = now
         self._obey_moves()
         there = set[int]()
-        for node in self._grid.get_nodes():
+        for node in self.grid.get_nodes():
             there.add(node.node_id)
             if node.node_id not in self._nodes:
                 self._nodes[node.node_id] = _Node(fingerprint(node.public_key))
@@ -328,30 +320,28 @@ class FlowerTransport:
                 known.trust()
                 self._resending.pop((number, RECALL), None)
             if known.here and not known.settled and not known.muted:
-                self._ask(WHO, number, {}, (), key=(0, 0), ttl=_SHORT)
+                self._ask(WHO, number, {}, key=(0, 0))
 
     def _post(self, message: Sent, clients: Iterable[str]) -> None:
+        """Send a message to the nodes of these clients, one to each node."""
         by_node: dict[int, list[str]] = {}
         for client in clients:
             by_node.setdefault(self._homes[client], []).append(client)
+        match message:
+            case Conclusion():
+                kind, number = CONCLUDE, 0
+            case Recall(arms=arms):
+                kind, number = RECALL, len(arms)
+            case Assignment(phase=phase):
+                kind, number = PHASE, phase
         for node, names in by_node.items():
             if not self._nodes[node].muted:
-                self._post_to(node, message, names)
-
-    def _post_to(self, node: int, message: Sent, names: list[str]) -> None:
-        said: dict[str, Any] = {"clients": names, "message": encode(message)}
-        epoch, patience = message.header.epoch, self._patience
-        if isinstance(message, Conclusion):
-            self._ask(CONCLUDE, node, said, names, key=(epoch, 0), ttl=_SHORT)
-        elif isinstance(message, Recall):
-            self._ask(RECALL, node, said, names, key=(epoch, len(message.arms)), ttl=_SHORT)
-        else:
-            worth = patience.deadline + patience.grace + patience.resend
-            self._ask(PHASE, node, said, names, key=(epoch, message.phase), ttl=worth)
+                said = {"clients": names, "message": encode(message)}
+                self._ask(kind, node, said, key=(message.header.epoch, number))
 
     def _obey_moves(self) -> None:
         """Let clients go that were moved to another node, and ask that one for them."""
-        bound = self._server.run_state.homes
+        bound = self.server.run_state.homes
         if bound is self._bound:
             return
         self._bound = bound
@@ -361,63 +351,48 @@ class FlowerTransport:
         for known in self._nodes.values():
             known.settled &= all(bound[name] != known.key for name in known.denied)
 
-    def _ask(
-        self,
-        kind: str,
-        node: int,
-        said: dict[str, Any],
-        names: Sequence[str],
-        *,
-        key: tuple[int, int],
-        ttl: float,
-    ) -> None:
+    def _ask(self, kind: str, node: int, said: dict[str, Any], *, key: tuple[int, int]) -> None:
         """Send a message, unless the same was sent not long ago and may still be answered."""
-        now = self._clock()
+        now = self.clock()
         last = self._resending.get((node, kind))
         if last is None or last.key != key:
             last = self._resending[node, kind] = _Resending(key)
         # A node takes one message at a time: those it has not come to yet would queue up.
         if now < last.again:
             return
-        wait = max(self._patience.resend, _LOST_AFTER)
+        wait = max(self.patience.resend, _LOST_AFTER)
         first = last.times == 0
         last.at, last.again = now, now + wait * 2**last.times
         last.times += 1
         nudged = kind != WHO and self._nodes[node].is_nudged
         # What is sent again is answered from memory: how soon says nothing.
-        self._push(kind, node, said, names, ttl, nudged=nudged and first)
+        self._push(kind, node, said, nudged=nudged and first)
         if nudged:
             # A SuperNode of Flower 1.41 looks for a reply to send only after it has taken a
             # message. If one reply too many is left in it, it is one message late from then on.
-            self._push(WHO, node, {}, (), _SHORT)
+            self._push(WHO, node, {}, nudged=False)
 
-    def _push(
-        self,
-        kind: str,
-        node: int,
-        said: dict[str, Any],
-        names: Sequence[str],
-        ttl: float,
-        *,
-        nudged: bool = False,
-    ) -> None:
-        now = self._clock()
-        message_type = f"train.{kind}" if kind == PHASE else f"query.{kind}"
+    def _push(self, kind: str, node: int, said: dict[str, Any], *, nudged: bool) -> None:
+        now, patience = self.clock(), self.patience
+        message_type, ttl = f"query.{kind}", _SHORT
+        if kind == PHASE:
+            message_type = f"train.{kind}"
+            ttl = patience.deadline + patience.grace + patience.resend
         message = Message(packed(said), node, message_type, ttl=ttl)
         self._number += 1
         self._nodes[node].last = self._number
         sent = _Sent(
             kind=kind,
             node=node,
-            clients=tuple(names),
+            clients=tuple(said.get("clients", ())),
             number=self._number,
             nudged=nudged,
             at=now,
             until=now + ttl,
-            time_of_day=self._time_of_day(),
+            time_of_day=self.time_of_day(),
         )
-        self._beat()
-        for pushed in self._grid.push_messages([message]):
+        self.beat()
+        for pushed in self.grid.push_messages([message]):
             if pushed:  # what cannot be sent is sent again later
                 self._sent[pushed] = sent
 
@@ -426,14 +401,14 @@ class FlowerTransport:
         if not self._sent:
             return []
         answers: list[Received] = []
-        for reply in self._grid.pull_messages(list(self._sent)):
+        for reply in self.grid.pull_messages(list(self._sent)):
             sent = self._sent.pop(reply.metadata.reply_to_message_id, None)
             if sent is not None:
                 self._note_answered(sent)
                 if not reply.has_error():  # Flower itself may have said so, and not the node
                     self._note_order(sent)
                 answers += self._opened(sent, reply)
-        now = self._clock()
+        now = self.clock()
         self._sent = {number: sent for number, sent in self._sent.items() if sent.until > now}
         return answers
 
@@ -442,11 +417,11 @@ class FlowerTransport:
         busy = any((on.node, on.kind) == (sent.node, sent.kind) for on in self._sent.values())
         if not busy:
             last = self._resending[sent.node, sent.kind]
-            last.times, last.again = 0, last.at + self._patience.resend
+            last.times, last.again = 0, last.at + self.patience.resend
 
     def _note_order(self, sent: _Sent) -> None:
         """Notice a node that gives every reply one message late."""
-        node, now = self._nodes[sent.node], self._clock()
+        node, now = self._nodes[sent.node], self.clock()
         again = self._resending[sent.node, sent.kind].at
         slow = sent.nudged and now - sent.at > _OVERDUE
         if sent.number == node.last or slow:  # nothing was needed, or it did not help
@@ -500,15 +475,15 @@ class FlowerTransport:
         for name in names:
             check_name(name, "clients")
         key = self._nodes[node].key
-        bound = {name for name, home in self._server.run_state.homes.items() if home == key}
+        bound = {name for name, home in self.server.run_state.homes.items() if home == key}
         if len(bound.union(names)) > MOST_CLIENTS:
             raise InputError("clients", "are others every time, and too many")
         for name in [name for name, home in self._homes.items() if home == node]:
             del self._homes[name]
         self._obey_moves()
         known = self._nodes[node]
-        own = self._server.settle(known.key, names)
-        self._bound = self._server.run_state.homes
+        own = self.server.settle(known.key, names)
+        self._bound = self.server.run_state.homes
         known.denied = set(names).difference(own)
         for name in sorted(known.denied):
             self._tell(
@@ -527,7 +502,7 @@ class FlowerTransport:
         there = said.get("time")
         if type(there) is not float:
             return
-        ahead = off_by(there, there, sent.time_of_day, self._time_of_day())
+        ahead = off_by(there, there, sent.time_of_day, self.time_of_day())
         if abs(ahead) >= WORTH_SAYING:
             self._tell(
                 f"the clock of {self._named(sent.node)} is {clock_words(ahead)} this"
