@@ -143,27 +143,21 @@ class FollowedRun:
         state = self.server.run_state
         gone = {one.arm: one for one in self._course.withdrawals}
         found = []
-        phase: int | None
         for number, name in enumerate(self.trial.arms):
-            out = gone.get(name)
-            if out is not None:
-                fate, phase = ArmState.WITHDRAWN, out.phase
-                estimate, low, high = self._withdrawn[number]
-            else:
-                estimate, low, high = interval_of(name, answer)
-                beaten = state.beaten.get(number)
-                fate = ArmState.LEFT if beaten is None else ArmState.OUT
-                phase = None if beaten is None else beaten.phase
+            out, beaten = gone.get(name), state.beaten.get(number)
+            known = interval_of(name, answer) if out is None else self._withdrawn[number]
+            fate = ArmState.LEFT if beaten is None else ArmState.OUT
+            ended = out or beaten
             found.append(
                 ArmStatus(
                     name=name,
-                    state=fate,
-                    phase=phase,
+                    state=fate if out is None else ArmState.WITHDRAWN,
+                    phase=None if ended is None else ended.phase,
                     when=None if out is None else out.when,
                     reason=None if out is None else out.reason,
-                    estimate=estimate,
-                    low=low,
-                    high=high,
+                    estimate=known[0],
+                    low=known[1],
+                    high=known[2],
                 )
             )
         return tuple(found)
@@ -181,7 +175,6 @@ class _AnswersOverPhases:
         self._telling: set[int] = set()
         self._last: tuple[int, RunState] | None = None
         self._next = 1
-        self._withdrawn_in = 0
 
     def take(self, record: Record) -> None:
         """Take a record that the server has followed."""

@@ -273,7 +273,7 @@ class LiveStore:
         self._read: dict[int, Iterator[float]] = {}
         self._known = ""
         self._state = _new_state(trial)
-        self._database: sqlite3.Connection | None = None
+        self._connection: sqlite3.Connection | None = None
         self._lock = threading.Lock()
         _STORES.add(self)
 
@@ -283,23 +283,23 @@ class LiveStore:
         """Return a unit's option, the one it has or a new one; it is on disk then."""
         halt = self._halt_here()
         out = () if halt is None else halt.arms
-        with self._reading() as database:
-            state, found = self._look_up(database, unit)
+        with self._reading():
+            state, found = self._look_up(unit)
             if found is not None and self._keeps(state, found, out):
                 return state.arms[found.arm]
-        with self._writing() as database:
-            state, found = self._look_up(database, unit)
+        with self._writing():
+            state, found = self._look_up(unit)
             if not state.given(out):
                 why = "" if halt is None else f" ({halt.reason})"
                 raise HaltedError(
                     "assign", f"the trial is halted here{why}; give what you give without it"
                 )
-            state = self._without(database, state, out)
+            state = self._without(state, out)
             if found is not None and self._keeps(state, found, out):  # somebody was faster
                 arm = found.arm
             else:
                 fresh = found is None or found.number < state.begins
-                arm = self._allocate(database, state, unit, out, may_count=fresh)
+                arm = self._allocate(state, unit, out, fresh=fresh)
             return state.arms[arm]
 
     def _halt_here(self) -> Halt | None:
@@ -308,8 +308,8 @@ class LiveStore:
 
     def halt(self) -> Halt | None:
         """Return the options that were halted here at any time since the phase was opened."""
-        with self._reading() as database:
-            state = self._state_now(database)
+        with self._reading():
+            state = self._state_now()
         arms = tuple(k for k in state.left_out if k not in state.withdrawn)
         return Halt(arms=arms, reason="") if arms else None
 
@@ -318,43 +318,40 @@ class LiveStore:
         inside = state.active[found.arm] and found.arm not in state.withdrawn
         return found.number >= state.begins and inside and found.arm not in out
 
-    def _allocate(
-        self,
-        database: sqlite3.Connection,
-        state: LiveState,
-        unit: str,
-        out: Collection[int],
-        *,
-        may_count: bool,
-    ) -> int:
-        """Add a row to the ledger; a unit that has had an option in this run does not count."""
-        number = _next_number(database)
-        place = self._next_place(database, state) if may_count else None
+    def _allocate(self, state: LiveState, unit: str, out: Collection[int], *, fresh: bool) -> int:
+        """Add a row to the ledger; only a unit that has had no option in this run counts."""
+        number = self._next_number()
+        place = self._next_place(state) if fresh else None
         if place is None:
             arm = state.outside(number, out)
         else:
             arm = self._ordered(state, place)
             if place + 1 == state.size:
                 state = replace(state, last=number)
-        database.execute(
+        self._database.execute(
             "INSERT INTO units (number, unit, arm, at, phase, place) VALUES (?, ?, ?, ?, ?, ?)",
             (number, unit, arm, self.clock(), 0 if place is None else state.phase, place),
         )
-        self._keep(database, state)
+        self._keep(state)
         return arm
 
-    def _next_place(self, database: sqlite3.Connection, state: LiveState) -> int | None:
+    def _next_number(self) -> int:
+        find = "SELECT seq FROM sqlite_sequence WHERE name = 'units'"
+        row = self._database.execute(find).fetchone()
+        return 1 if row is None else int(row[0]) + 1
+
+    def _next_place(self, state: LiveState) -> int | None:
         """Return the place of the next unit in the phase; None if no phase counts it."""
         if not state.open or state.last is not None:
             return None
-        place = self._came(database, state)
+        place = self._came(state)
         return place if place < state.size else None
 
-    def _came(self, database: sqlite3.Connection, state: LiveState) -> int:
+    def _came(self, state: LiveState) -> int:
         """Return how many units of the open phase have come."""
         if state.last is not None:
             return state.size
-        row = database.execute(
+        row = self._database.execute(
             "SELECT place FROM units WHERE number >= ? AND place IS NOT NULL"
             " ORDER BY number DESC LIMIT 1",
             (state.first,),
@@ -374,9 +371,7 @@ class LiveStore:
         self._drawn = place + 1
         return arm
 
-    def _without(
-        self, database: sqlite3.Connection, state: LiveState, out: Collection[int]
-    ) -> LiveState:
+    def _without(self, state: LiveState, out: Collection[int]) -> LiveState:
         """Return where a client is when options are withdrawn or halted in the open phase.
 
         Those that are left still get as many units as they were to get. An option that is halted
@@ -389,7 +384,7 @@ class LiveStore:
             return state
         left_out = tuple(sorted({*state.left_out, *gone}))
         came = dict(
-            database.execute(
+            self._database.execute(
                 "SELECT arm, count(*) FROM units WHERE number >= ? AND phase = ? GROUP BY arm",
                 (state.first, state.phase),
             ).fetchall()
@@ -397,7 +392,7 @@ class LiveStore:
         rest = tuple(0 if k in left_out else n - came.get(k, 0) for k, n in enumerate(state.pulls))
         last = state.last
         if last is None and not sum(rest):
-            last = _next_number(database) - 1
+            last = self._next_number() - 1
         return replace(
             state,
             left_out=left_out,
@@ -409,22 +404,22 @@ class LiveStore:
 
     def record(self, unit: str, value: float) -> bool:
         """Keep a unit's outcome, whether it counts or not; return whether it does."""
-        with self._reading() as database:
-            found, counts = self._judged(database, unit, value)
+        with self._reading():
+            found, counts = self._judged(unit, value)
         if found.value is not None:
             return counts
-        with self._writing() as database:
-            found, counts = self._judged(database, unit, value)
+        with self._writing():
+            found, counts = self._judged(unit, value)
             if found.value is None:
-                database.execute(
+                self._database.execute(
                     "UPDATE units SET value = ?, heard = ?, counted = ? WHERE number = ?",
                     (value, self.clock(), int(counts), found.number),
                 )
         return counts
 
-    def _judged(self, database: sqlite3.Connection, unit: str, value: float) -> tuple[_Unit, bool]:
+    def _judged(self, unit: str, value: float) -> tuple[_Unit, bool]:
         """Return a unit, and whether an outcome of it counts."""
-        state, found = self._look_up(database, unit)
+        state, found = self._look_up(unit)
         if found is None:
             raise InputError(
                 "unit", f"{unit!r} was never assigned, or is forgotten; call assign(unit) first"
@@ -445,14 +440,14 @@ class LiveStore:
 
     def wanted(self) -> int:
         """Return how many units more the phase counts; 0 when none is open."""
-        with self._reading() as database:
-            state = self._look_up(database, "")[0]
-            return max(0, state.size - self._came(database, state)) if state.open else 0
+        with self._reading():
+            state = self._look_up("")[0]
+            return max(0, state.size - self._came(state)) if state.open else 0
 
     def best(self) -> str | None:
         """Return the option to stay on; None while the run goes on. One that is halted is not."""
-        with self._reading() as database:
-            state = self._look_up(database, "")[0]
+        with self._reading():
+            state = self._look_up("")[0]
         if state.best is None or not state.over:
             return None
         best = state.arms[state.best]
@@ -463,21 +458,21 @@ class LiveStore:
         """Delete units that were assigned before a time and that the phase does not count."""
         forgotten, more = 0, True
         while more:
-            with self._writing() as database:
-                state = self._look_up(database, "")[0]
-                gone = database.execute(
+            with self._writing():
+                state = self._look_up("")[0]
+                gone = self._database.execute(
                     "DELETE FROM units WHERE number IN (SELECT number FROM units WHERE at < ?"
                     " AND NOT (phase = ? AND number >= ?) LIMIT ?) RETURNING number, phase",
                     (before, state.phase if state.open else -1, state.first, _AT_ONCE),
                 ).fetchall()
-                database.executemany(
+                self._database.executemany(
                     "UPDATE reports SET forgotten = forgotten + 1"
                     " WHERE ? BETWEEN first AND last AND phase = ?",
                     gone,
                 )
             forgotten, more = forgotten + len(gone), len(gone) == _AT_ONCE
-        with self._reading() as database:
-            (busy, _, _) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        with self._reading():
+            (busy, _, _) = self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
             raise InputError(
                 str(self.path),
@@ -491,33 +486,31 @@ class LiveStore:
     def take(self, assignment: Assignment) -> Collected:
         """Open the phase of an assignment, if it is a new one; return how far it is."""
         self._read = {}
-        with self._in_run(assignment.header.run) as (database, now):
+        with self._in_run(assignment.header.run) as now:
             if now is None:
                 return Collected(ready=False, words=f'"{self._state.run}" was begun here since')
-            return self._taken(database, now, assignment)
+            return self._taken(now, assignment)
 
-    def _taken(
-        self, database: sqlite3.Connection, state: LiveState, assignment: Assignment
-    ) -> Collected:
+    def _taken(self, state: LiveState, assignment: Assignment) -> Collected:
         phase = assignment.phase
         if state.over or phase < state.phase:
             words = f"phase {phase} is over here"
             return Collected(ready=False, words=words, why=Refused.PLAYED)
         if phase > state.phase:
-            state = _opened(state, assignment, _next_number(database))
+            state = _opened(state, assignment, self._next_number())
         elif assignment.pulls != state.pulls:
             words = f"phase {phase} with {assignment.pulls} pulls, and {state.pulls} before"
             return Collected(ready=False, words=words, why=Refused.PLAYED)
         state = _withdrawn(state, assignment.withdrawn)
         halt = self._halt_here()
-        state = self._without(database, state, () if halt is None else halt.arms)
-        came = self._came(database, state)
+        state = self._without(state, () if halt is None else halt.arms)
+        came = self._came(state)
         if not state.complete and came == state.size:
-            complete = self._all_final(database, state)
+            complete = self._all_final(state)
             state = replace(state, complete=complete)
             if complete:
-                self._keep_report(database, state)
-        self._keep(database, state)
+                self._keep_report(state)
+        self._keep(state)
         if halt is not None and state.asked <= set(halt.arms):
             return Collected(ready=False, words=halt.reason, why=Refused.HALTED)
         if state.complete:
@@ -527,11 +520,11 @@ class LiveStore:
 
     def recall(self, run: str, arms: Sequence[int]) -> None:
         """Take options back: nobody gets them any more in this run, from now on."""
-        with self._in_run(run) as (database, state):
+        with self._in_run(run) as state:
             if state is not None:
-                self._keep(database, self._without(database, _withdrawn(state, arms), ()))
+                self._keep(self._without(_withdrawn(state, arms), ()))
 
-    def _all_final(self, database: sqlite3.Connection, state: LiveState) -> bool:
+    def _all_final(self, state: LiveState) -> bool:
         """Return whether no outcome of the phase is waited for any more."""
         maturity = self._live.maturity
         if maturity is None:
@@ -542,16 +535,16 @@ class LiveStore:
             waited = "value IS NULL AND at > :young"
         young = None if maturity is None else self.clock() - maturity
         left = ", ".join(map(str, sorted(state.asked)))
-        (found,) = database.execute(
+        (found,) = self._database.execute(
             "SELECT EXISTS (SELECT 1 FROM units WHERE number BETWEEN :first AND :last"
             f" AND phase = :phase AND arm IN ({left}) AND {waited})",
             {"first": state.first, "last": state.last, "phase": state.phase, "young": young},
         ).fetchone()
         return not found
 
-    def _keep_report(self, database: sqlite3.Connection, state: LiveState) -> None:
+    def _keep_report(self, state: LiveState) -> None:
         """Keep what is about to be reported, before it is protected: it can be verified then."""
-        last = _next_number(database) - 1 if state.last is None else state.last
+        last = self._next_number() - 1 if state.last is None else state.last
         privacy = self.trial.privacy
         kept: dict[str, Any] = {
             "arms": state.arms,
@@ -559,11 +552,11 @@ class LiveStore:
             # Outcomes outside it are kept as they are, and clipped when they count.
             "range": joint_range((self.trial.range, None if privacy is None else privacy.range)),
         }
-        found = values_of(database, (state.first, last, state.phase), state.asked, kept)
+        found = values_of(self._database, (state.first, last, state.phase), state.asked, kept)
         each = [found.get(arm, []) for arm in range(len(state.arms))]
         counts = [len(values) for values in each]
         means = [mean_of(values) for values in each]
-        database.execute(
+        self._database.execute(
             "INSERT OR REPLACE INTO reports VALUES (?, ?, ?, ?, ?, 0)",
             (
                 *(state.run, state.phase, state.first, last),
@@ -576,12 +569,12 @@ class LiveStore:
         return list(islice(self._read.setdefault(arm, self._outcomes(arm)), n))
 
     def _outcomes(self, arm: int) -> Iterator[float]:
-        with self._reading() as database:
-            state = self._state_now(database)
+        with self._reading():
+            state = self._state_now()
         read = state.first - 1
         while True:
-            with self._reading() as database:
-                rows = database.execute(
+            with self._reading():
+                rows = self._database.execute(
                     f"SELECT number, {_COUNTED} FROM units WHERE number > ? AND number <= ?"
                     " AND phase = ? AND arm = ? ORDER BY number LIMIT ?",
                     (self._live.missing, read, state.last, state.phase, arm, _AT_ONCE),
@@ -594,42 +587,38 @@ class LiveStore:
     def conclude(self, run: str, decision: Decision) -> None:
         """Keep the last decision of a run: units get the best option from now on."""
         best = decision.best if decision.known else None
-        with self._in_run(run) as (database, state):
+        with self._in_run(run) as state:
             if state is not None:
                 over = replace(state, over=True, active=decision.active, best=best)
-                self._keep(database, over)
+                self._keep(over)
 
     @contextmanager
-    def _in_run(self, run: str) -> Iterator[tuple[sqlite3.Connection, LiveState | None]]:
+    def _in_run(self, run: str) -> Iterator[LiveState | None]:
         """Yield where a client is in a run, which may begin now; None if another was begun since.
 
         When a run begins, units of the one before are new again.
         """
-        with self._writing() as database:
-            state = self._state_now(database)
+        with self._writing():
+            state = self._state_now()
             if run in state.replaced:
-                yield database, None
+                yield None
             elif run == state.run:
-                yield database, state
+                yield state
             elif not state.run and state.arms == self.trial.arms:
-                yield database, replace(state, run=run)
+                yield replace(state, run=run)
             else:
-                yield database, self._fresh(state, run, _next_number(database))
+                yield self._fresh(state, run)
 
-    def _fresh(self, state: LiveState, run: str, number: int) -> LiveState:
-        before = (state.run,) if state.run else ()
-        return replace(
-            _new_state(self.trial),
-            run=run,
-            replaced=state.replaced + before,
-            begins=number,
-            first=number,
-        )
+    def _fresh(self, state: LiveState, run: str) -> LiveState:
+        """Return where a client is when a run begins after another one."""
+        replaced = (*state.replaced, state.run) if state.run else state.replaced
+        now = self._next_number()
+        return replace(_new_state(self.trial), run=run, replaced=replaced, begins=now, first=now)
 
     # The file -------------------------------------------------------------------------------------
 
-    def _look_up(self, database: sqlite3.Connection, unit: str) -> tuple[LiveState, _Unit | None]:
-        body, number, *rest = database.execute(_LOOK_UP, (unit,)).fetchone()
+    def _look_up(self, unit: str) -> tuple[LiveState, _Unit | None]:
+        body, number, *rest = self._database.execute(_LOOK_UP, (unit,)).fetchone()
         state = self._parsed(body)
         if state.arms != self.trial.arms:
             raise InputError(
@@ -639,8 +628,8 @@ class LiveStore:
             )
         return state, None if number is None else _Unit(number, *rest)
 
-    def _state_now(self, database: sqlite3.Connection) -> LiveState:
-        (body,) = database.execute("SELECT body FROM state").fetchone()
+    def _state_now(self) -> LiveState:
+        (body,) = self._database.execute("SELECT body FROM state").fetchone()
         return self._parsed(body)
 
     def _parsed(self, body: str) -> LiveState:
@@ -649,82 +638,79 @@ class LiveStore:
             self._known = body
         return self._state
 
-    def _keep(self, database: sqlite3.Connection, state: LiveState) -> None:
+    def _keep(self, state: LiveState) -> None:
         body = json.dumps(encode(state))
         if body != self._known:
-            database.execute("INSERT OR REPLACE INTO state VALUES (1, ?)", (body,))
+            self._database.execute("INSERT OR REPLACE INTO state VALUES (1, ?)", (body,))
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._failing():
-            yield self._connected()
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._failing():
-            database = self._connected()
-            database.execute("BEGIN IMMEDIATE")
+    def _reading(self) -> Iterator[None]:
+        with self._lock:
             try:
-                yield database
-                database.execute("COMMIT")
+                yield
+            except (sqlite3.Error, UnicodeDecodeError, json.JSONDecodeError) as error:
+                raise InputError(
+                    str(self.path),
+                    f"cannot be used: {error} (is the disk full, the file somebody else's, or on a"
+                    " network drive?)",
+                ) from error
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with self._reading():
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._database.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):  # it may be rolled back already
-                    database.execute("ROLLBACK")
+                    self._database.execute("ROLLBACK")
                 raise
 
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise InputError(
-                str(self.path),
-                f"cannot be used: {error} (is the disk full, the file somebody else's, or on a"
-                " network drive?)",
-            ) from error
-
-    def _connected(self) -> sqlite3.Connection:
-        if self._database is None:
+    @property
+    def _database(self) -> sqlite3.Connection:
+        """The file: opened when it is needed, in `_reading` or `_writing`."""
+        if self._connection is None:
             with alone_with(self.path):
                 private_database(self.path)
-                database = sqlite3.connect(
+                self._connection = sqlite3.connect(
                     self.path, timeout=WAIT, isolation_level=None, check_same_thread=False
                 )
                 try:
-                    self._prepare(database)
+                    self._prepare()
                 except BaseException:
-                    database.close()
+                    self._connection.close()
+                    self._connection = None
                     raise
-            self._database = database
-        return self._database
+        return self._connection
 
-    def _prepare(self, database: sqlite3.Connection) -> None:
+    def _prepare(self) -> None:
         """Make the file if it is new, and begin anew if its options are of a run that is over."""
-        database.execute(f"PRAGMA synchronous = {'FULL' if self.durable else 'OFF'}")
+        self._database.execute(f"PRAGMA synchronous = {'FULL' if self.durable else 'OFF'}")
         # What is forgotten is overwritten.
-        database.execute("PRAGMA secure_delete = ON")
-        tables = {name for (name,) in database.execute(_NAMES)}
+        self._database.execute("PRAGMA secure_delete = ON")
+        tables = {name for (name,) in self._database.execute(_NAMES)}
         if not tables:
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("BEGIN IMMEDIATE")
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("BEGIN IMMEDIATE")
             for table in _SCHEMA:
-                database.execute(table)
+                self._database.execute(table)
             body = json.dumps(encode(_new_state(self.trial)))
-            database.execute("INSERT OR IGNORE INTO state VALUES (1, ?)", (body,))
-            database.execute(f"PRAGMA user_version = {FORMAT}")
-            database.execute("COMMIT")
+            self._database.execute("INSERT OR IGNORE INTO state VALUES (1, ?)", (body,))
+            self._database.execute(f"PRAGMA user_version = {FORMAT}")
+            self._database.execute("COMMIT")
         elif tables != _TABLES:
             raise InputError(
                 str(self.path), "is a database, and not one of live traffic; name another folder"
             )
-        (found,) = database.execute("PRAGMA user_version").fetchone()
+        (found,) = self._database.execute("PRAGMA user_version").fetchone()
         if found != FORMAT:
             raise InputError(str(self.path), f"has format {found}, and this version reads {FORMAT}")
-        state = self._state_now(database)
+        state = self._state_now()
         if state.arms != self.trial.arms and (state.over or not state.run):
-            database.execute("BEGIN IMMEDIATE")
-            self._keep(database, self._fresh(state, "", _next_number(database)))
-            database.execute("COMMIT")
+            self._database.execute("BEGIN IMMEDIATE")
+            self._keep(self._fresh(state, ""))
+            self._database.execute("COMMIT")
 
     def close(self) -> None:
         """Let go of the file; whoever uses the store again opens it again."""
@@ -732,10 +718,10 @@ class LiveStore:
             self._close()
 
     def _close(self) -> None:
-        if self._database is not None:
+        if self._connection is not None:
             with alone_with(self.path):
-                self._database.close()
-        self._database = None
+                self._connection.close()
+        self._connection = None
 
     def __enter__(self) -> Self:
         return self
@@ -755,11 +741,6 @@ class LiveStore:
 
 def _new_state(trial: Trial) -> LiveState:
     return LiveState(arms=trial.arms, active=(True,) * len(trial.arms))
-
-
-def _next_number(database: sqlite3.Connection) -> int:
-    row = database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'units'").fetchone()
-    return 1 if row is None else int(row[0]) + 1
 
 
 def _opened(state: LiveState, assignment: Assignment, number: int) -> LiveState:

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import Enum
+from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fedbandits.federation.client_means import ClientMeans
 from fedbandits.federation.course import Course, PhaseEnd
-from fedbandits.protocol import Answer, Refusal, Refused, ServerState
+from fedbandits.protocol import Answer, Refused, ServerState
 
 if TYPE_CHECKING:
     from fedbandits.federation.presence import Presence
@@ -174,10 +175,11 @@ class RunStatus:
         match self.state:
             case ServerState.COLLECTING:
                 done, asked = len(self.reported), len(self.reported) + len(self.missing)
+                have = "has" if done == 1 else "have"
                 missing = f"; missing: {shortened(self.missing)}" if self.missing else ""
                 return (
                     f"phase {self.course.phases[-1].phase} is open: {done:,} of"
-                    f" {counted(asked, 'client')} {_have(done)} reported{missing}"
+                    f" {counted(asked, 'client')} {have} reported{missing}"
                 )
             case ServerState.READY if not self.course.phases:
                 return "no phase was opened yet"
@@ -272,13 +274,14 @@ class RunStatus:
             n = sum(course.rejections.values())
             said.append(f"{counted(n, 'update')} did not count ({kinds})")
         if course.refusals:
-            kinds = "; ".join(
-                f"{why.value}: {shortened(dict.fromkeys(found))}"
-                for why, found in _by_reason(course.refusals).items()
-            )
+            refused: dict[Refused, dict[str, None]] = {}
+            for refusal in course.refusals:
+                refused.setdefault(refusal.why, {})[refusal.client] = None
+            kinds = "; ".join(f"{why.value}: {shortened(who)}" for why, who in refused.items())
             said.append(f"clients refused to answer ({kinds})")
+        arms = [arm.name for arm in self.arms]
         unlike = [
-            f"{short_name(one.client)} ({shortened(_chosen(self.arms, one.unlike))})"
+            f"{short_name(one.client)} ({shortened(compress(arms, one.unlike))})"
             for one in self.means
             if any(one.unlike)
         ]
@@ -348,14 +351,6 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def _chosen(arms: Sequence[ArmStatus], chosen: Sequence[bool]) -> list[str]:
-    return [arm.name for arm, one in zip(arms, chosen, strict=True) if one]
-
-
-def _have(number: int) -> str:
-    return "has" if number == 1 else "have"
-
-
 def shortened(names: Iterable[str], most: int = MOST_NAMES) -> str:
     """Return some names, and how many more there are.
 
@@ -412,11 +407,3 @@ def clock_time(at: str) -> str:
     '2026-01-31 12:00:00 UTC'
     """
     return f"{datetime.fromisoformat(at):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _by_reason(refusals: Sequence[Refusal]) -> dict[Refused, list[str]]:
-    """Return who has refused, by reason."""
-    found: dict[Refused, list[str]] = {}
-    for refusal in refusals:
-        found.setdefault(refusal.why, []).append(refusal.client)
-    return found

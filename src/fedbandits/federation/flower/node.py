@@ -29,7 +29,7 @@ from pathlib import Path
 
 from fedbandits.federation.flower.client import NodePlan
 from fedbandits.federation.flower.clocks import check_clock
-from fedbandits.federation.flower.command import FlowerError
+from fedbandits.federation.flower.command import FlowerError, end_process
 from fedbandits.federation.flower.keys import make_certificates, write_private
 from fedbandits.federation.flower.pinned import CLIENT_APP, check_flower
 from fedbandits.federation.flower.processes import (
@@ -95,7 +95,7 @@ def run_node(connection: NodeConnection, config: Mapping[str, str | int]) -> Non
     os.environ.update(quiet_environment())  # of all processes that are started here
     NodePlan(dict(config)).trial()  # a mistake is said now, and not when a message comes
     check_clock(connection.superlink, connection.authority, _LOG.warning)
-    with private_scratch() as folder, _tasks() as tasks:
+    with private_scratch() as folder, contextlib.closing(_Tasks()) as tasks:
         secret = secrets.token_bytes(32)
         certificates = make_certificates(folder)
         write_private(folder / "secret", secret)
@@ -176,10 +176,7 @@ def _supernode(
         yield process
     finally:
         process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_ENDS)
-        process.kill()
-        process.wait()
+        end_process(process, _ENDS)
 
 
 def _follow_parent() -> None:
@@ -206,17 +203,8 @@ class _Tasks:
         process.start()
         self._running.append(process)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """End those that still run."""
         for process in self._running:
             process.kill()
             process.join()
-
-
-@contextmanager
-def _tasks() -> Iterator[_Tasks]:
-    tasks = _Tasks()
-    try:
-        yield tasks
-    finally:
-        tasks.end()

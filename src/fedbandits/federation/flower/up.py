@@ -14,7 +14,7 @@ from pathlib import Path
 from fedbandits.errors import InputError
 from fedbandits.federation.durable_log import is_begun, is_held
 from fedbandits.federation.flower.processes import Child, LocalFederation
-from fedbandits.federation.flower.watchdog import CrashError, ShowNow, Stage, keep_running
+from fedbandits.federation.flower.watchdog import CrashError, Place, ShowNow, Stage, keep_running
 from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.kept_file import KeptFile
 from fedbandits.federation.local import load_pull
@@ -72,7 +72,8 @@ def plan_new(
             str(path),
             f"is there already; go on with: fedbandits resume {path}; or name another with --log",
         )
-    most = min(clients, _nodes_here()) if nodes is None else nodes
+    # Each node costs seconds of a processor to start.
+    most = min(clients, MOST_NODES, max(2, os.cpu_count() or 2)) if nodes is None else nodes
     if most > clients:
         raise InputError("nodes", f"{most} for {clients} clients; each needs a client at least")
     plan = LocalPlan(project=str(project), clients=clients, nodes=most)
@@ -82,11 +83,6 @@ def plan_new(
 
 def _plan_file(log: Path) -> KeptFile[LocalPlan]:
     return KeptFile(plan_path(log), LocalPlan, "plan", "does not say what runs ({})")
-
-
-def _nodes_here() -> int:
-    """Return how many nodes this machine bears: each costs seconds of a processor to start."""
-    return min(MOST_NODES, max(2, os.cpu_count() or 2))
 
 
 def planned(log: Path) -> LocalPlan:
@@ -110,7 +106,7 @@ def planned(log: Path) -> LocalPlan:
     return plan
 
 
-class LocalPlace:
+class LocalPlace(Place):
     """A federation on this machine, started when it is needed and mended when a part of it dies.
 
     Parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn, Protocol, TypeAlias
@@ -43,19 +44,19 @@ class CrashError(FlowerError):
 
 
 class Place(Protocol):
-    """Where a run is carried out."""
+    """Where a run is carried out. By default, processes are left to those who started them."""
 
+    @abstractmethod
     def begin(self, stage: Stage) -> int:
         """Start what the run needs and is not there, submit it, and return its number."""
-        ...
 
     def end(self) -> None:
         """End what is left of a run that has crashed, if it is in the way of the next."""
-        ...
+        return
 
+    @abstractmethod
     def status_of(self, run: int) -> str:
         """Return what Flower says of a run."""
-        ...
 
     def look_after(self, stage: Stage) -> None:
         """See whether what the run needs is still there.
@@ -65,14 +66,14 @@ class Place(Protocol):
         CrashError
             If the run cannot go on without something that is gone.
         """
-        ...
+        return
 
     def last_words(self) -> str:
         """Return the end of what the server has said, if that can be known."""
-        ...
+        return ""
 
 
-class Submitted:
+class Submitted(Place):
     """A SuperLink that is there already, to which the run is submitted.
 
     Parameters
@@ -104,19 +105,9 @@ class Submitted:
             finally:
                 self._command.close()  # it is not needed for days
 
-    def end(self) -> None:
-        """Leave everything to whoever has started it."""
-
     def status_of(self, run: int) -> str:
         """Return what Flower says of a run."""
         return self._command.status_of(run)
-
-    def look_after(self, stage: Stage) -> None:
-        """Leave the SuperLink to whoever has started it."""
-
-    def last_words(self) -> str:
-        """Return nothing: they are in the SuperLink's own output."""
-        return ""
 
 
 def keep_running(log: Path, place: Place, *, stage: Stage, watch: ShowNow) -> None:
