@@ -162,7 +162,9 @@ def _check_alone(entry: Entry, before: list[Entry], seen: set[tuple[str, str, in
 
 
 def _line(entry: Entry) -> bytes:
-    update, mechanism = entry.update, entry.release.mechanism
+    update, mechanism, protection = entry.update, entry.release.mechanism, None
+    if mechanism is not None:
+        protection = {"mechanism": type(mechanism).__name__.lower(), **asdict(mechanism)}
     said: dict[str, Any] = {
         "format": FORMAT,
         "at": entry.at,
@@ -176,16 +178,12 @@ def _line(entry: Entry) -> bytes:
         "clipped": entry.clipped,
         "clipped_sent": update.clipped,
         "halted": update.halted,
-        "protection": None if mechanism is None else _described(mechanism),
+        "protection": protection,
         "spent": asdict(entry.spent),
         "spent_in_total": asdict(entry.total),
         "budget": entry.budget,
     }
     return json.dumps(said, ensure_ascii=False).encode() + b"\n"
-
-
-def _described(mechanism: Mechanism) -> dict[str, Any]:
-    return {"mechanism": type(mechanism).__name__.lower(), **asdict(mechanism)}
 
 
 def _mechanism(said: dict[str, Any] | None) -> Mechanism | None:

@@ -370,7 +370,9 @@ class Coordinator:
             return
         connected = self._reachable()
         inside = set(server.clients)
-        outside = [client for client in connected if client not in inside and self._counts(client)]
+        outside = [client for client in connected if client not in inside]
+        if server.terms.weights is not None:  # a client without one does not count
+            outside = [client for client in outside if client in server.terms.weights]
         if inside and not server.wanted():
             outside = []
         # Where all clients are to play from the first phase on, nobody is let in later.
@@ -394,11 +396,6 @@ class Coordinator:
         if server.state is ServerState.COLLECTING:
             self._ask()
         self._tell(f"phase {server.phase} is open")
-
-    def _counts(self, client: str) -> bool:
-        """Return whether a client has a weight, where clients have weights."""
-        weights = self.server.terms.weights
-        return weights is None or client in weights
 
     def _reachable(self) -> list[str]:
         reachable = sorted(set(self.transport.connected()))
@@ -444,7 +441,9 @@ class Coordinator:
             self._opened = None
             self._tell(f"phase {decision.phase} is decided: {decision.reason.value}")
         elif not waited_for or in_grace == 0.0:
-            self._abandon()
+            server.abandon()
+            self._opened = None
+            self._tell(f"phase {server.phase} is abandoned: too few clients have reported")
 
     def _waited_for(self) -> bool:
         """Return whether somebody may still report; a halt may be lifted, if it is needed."""
@@ -528,7 +527,13 @@ class Coordinator:
                 server.refuse(refusal)
         if refusal.why is Refused.PLAYED:
             self._ahead.add(refusal.client)
-            self._check_newest(refusal)
+            if not self._can_decide_without(self._ahead):
+                raise InputError(
+                    "log",
+                    "is an old copy: clients have played more phases since then"
+                    f" ({refusal.client}: {refusal.detail}); restore the newest copy, or begin a"
+                    " new run with another log",
+                )
         return f"{refusal.client} does not answer: {refusal.why.value} ({refusal.detail})"
 
     def _can_decide_without(self, clients: set[str]) -> bool:
@@ -537,21 +542,6 @@ class Coordinator:
         able = set(server.clients).difference(server.quarantined, clients)
         enough = server.run_state.decides_with(len(able))
         return enough and not server.rule.estimator.needs_shares
-
-    def _check_newest(self, refusal: Refusal) -> None:
-        """Refuse to go on from an old copy of a log, if there is no quorum of clients for that."""
-        if not self._can_decide_without(self._ahead):
-            raise InputError(
-                "log",
-                f"is an old copy: clients have played on since ({refusal.client}:"
-                f" {refusal.detail}); restore the newest copy, or begin a new run with another log",
-            )
-
-    def _abandon(self) -> None:
-        server = self.server
-        server.abandon()
-        self._opened = None
-        self._tell(f"phase {server.phase} is abandoned: too few clients have reported")
 
     def _conclude(self) -> None:
         """Tell the last word to all clients, also to those who were not let in and are there."""

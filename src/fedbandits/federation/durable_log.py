@@ -20,12 +20,13 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO, Self, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 from pydantic_core import from_json  # three times as fast as the standard library's
 
 from fedbandits.errors import FedbanditsError, InputError
 from fedbandits.federation.state_files import (
+    Closing,
     file_errors,
     is_locked,
     lock_file,
@@ -86,7 +87,7 @@ class LogContent:
     dropped: int = 0
 
 
-class DurableLog:
+class DurableLog(Closing):
     """A log that outlasts the process; a `fedbandits.protocol.log.Log`.
 
     Parameters
@@ -138,27 +139,23 @@ class DurableLog:
         self.dropped, self._number, self._checksum = rows.dropped, rows.number, rows.checksum
 
     def _begin(self, header: dict[str, Any] | None) -> dict[str, Any]:
-        """Return what the run is; say it first in a new log."""
+        """Return what the run is. A new log gets its tables and says it first: all or nothing."""
         if header is not None and not _tables(self._database, self.path):
-            self._make(header)
+            text = json.dumps(header, sort_keys=True)
+            with self._writing() as database:
+                database.execute("BEGIN")
+                for table in _SCHEMA:
+                    database.execute(table)
+                database.executemany(
+                    "INSERT INTO header VALUES (?, ?)",
+                    [("format", str(FORMAT)), ("run", text), ("checksum", _digest("", text))],
+                )
         found = _header(self._database, self.path)
         if header is not None and found != json.loads(json.dumps(header)):
             raise InputError(
                 str(self.path), "is the log of another run; name another file, or resume that run"
             )
         return found
-
-    def _make(self, header: dict[str, Any]) -> None:
-        """Make the tables and say what the run is: both or neither."""
-        text = json.dumps(header, sort_keys=True)
-        with self._writing() as database:
-            database.execute("BEGIN")
-            for table in _SCHEMA:
-                database.execute(table)
-            database.executemany(
-                "INSERT INTO header VALUES (?, ?)",
-                [("format", str(FORMAT)), ("run", text), ("checksum", _digest("", text))],
-            )
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -201,12 +198,6 @@ class DurableLog:
         """Let go of the file."""
         self._opened.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 def is_begun(path: Path) -> bool:
     """Return whether a log says what its run is; else a run can be begun with it.
@@ -224,7 +215,48 @@ def is_begun(path: Path) -> bool:
         return bool(_tables(database, path))
 
 
-class LogReader:
+_Row: TypeAlias = tuple[int, str, str, str]
+
+_ALL_ROWS = "SELECT number, at, body, checksum FROM records"
+
+
+class _Rows:
+    """The rows of a log as far as they were read, each checked against the one before."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.number = 0
+        self.checksum = ""
+        self.dropped = 0
+
+    def after(self, database: sqlite3.Connection) -> Iterator[_Row]:
+        """Yield the rows that follow those that were read; leave out a damaged tail."""
+        self.dropped = 0
+        with _sqlite_errors(self.path):
+            self._check_unchanged(database)
+            for row in database.execute(
+                f"{_ALL_ROWS} WHERE number > ? ORDER BY number", (self.number,)
+            ):
+                if row[0] != self.number + 1 or row[3] != _checksum(row, self.checksum):
+                    every = database.execute(f"{_ALL_ROWS} ORDER BY number").fetchall()
+                    _check_tail(every, self.number, self.path)
+                    self.dropped = len(every) - self.number
+                    return
+                self.number, self.checksum = row[0], row[3]
+                yield row
+
+    def _check_unchanged(self, database: sqlite3.Connection) -> None:
+        """Refuse to go on in a log that does not hold any more what was read from it."""
+        last = database.execute(
+            "SELECT checksum FROM records WHERE number = ?", (self.number,)
+        ).fetchone()
+        if self.number and (last is None or last[0] != self.checksum):
+            raise DamagedLogError(
+                f"{self.path}: record {self.number} is another one than before; read it anew"
+            )
+
+
+class LogReader(_Rows):
     """Reads a log that may be written meanwhile: first all of it, and then what is new.
 
     Parameters
@@ -241,20 +273,14 @@ class LogReader:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self._rows = _Rows(self.path)
+        super().__init__(Path(path))
         with _reading(self.path) as database:
             self.header = _header(database, self.path)
-
-    @property
-    def dropped(self) -> int:
-        """Damaged records at the end, which are as if they had never been written."""
-        return self._rows.dropped
 
     def new(self) -> Iterator[tuple[Record, str]]:
         """Yield the records that were written since the last time, each with when it was."""
         with _reading(self.path) as database:
-            for row in self._rows.after(database):
+            for row in self.after(database):
                 yield _record(row, self.path), row[1]
 
 
@@ -374,9 +400,6 @@ def _header(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
     return found
 
 
-_Row: TypeAlias = tuple[int, str, str, str]
-
-
 def _check_tail(rows: list[_Row], good: int, path: Path) -> None:
     """Refuse a log in which something whole comes after the first damaged record.
 
@@ -399,45 +422,6 @@ def _check_tail(rows: list[_Row], good: int, path: Path) -> None:
             f"{path}: record {good + 1} is damaged or missing, and others follow it; restore the"
             " log from a copy: it cannot be trusted"
         )
-
-
-class _Rows:
-    """The rows of a log as far as they were read, each checked against the one before."""
-
-    def __init__(self, path: Path) -> None:
-        self.number = 0
-        self.checksum = ""
-        self.dropped = 0
-        self._path = path
-
-    def after(self, database: sqlite3.Connection) -> Iterator[_Row]:
-        """Yield the rows that follow those that were read; leave out a damaged tail."""
-        self.dropped = 0
-        with _sqlite_errors(self._path):
-            self._check_unchanged(database)
-            for row in database.execute(
-                f"{_ALL_ROWS} WHERE number > ? ORDER BY number", (self.number,)
-            ):
-                if row[0] != self.number + 1 or row[3] != _checksum(row, self.checksum):
-                    every = database.execute(f"{_ALL_ROWS} ORDER BY number").fetchall()
-                    _check_tail(every, self.number, self._path)
-                    self.dropped = len(every) - self.number
-                    return
-                self.number, self.checksum = row[0], row[3]
-                yield row
-
-    def _check_unchanged(self, database: sqlite3.Connection) -> None:
-        """Refuse to go on in a log that does not hold any more what was read from it."""
-        last = database.execute(
-            "SELECT checksum FROM records WHERE number = ?", (self.number,)
-        ).fetchone()
-        if self.number and (last is None or last[0] != self.checksum):
-            raise DamagedLogError(
-                f"{self._path}: record {self.number} is another one than before; read it anew"
-            )
-
-
-_ALL_ROWS = "SELECT number, at, body, checksum FROM records"
 
 
 def _record(row: _Row, path: Path) -> Record:

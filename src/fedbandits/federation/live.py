@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 
 from fedbandits.errors import LARGEST, InputError
 from fedbandits.federation.live_store import LiveStore, WallClock
-from fedbandits.federation.state_files import check_name, file_errors, live_file, private_folder
+from fedbandits.federation.state_files import (
+    Closing,
+    check_name,
+    file_errors,
+    live_file,
+    private_folder,
+)
 from fedbandits.federation.trial import Trial, load_trial
 from fedbandits.protocol.codec import is_text
 from fedbandits.protocol.outcomes import refuse_outside
 
 
-class LiveTrial:
+class LiveTrial(Closing):
     """A trial in the service that has the traffic.
 
     Threads may share one, and processes the same folder; what has returned is on disk. After a fork
@@ -159,12 +164,6 @@ class LiveTrial:
     def close(self) -> None:
         """Let go of the file. The next call opens it again."""
         self.store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _check_unit(unit: object) -> None:

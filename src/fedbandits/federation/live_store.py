@@ -20,13 +20,13 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from fedbandits.errors import InputError
 from fedbandits.federation.halts import HaltedError, halt_of, refuse_halted
-from fedbandits.federation.state_files import alone_with, private_database
+from fedbandits.federation.state_files import Closing, alone_with, private_database
 from fedbandits.federation.trial import Trial
 from fedbandits.protocol import Assignment, Decision, Halt, Refused
 from fedbandits.protocol.codec import decode, encode
@@ -231,7 +231,7 @@ def order_of_units(
 
 
 @dataclass(eq=False)
-class LiveStore:
+class LiveStore(Closing):
     """The file of one client; several threads and processes may use it at once.
 
     Parameters
@@ -722,12 +722,6 @@ class LiveStore:
             with alone_with(self.path):
                 self._connection.close()
         self._connection = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def before_fork(self) -> None:
         """Let go of the file until `after_fork`: SQLite cannot be carried into another process."""

@@ -191,12 +191,28 @@ def try_trial(
     chosen = trial.seed if seed is None else seed
     infos = [ClientInfo(name=f"client-{number}", number=number) for number in range(clients)]
     server = server_of(replace(trial, seed=chosen), log)
+
+    def host(
+        info: ClientInfo, pull: PullByName | None, live: LiveStore | None = None
+    ) -> ClientHost:
+        """Return a client with seeds for what it draws, which is for trying only."""
+        noise = seeded_noise(np.random.default_rng([chosen, info.number, 1]))
+        rng = np.random.default_rng([chosen, info.number, 2])
+        return ClientHost(info, pull, trial, noise=noise, rng=rng, live=live)
+
+    transport: LocalTransport
     with ExitStack() as stack:
         if trial.live is None:
-            transport = LocalTransport([_seeded(info, pull, trial, chosen) for info in infos])
+            transport = LocalTransport([host(info, pull) for info in infos])
         else:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fedbandits-"))
-            transport = _with_traffic(infos, pull, trial, chosen, folder)
+            transport = traffic = TrafficTransport(trial.live.maturity or 0.0)
+            for info in infos:
+                live = LiveTrial(
+                    trial, client=info.name, state=folder, clock=traffic.clock, durable=False
+                )
+                live.close()
+                traffic.join(host(info, None, live.store), simulated_traffic(live, pull, info))
         Coordinator(
             server,
             transport,
@@ -206,41 +222,6 @@ def try_trial(
             watch=watch,
         ).run()
     return server
-
-
-def _seeded(
-    info: ClientInfo,
-    pull: PullByName | None,
-    trial: Trial,
-    seed: int,
-    live: LiveStore | None = None,
-) -> ClientHost:
-    """Return a client with seeds for what it draws, which is for trying only."""
-    return ClientHost(
-        info,
-        pull,
-        trial,
-        noise=seeded_noise(np.random.default_rng([seed, info.number, 1])),
-        rng=np.random.default_rng([seed, info.number, 2]),
-        live=live,
-    )
-
-
-def _with_traffic(
-    infos: Sequence[ClientInfo], pull: PullByName, trial: Trial, seed: int, folder: str
-) -> TrafficTransport:
-    """Return a transport to clients whose outcomes come from simulated traffic."""
-    maturity = None if trial.live is None else trial.live.maturity
-    transport = TrafficTransport(0.0 if maturity is None else maturity)
-    for info in infos:
-        live = LiveTrial(
-            trial, client=info.name, state=folder, clock=transport.clock, durable=False
-        )
-        live.close()
-        transport.join(
-            _seeded(info, None, trial, seed, live.store), simulated_traffic(live, pull, info)
-        )
-    return transport
 
 
 def load_pull(folder: Path) -> PullByName:

@@ -14,10 +14,11 @@ import os
 import re
 import stat
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Self, cast
 
 from fedbandits.errors import InputError
 
@@ -227,6 +228,20 @@ def lock_file(file: BinaryIO, *, wait: bool = True) -> None:
         import fcntl  # noqa: PLC0415 - not there
 
         fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class Closing(ABC):
+    """Is closed at the end of a ``with`` block."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what is open."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from fedbandits.federation.state_files import file_errors
 from fedbandits.protocol.unfinished import Unfinished
 
 
-class WorkbenchFile:
+class WorkbenchFile(KeptFile[Unfinished]):
     """A `fedbandits.protocol.unfinished.Workbench` that outlasts the process.
 
     Parameters
@@ -20,8 +20,7 @@ class WorkbenchFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file = KeptFile[Unfinished](path, Unfinished, "phase", "is no phase ({})")
+        super().__init__(path, Unfinished, "phase", "is no phase ({})")
 
     def read(self) -> Unfinished | None:
         """Return what is kept; None if there is nothing, or nothing that can be read.
@@ -29,13 +28,13 @@ class WorkbenchFile:
         What cannot be read is pulled again: nothing of it was sent.
         """
         try:
-            return self._file.read()
+            return super().read()
         except InputError:
             return None
 
     def keep(self, work: Unfinished) -> None:
         """Keep it instead of what was kept before."""
-        self._file.write(work)
+        self.write(work)
 
     def clear(self) -> None:
         """Forget it: it is reported."""

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -81,7 +81,7 @@ def who(message: Message, context: Context) -> Message:
     """Say which clients this node hosts, and what time it is here."""
     with _discreet():
         node = NodePlan(context.node_config)
-        node.trial()  # a mistake in it is said now, and not in the middle of a phase
+        _ = node.trial  # a mistake in it is said now, and not in the middle of a phase
         said = {"clients": [info.name for info in node.clients], "time": time.time()}
         return Message(packed(said), reply_to=message)
 
@@ -95,7 +95,7 @@ def phase(message: Message, context: Context) -> Message:
     that hangs does not keep the others.
     """
     with _asked(message, context, Assignment) as (node, assignment, here, strangers):
-        patience = node.trial().patience
+        patience = node.trial.patience
         end = time.monotonic() + SLICE
         with limited_output():
             found = each_in_time(
@@ -197,23 +197,21 @@ class NodePlan:
         self.project = _folder(config, "project", None)
         self.state = _folder(config, "state", self.project / "state")
         self.clients = _clients(config)
-        self._trial: Trial | None = None
         self._pull: PullByName | None = None
         self._loading = threading.Lock()
 
+    @cached_property
     def trial(self) -> Trial:
-        """Return what is compared, as this node knows it."""
-        if self._trial is None:
-            self._trial = load_trial(self.project)
-        return self._trial
+        """What is compared, as this node knows it."""
+        return load_trial(self.project)
 
     def host(self, info: ClientInfo, *, plays: bool = True) -> ClientHost:
         """Return a client with its files, and the user's code if it is to play."""
         private_folder(self.state)
         with self._loading:  # once, for all clients of the node
-            if plays and self._pull is None and self.trial().live is None:
+            if plays and self._pull is None and self.trial.live is None:
                 self._pull = load_pull(self.project)
-        return ClientHost(info, self._pull, self.trial(), folder=self.state)
+        return ClientHost(info, self._pull, self.trial, folder=self.state)
 
     def named(self, names: Any) -> tuple[list[ClientInfo], list[str]]:
         """Return the clients that a message is for, and the names of those who are not here.

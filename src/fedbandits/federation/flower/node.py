@@ -93,7 +93,7 @@ def run_node(connection: NodeConnection, config: Mapping[str, str | int]) -> Non
     """
     check_flower()
     os.environ.update(quiet_environment())  # of all processes that are started here
-    NodePlan(dict(config)).trial()  # a mistake is said now, and not when a message comes
+    _ = NodePlan(dict(config)).trial  # a mistake is said now, and not when a message comes
     check_clock(connection.superlink, connection.authority, _LOG.warning)
     with private_scratch() as folder, contextlib.closing(_Tasks()) as tasks:
         secret = secrets.token_bytes(32)

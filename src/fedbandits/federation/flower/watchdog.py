@@ -211,12 +211,7 @@ def _check_ending(now: Now, resume: str) -> None:
 
 def _check_started(place: Place, run: int | None, resume: str) -> None:
     """Ask Flower about a server that has not given any sign of life yet."""
-    if run is None:
-        return
-    try:
-        status = place.status_of(run)
-    except FlowerError:  # not known now; it is asked again
-        return
+    status = _status(place, run)
     if status.startswith("finished"):
         said = place.last_words()
         _crash(f"the server has ended before it began ({status}):\n{said}\n", place, run, resume)
@@ -224,11 +219,16 @@ def _check_started(place: Place, run: int | None, resume: str) -> None:
 
 def _crash(what: str, place: Place, run: int | None, resume: str) -> NoReturn:
     """Raise that a server is gone, unless somebody has stopped its run on purpose."""
-    if run is not None:
-        try:
-            stopped = place.status_of(run).startswith("finished:stopped")
-        except FlowerError:
-            stopped = False
-        if stopped:
-            raise FlowerError(f"run {run} was stopped; go on with: {resume}")
+    if _status(place, run).startswith("finished:stopped"):
+        raise FlowerError(f"run {run} was stopped; go on with: {resume}")
     raise CrashError(what)
+
+
+def _status(place: Place, run: int | None) -> str:
+    """Return what Flower says of a run; nothing if it was not started here, or Flower is silent."""
+    if run is None:
+        return ""
+    try:
+        return place.status_of(run)
+    except FlowerError:
+        return ""
