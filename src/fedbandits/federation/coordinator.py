@@ -349,19 +349,19 @@ class Coordinator:
         if not server.withdrawn:
             return False
         recall, known = server.recall, server.run_state.recalled
-        untold = [client for client in self._reachable() if client not in known]
+        unconfirmed = [client for client in self._reachable() if client not in known]
         again = min(self.patience.resend, _RECALL_AGAIN)
         # Who comes back is told at once.
-        last = {client: self._recalls[client] for client in untold if client in self._recalls}
+        last = {client: self._recalls[client] for client in unconfirmed if client in self._recalls}
         due = [
             client
-            for client in untold
+            for client in unconfirmed
             if client not in last or last[client][0] != recall or now - last[client][1] >= again
         ]
         self._recalls = last | dict.fromkeys(due, (recall, now))
         if due:
             self.transport.send(recall, due)
-        return bool(untold)
+        return bool(unconfirmed)
 
     def _open(self) -> None:
         server = self.server

@@ -160,25 +160,6 @@ class _Resending:
     again: float = 0.0
 
 
-@dataclass(slots=True)
-class _Parcel:
-    """The last message, and the clients that it is still to reach.
-
-    Parameters
-    ----------
-    message : Assignment or Conclusion
-        It.
-    homeless : set of str
-        Clients whose node is not known yet.
-    untold : set of str
-        Clients that have not confirmed the last word.
-    """
-
-    message: Assignment | Conclusion
-    homeless: set[str]
-    untold: set[str] = field(default_factory=set)
-
-
 @dataclass(eq=False)
 class FlowerTransport:
     """A `fedbandits.federation.coordinator.Transport` over a Flower grid.
@@ -217,7 +198,11 @@ class FlowerTransport:
         self._homes: dict[str, int] = {}
         self._sent: dict[str, _Sent] = {}
         self._resending: dict[tuple[int, str], _Resending] = {}
-        self._parcel: _Parcel | None = None
+        # The last message but recalls, the clients whose node is not known yet, and those that
+        # have not confirmed it if it is the last word.
+        self._last: Assignment | Conclusion | None = None
+        self._without_node: set[str] = set()
+        self._unconfirmed: set[str] = set()
         self._looked = -LOOK_AROUND
         self._number = 0
 
@@ -259,10 +244,10 @@ class FlowerTransport:
         if isinstance(message, Recall):
             self._post(message, [client for client in clients if self._reachable(client)])
             return
-        homeless = set(clients).difference(self._homes)
-        untold = set(clients) if isinstance(message, Conclusion) else set[str]()
-        self._parcel = _Parcel(message, homeless, untold)
-        self._post(message, [client for client in clients if client not in homeless])
+        self._last = message
+        self._without_node = set(clients).difference(self._homes)
+        self._unconfirmed = set(clients) if isinstance(message, Conclusion) else set()
+        self._post(message, [client for client in clients if client in self._homes])
 
     def receive(self, timeout: float) -> list[Received]:
         """Return the answers that have come in, after so many seconds at the latest.
@@ -282,15 +267,14 @@ class FlowerTransport:
     def flush(self, timeout: float) -> None:
         """Wait until every client has confirmed the last word, so many seconds at most."""
         end = self.clock() + timeout
-        parcel = self._parcel
-        while parcel is not None and parcel.untold:
+        while self._last is not None and self._unconfirmed:
             self._look_around()
             self._collected()
-            self._post(parcel.message, [each for each in parcel.untold if self._reachable(each)])
+            self._post(self._last, [each for each in self._unconfirmed if self._reachable(each)])
             if self.clock() >= end:
                 self._tell(
-                    f"{len(parcel.untold)} clients have not confirmed the last word; run the app"
-                    " with the same log again to repeat it"
+                    f"{len(self._unconfirmed)} clients have not confirmed the last word; run the"
+                    " app with the same log again to repeat it"
                 )
                 return
             self.beat()
@@ -492,10 +476,10 @@ class FlowerTransport:
             )
         self._homes |= dict.fromkeys(own, node)
         known.settled = True
-        if self._parcel is not None:
-            found = self._parcel.homeless.intersection(self._homes)
-            self._parcel.homeless -= found
-            self._post(self._parcel.message, sorted(found))
+        if self._last is not None:
+            found = self._without_node.intersection(self._homes)
+            self._without_node -= found
+            self._post(self._last, sorted(found))
 
     def _compare_clocks(self, sent: _Sent, said: dict[str, Any]) -> None:
         """Say so if a node's clock is off: too far, and Flower refuses all that it signs."""
@@ -511,8 +495,7 @@ class FlowerTransport:
 
     def _note_told(self, sent: _Sent, said: dict[str, Any]) -> None:
         told: tuple[str, ...] = decode(tuple[str, ...], said.get("told"), "told")
-        if self._parcel is not None:
-            self._parcel.untold.difference_update(set(told).intersection(sent.clients))
+        self._unconfirmed.difference_update(set(told).intersection(sent.clients))
 
     def _answers(self, sent: _Sent, said: dict[str, Any]) -> list[Received]:
         """Return the answers of a node's clients; None once if there is anything else."""
