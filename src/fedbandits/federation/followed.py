@@ -111,7 +111,7 @@ class FollowedRun:
             reported=tuple(c for c in server.clients if c not in silent) if collecting else (),
             missing=missing,
             quarantined=quarantined,
-            unrecalled=self._unrecalled(),
+            unconfirmed=self._unconfirmed(),
             halted=tuple(
                 f"halted at {client}: {', '.join(self.trial.arms[arm] for arm in halt.arms)}"
                 f" ({halt.reason})"
@@ -124,7 +124,7 @@ class FollowedRun:
             dropped=self.dropped,
         )
 
-    def _unrecalled(self) -> tuple[str, ...]:
+    def _unconfirmed(self) -> tuple[str, ...]:
         """Return the clients that have not confirmed a withdrawal, unless they joined after it.
 
         Those who were not let in yet are among them: their service may give any option.

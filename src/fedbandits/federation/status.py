@@ -27,7 +27,7 @@ _LONGEST_NAME = 60
 
 # What JSON has as it is.
 _OF_STATUS = (
-    *("run", "title", "began", "wrote", "epoch", "missing", "quarantined", "unrecalled", "halted"),
+    *("run", "title", "began", "wrote", "epoch", "missing", "quarantined", "unconfirmed", "halted"),
     *("abandoned", "bits", "dropped"),
 )
 _OF_ANSWER = (
@@ -117,7 +117,7 @@ class RunStatus:
         In the open phase: who has reported, and who is asked to and has not.
     quarantined : tuple of str
         Clients that are not listened to any more.
-    unrecalled : tuple of str
+    unconfirmed : tuple of str
         Clients that have not confirmed yet that they give nobody what is withdrawn.
     halted : tuple of str
         What is halted at clients by their operators now, in words.
@@ -146,7 +146,7 @@ class RunStatus:
     reported: tuple[str, ...]
     missing: tuple[str, ...]
     quarantined: tuple[str, ...]
-    unrecalled: tuple[str, ...]
+    unconfirmed: tuple[str, ...]
     halted: tuple[str, ...]
     homes: Mapping[str, str]
     conflicts: tuple[tuple[str, str], ...]
@@ -267,8 +267,8 @@ class RunStatus:
     def events(self) -> list[str]:
         """Return what went otherwise than it should, a sentence each."""
         course, said = self.course, list(self.halted)
-        if self.unrecalled:
-            said.append(f"withdrawal not confirmed yet by: {shortened(self.unrecalled)}")
+        if self.unconfirmed:
+            said.append(f"withdrawal not confirmed yet by: {shortened(self.unconfirmed)}")
         if course.rejections:
             kinds = "; ".join(f"{kind.value}: {n:,}" for kind, n in course.rejections.items())
             n = sum(course.rejections.values())
