@@ -21,7 +21,7 @@ import pytest
 
 from fedbandits.errors import InputError
 from fedbandits.federation.audit_file import read_audit
-from fedbandits.federation.durable_log import is_begun, read_log
+from fedbandits.federation.durable_log import has_begun, read_log
 from fedbandits.federation.flower.processes import Child, LocalFederation
 from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.last_word import best_arm
@@ -376,7 +376,7 @@ def test_up_is_interrupted_and_resumed_to_the_same_decisions(tmp_path: Path) -> 
     )
     try:
         end = time.monotonic() + LONGEST
-        while not (is_begun(log) and read_log(log).records):
+        while not (has_begun(log) and read_log(log).records):
             assert time.monotonic() < end
             assert up.poll() is None
             time.sleep(0.2)
@@ -433,7 +433,7 @@ def test_up_goes_on_by_itself_when_the_server_and_then_the_superlink_are_killed(
         return words in (tmp_path / "said.txt").read_text(encoding="utf-8")
 
     try:
-        wait(lambda: is_begun(log) and read_log(log).records)
+        wait(lambda: has_begun(log) and read_log(log).records)
         (folder,) = (project / ".federation").iterdir()
         federation = LocalFederation(folder)
         os.kill(process_of(federation, "flwr-serverapp"), signal.SIGKILL)

@@ -39,7 +39,7 @@ def serve(
     watch.
     """
     require_flower()
-    from fedbandits.federation.durable_log import is_begun  # noqa: PLC0415 - after --help
+    from fedbandits.federation.durable_log import has_begun  # noqa: PLC0415 - after --help
     from fedbandits.federation.flower.command import FlowerCommand  # noqa: PLC0415 - heavy
     from fedbandits.federation.flower.watchdog import Submitted, keep_running  # noqa: PLC0415
     from fedbandits.federation.followed import LoggedRun  # noqa: PLC0415 - likewise
@@ -51,7 +51,7 @@ def serve(
     path = (project / LOG_FILE if log is None else log).absolute()
     trial = load_trial(project)
     check_not_above(clients, trial.population, "--clients")
-    if is_begun(path):
+    if has_begun(path):
         with trusted(path):
             check_same(LoggedRun(path).trial, trial, path)
     config: dict[str, str | int] = {"project": str(project), "log": str(path), "clients": clients}

@@ -67,7 +67,7 @@ def require_flower() -> None:
 
 
 def _run(log: Path, plan: LocalPlan) -> None:
-    from fedbandits.federation.durable_log import is_begun  # noqa: PLC0415 - after --help
+    from fedbandits.federation.durable_log import has_begun  # noqa: PLC0415 - after --help
     from fedbandits.federation.flower.up import bring_up  # noqa: PLC0415 - heavy
 
     try:
@@ -75,7 +75,7 @@ def _run(log: Path, plan: LocalPlan) -> None:
             bring_up(log, plan, stage=stage, watch=watch)
     except KeyboardInterrupt:
         begun = f"everything so far is in the log; continue with: fedbandits resume {log}"
-        left = begun if is_begun(log) else "nothing had started; run it again"
+        left = begun if has_begun(log) else "nothing had started; run it again"
         raise RunInterruptedError(left) from None
     print_answer(log)
 

@@ -199,8 +199,8 @@ class DurableLog(Closing):
         self._opened.close()
 
 
-def is_begun(path: Path) -> bool:
-    """Return whether a log says what its run is; else a run can be begun with it.
+def has_begun(path: Path) -> bool:
+    """Return whether the run of a log has begun; if not, a run can begin with it.
 
     Raises
     ------

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedbandits.errors import InputError
-from fedbandits.federation.durable_log import DamagedLogError, DurableLog, is_begun
+from fedbandits.federation.durable_log import DamagedLogError, DurableLog, has_begun
 from fedbandits.federation.local import server_of
 from fedbandits.federation.trial import Trial, read_trial
 from fedbandits.plugins import check_unchanged
@@ -61,7 +61,7 @@ def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, ServedRun]:
     LogInUseError
         If another server is writing it.
     """
-    if is_begun(path):
+    if has_begun(path):
         log = DurableLog(path)
         try:
             return log, _resumed(trial, log)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedbandits.errors import InputError
-from fedbandits.federation.durable_log import is_begun, is_held
+from fedbandits.federation.durable_log import has_begun, is_held
 from fedbandits.federation.flower.processes import Child, LocalFederation
 from fedbandits.federation.flower.watchdog import CrashError, Place, ShowNow, Stage, keep_running
 from fedbandits.federation.followed import LoggedRun
@@ -67,7 +67,7 @@ def plan_new(
     path = (project / LOG_FILE if log is None else log).absolute()
     if not path.parent.is_dir():
         raise InputError(str(path.parent), "is not a folder; make it, or name another log")
-    if is_begun(path):
+    if has_begun(path):
         raise InputError(
             str(path),
             f"is there already; go on with: fedbandits resume {path}; or name another with --log",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn, Protocol, TypeAlias
 
 from fedbandits.errors import InputError
-from fedbandits.federation.durable_log import is_begun, is_held, read_log
+from fedbandits.federation.durable_log import has_begun, is_held, read_log
 from fedbandits.federation.flower.command import FlowerCommand, FlowerError
 from fedbandits.federation.now_file import Now, now_path, read_now
 from fedbandits.federation.presence import SILENT_AFTER, Sign, lasting, presence_of
@@ -157,7 +157,7 @@ def _begun(place: Place, stage: Stage, *, again: bool) -> int:
 
 def _decided(log: Path) -> int:
     """Return how many phases are decided: the progress that a run has made."""
-    if not is_begun(log):
+    if not has_begun(log):
         return 0
     return sum(isinstance(record, PhaseClosed) for record in read_log(log).records)
 
