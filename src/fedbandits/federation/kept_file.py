@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from fedbandits.errors import InputError
-from fedbandits.federation.state_files import written_whole
+from fedbandits.federation.state_files import write_whole
 from fedbandits.protocol.codec import decode, encode
 
 FORMAT = 1
@@ -72,4 +72,4 @@ class KeptFile(Generic[T]):
     def write(self, value: T) -> None:
         """Keep a value instead of what was kept before; it is on disk then."""
         said = {"format": FORMAT, self.name: encode(value)}
-        written_whole(self.path, json.dumps(said, indent=1))
+        write_whole(self.path, json.dumps(said, indent=1))

@@ -16,7 +16,7 @@ from typing import Any
 
 from fedbandits.errors import FedbanditsError, InputError
 from fedbandits.federation.coordinator import Bulletin
-from fedbandits.federation.state_files import written_whole
+from fedbandits.federation.state_files import write_whole
 from fedbandits.protocol import Server, ServerState, answer_of
 
 # The file is not written more often than this for a mere sign of life.
@@ -149,7 +149,7 @@ class NowFile:
     def _write(self, now: Now) -> None:
         self._last = replace(now, at=self._clock())
         with suppress(InputError):  # it is for the eye: the run goes on without it
-            written_whole(self.path, json.dumps(asdict(self._last)), durable=False)
+            write_whole(self.path, json.dumps(asdict(self._last)), durable=False)
 
 
 def _steady(at: float, before: float | None) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fedbandits.errors import InputError
 from fedbandits.federation.local import CLIENT_FILE
-from fedbandits.federation.state_files import file_errors, private_folder, written_whole
+from fedbandits.federation.state_files import file_errors, private_folder, write_whole
 from fedbandits.federation.trial import FILE
 
 FLOWER_APP = "flower"
@@ -55,7 +55,7 @@ def flower_app(folder: Path, project: Path) -> Path:
     if (own / _APP_FILE).is_file():
         return own
     text = _text(f"{FLOWER_APP}/{_APP_FILE}", "trial")
-    written_whole(private_folder(folder) / _APP_FILE, text)
+    write_whole(private_folder(folder) / _APP_FILE, text)
     return folder
 
 

@@ -179,7 +179,7 @@ def _give_to_owner_of(folder: Path, made: Path | int) -> None:
         os.chown(made, owner.st_uid, owner.st_gid)
 
 
-def written_whole(path: Path, text: str, *, durable: bool = True) -> None:
+def write_whole(path: Path, text: str, *, durable: bool = True) -> None:
     """Write a file so that at any time there is the old one or the new one, and all of it.
 
     Parameters

@@ -28,7 +28,7 @@ from fedbandits.federation.flower.keys import (
     make_certificates,
     make_node_key,
 )
-from fedbandits.federation.state_files import open_private, private_folder, written_whole
+from fedbandits.federation.state_files import open_private, private_folder, write_whole
 
 HOST = "127.0.0.1"
 CONNECTION = "fedbandits-local"
@@ -138,7 +138,7 @@ class LocalFederation:
         """Start the SuperLink, and wait until it answers."""
         self._certificates = make_certificates(self.folder / "certificates")
         self._port = free_port()
-        written_whole(
+        write_whole(
             private_folder(self.folder / "home") / "config.toml",
             f'[superlink]\ndefault = "{CONNECTION}"\n\n[superlink.{CONNECTION}]\n'
             f'address = "{HOST}:{self._port}"\n'
