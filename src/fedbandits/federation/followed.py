@@ -17,7 +17,7 @@ from fedbandits.federation.course import CourseReader
 from fedbandits.federation.durable_log import LogReader
 from fedbandits.federation.local import server_of
 from fedbandits.federation.presence import presence_of
-from fedbandits.federation.run import said_by
+from fedbandits.federation.run import run_in_header
 from fedbandits.federation.status import (
     MOST_PHASES,
     ArmState,
@@ -238,7 +238,7 @@ class LoggedRun(FollowedRun):
 
     def __init__(self, path: str | Path) -> None:
         self._log = LogReader(path)
-        name, trial = said_by(self._log.header, Path(path))
+        name, trial = run_in_header(self._log.header, Path(path))
         super().__init__(name, trial, self._log.header.get("versions", {}))
         self.refresh()
 

@@ -88,7 +88,7 @@ def header_of(trial: Trial, name: str) -> dict[str, Any]:
     }
 
 
-def said_by(header: dict[str, Any], path: Path) -> tuple[str, Trial]:
+def run_in_header(header: dict[str, Any], path: Path) -> tuple[str, Trial]:
     """Return the name and the trial of a log."""
     protocol = header.get("versions", {}).get("protocol")
     if protocol != PROTOCOL_VERSION:
@@ -106,7 +106,7 @@ def said_by(header: dict[str, Any], path: Path) -> tuple[str, Trial]:
 
 
 def _resumed(trial: Trial, log: DurableLog) -> ServedRun:
-    name, begun = said_by(log.header, log.path)
+    name, begun = run_in_header(log.header, log.path)
     check_same(begun, trial, log.path)
     # How long to wait may change on the way; what is decided does not depend on it.
     begun = replace(begun, patience=trial.patience)
