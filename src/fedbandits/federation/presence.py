@@ -64,7 +64,7 @@ class Presence:
             case Sign.GONE:
                 return [f"no server is running{self._how_it_ended()}; go on with: {self.resume}"]
             case Sign.SILENT:
-                since = "" if self.age is None else f" for {lasting(self.age)}"
+                since = "" if self.age is None else f" for {duration(self.age)}"
                 return [
                     f"a process holds the log and has given no sign of life{since}: it hangs, or"
                     f" its machine is overloaded; if it does not recover, end it and go on with:"
@@ -77,10 +77,10 @@ class Presence:
             return ""
         if self.now.error is not None:
             where = f"{self.now.where}: " if self.now.where else ""
-            return f": the last one ended {lasting(self.age)} ago ({where}{self.now.error})"
+            return f": the last one ended {duration(self.age)} ago ({where}{self.now.error})"
         if self.now.over:
-            return f": the last one ended {lasting(self.age)} ago"
-        return f": the last one died; its last sign of life was {lasting(self.age)} ago"
+            return f": the last one ended {duration(self.age)} ago"
+        return f": the last one died; its last sign of life was {duration(self.age)} ago"
 
     def _running(self) -> list[str]:
         if self.now is None or not self.now.bulletin:
@@ -155,12 +155,12 @@ def _resume(log: Path, now: Now | None) -> str:
     return f"fedbandits serve {project} --log {said}"
 
 
-def lasting(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """Return how long something lasts, as people say it.
 
     Examples
     --------
-    >>> lasting(8.2), lasting(200), lasting(9000), lasting(400_000)
+    >>> duration(8.2), duration(200), duration(9000), duration(400_000)
     ('8 s', '3 min', '2.5 h', '4.6 days')
     """
     if seconds < 120:

@@ -12,7 +12,7 @@ from fedbandits.errors import InputError
 from fedbandits.federation.durable_log import has_begun, is_held, read_log
 from fedbandits.federation.flower.command import FlowerCommand, FlowerError
 from fedbandits.federation.now_file import Now, now_path, read_now
-from fedbandits.federation.presence import SILENT_AFTER, Sign, lasting, presence_of
+from fedbandits.federation.presence import SILENT_AFTER, Sign, duration, presence_of
 from fedbandits.protocol import PhaseClosed
 
 MOST_CRASHES = 3
@@ -189,7 +189,7 @@ def _watch_until_over(
         if now is None and moment - asked >= _DOUBT:
             asked = moment
             _check_started(place, run, presence.resume)
-        quiet = f"the server has given no sign of life for {lasting(silent)}"
+        quiet = f"the server has given no sign of life for {duration(silent)}"
         if now is not None and silent >= SILENT_AFTER and not told:
             told = True
             stage(quiet)
