@@ -127,14 +127,14 @@ class ClientHost:
         )
 
     def _observe(self, arm: int, n: int) -> Sequence[float] | FloatArray:
-        return asked(self.pull, self.trial.arms[arm], n, self.info)
+        return call_pull(self.pull, self.trial.arms[arm], n, self.info)
 
     def _name_outcomes(self, arm: int, n: int) -> str:
         """Return what outcomes are called in an error: by option, client and line."""
         name = self.trial.arms[arm]
         if self.live is not None:
             return f'outcomes of "{name}" in {self.live.path}'
-        return called(self.pull, name, n, self.info)
+        return call_words(self.pull, name, n, self.info)
 
     def halt(self) -> Halt | None:
         """Return what the operator of this client has halted here, or None."""
@@ -234,14 +234,14 @@ class ClientHost:
         return None if self._last_word is None else best_in(self._last_word)
 
 
-def called(pull: PullByName | None, arm: str, n: int, info: ClientInfo) -> str:
+def call_words(pull: PullByName | None, arm: str, n: int, info: ClientInfo) -> str:
     """Return a call of the user's function in words, with where that function stands."""
     code = getattr(inspect.unwrap(pull) if pull is not None else pull, "__code__", None)
     line = "" if code is None else f" in {code.co_filename}, line {code.co_firstlineno}"
     return f'pull("{arm}", {n}, {info.name}){line}'
 
 
-def asked(
+def call_pull(
     pull: PullByName | None, arm: str, n: int, info: ClientInfo
 ) -> Sequence[float] | FloatArray:
     """Call the user's function; what goes wrong in it is said with its line."""
@@ -253,11 +253,11 @@ def asked(
         code = getattr(inspect.unwrap(pull), "__code__", None)
         file = "" if code is None else code.co_filename
         raise InputError(
-            f'pull("{arm}", {n}, {info.name})', f"failed: {told(error, file)}"
+            f'pull("{arm}", {n}, {info.name})', f"failed: {error_line(error, file)}"
         ) from error
 
 
-def told(error: Exception, file: str = "") -> str:
+def error_line(error: Exception, file: str = "") -> str:
     """Return an error of the user's code in one line, with where in that code it happened.
 
     Parameters

@@ -17,7 +17,14 @@ import numpy as np
 from fedbandits.errors import InputError
 from fedbandits.federation.client_app import is_client_app
 from fedbandits.federation.coordinator import Announce, Coordinator, Reply, Sent
-from fedbandits.federation.host import ClientHost, ClientInfo, PullByName, asked, called, told
+from fedbandits.federation.host import (
+    ClientHost,
+    ClientInfo,
+    PullByName,
+    call_pull,
+    call_words,
+    error_line,
+)
 from fedbandits.federation.live import LiveTrial
 from fedbandits.federation.live_store import LiveStore
 from fedbandits.federation.trial import Trial
@@ -118,12 +125,12 @@ def simulated_traffic(live: LiveTrial, pull: PullByName, info: ClientInfo) -> Ca
             for _ in range(live.wanted()):
                 unit = f"unit-{next(numbers)}"
                 arm = live.assign(unit)
-                returned = asked(pull, arm, 1, info)
+                returned = call_pull(pull, arm, 1, info)
                 try:
                     (value,) = as_outcomes(returned, 1).tolist()
                     live.record(unit, value)
                 except InputError as error:
-                    raise error.within(called(pull, arm, 1, info)) from None
+                    raise error.within(call_words(pull, arm, 1, info)) from None
 
     return come
 
@@ -246,7 +253,9 @@ def load_pull(folder: Path) -> PullByName:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise InputError(str(path), f"fails when it is read: {told(error, str(path))}") from error
+        raise InputError(
+            str(path), f"fails when it is read: {error_line(error, str(path))}"
+        ) from error
     marked = [value for value in vars(module).values() if is_client_app(value)]
     if len(marked) > 1:
         raise InputError(str(path), f"has {len(marked)} functions with @client_app; keep one")
