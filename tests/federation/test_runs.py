@@ -156,7 +156,7 @@ def test_what_went_wrong_is_said(tmp_path: Path, command: Command) -> None:
     path = eventful(tmp_path / "run.fedlog")
     done = command("status", path)
     assert "abandoned below the quorum, and not decided: phase 1" in done.out
-    assert "not listened to any more: liar" in done.out
+    assert "ignored: liar" in done.out
     assert "1 restart of the server; this is epoch 2" in done.out
     assert "4 updates did not count" in done.out
     assert "already counted: 1" in done.out

@@ -25,7 +25,7 @@ FORMAT = 1
 
 
 class AuditFile:
-    """An outbox in a file: a line of JSON an update, on disk before the update leaves.
+    """An outbox in a file: one line of JSON per update, on disk before the update leaves.
 
     A last line that a crash has cut short was never sent: it is dropped, and what follows is
     written in its place.
@@ -76,7 +76,7 @@ class AuditFile:
         self._entries.append(entry)
 
     def _check_unchanged(self, file: BinaryIO) -> None:
-        """Refuse to write over what somebody else has written, or cut off."""
+        """Refuse to overwrite what somebody else has written, or cut off."""
         end = file.seek(0, os.SEEK_END)
         file.seek(min(end, self._length))
         if end < self._length or b"\n" in file.read():
@@ -91,7 +91,7 @@ class AuditFile:
 
 
 def read_audit(path: str | Path) -> list[Entry]:
-    """Return the entries of an audit file; refuse one that is none, or was tampered with.
+    """Return the entries of an audit file; refuse another file, or one that was tampered with.
 
     Raises
     ------
@@ -120,15 +120,15 @@ def _entries(content: bytes, path: Path) -> list[Entry]:
             reason = error.problem if isinstance(error, InputError) else type(error).__name__
             raise InputError(
                 f"{path}, line {number}",
-                f"is not an entry of an audit file ({reason}); restore the file, since what was"
-                " released and spent is known from it alone",
+                f"is not an entry of an audit file ({reason}); restore the file: nothing else"
+                " says what was released and spent",
             ) from None
         entries.append(entry)
     return entries
 
 
 def _check_entry(entry: Entry) -> None:
-    """Refuse what no client has written: numbers that are none, or that contradict each other."""
+    """Refuse what no client has written: values that are not numbers, or contradict each other."""
     update, mechanism = entry.update, entry.release.mechanism
     header = update.header
     if not all(isinstance(word, str) for word in (update.client, header.run, header.arms)):

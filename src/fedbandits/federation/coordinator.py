@@ -1,7 +1,7 @@
 """The loop of a live run: whom to ask, how long to wait, when to decide.
 
 It joins a `Server` machine with whatever carries its messages. Nothing is sent that is not in the
-server's log, so that after a crash the same loop goes on from the log.
+server's log, so that after a crash the same loop continues from the log.
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ Sent: TypeAlias = Assignment | Recall | Conclusion
 """What a server sends."""
 
 Received: TypeAlias = Reply | None
-"""What comes in: a reply, or nothing that can be read, which the server writes down as such."""
+"""What comes in: a reply, or None for what cannot be read, which the server records."""
 
 
 class Transport(Protocol):
-    """Carries messages to clients and back: in order or not, once, twice or never."""
+    """Carries messages to clients and back, in any order, once, twice or never."""
 
     def connected(self) -> Sequence[str]:
         """Return the clients that can be reached now."""
         ...
 
     def send(self, message: Sent, clients: Sequence[str]) -> None:
-        """Send a message to clients; whether it arrives is another matter."""
+        """Send a message to clients; it may not arrive."""
         ...
 
     def receive(self, timeout: float) -> Sequence[Received]:
-        """Return what has come in, after so many seconds at the latest."""
+        """Return what has come in, at the latest when the time is over."""
         ...
 
     def flush(self, timeout: float) -> None:
-        """Wait until the last word has arrived where it can, so many seconds at most."""
+        """Wait until the last word has arrived, or the time is over."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawal:
-    """Somebody wants an arm out.
+    """Somebody wants to withdraw an arm.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebinding:
-    """Somebody wants clients to be answered for by another node.
+    """Somebody wants another node to answer for clients.
 
     Parameters
     ----------
@@ -110,10 +110,10 @@ class Rebinding:
 
 
 Wanted: TypeAlias = Withdrawal | Stop | Rebinding
-"""What people may want of a run that goes on."""
+"""What people may ask of a run in progress."""
 
 Requests: TypeAlias = Callable[[], Sequence[Wanted]]
-"""What people want done to a run; asked again and again, and a thing done twice is done once."""
+"""Returns what people ask for; called again and again, and repeated requests have no effect."""
 
 
 Clock: TypeAlias = Callable[[], float]
@@ -132,15 +132,15 @@ class Patience:
     grace : float
         Seconds more to wait for a quorum; then the phase is abandoned.
     resend : float
-        Seconds after which an assignment is sent again to who has not answered. Clients answer a
-        repeated assignment with what they have sent before.
+        Seconds after which an assignment is sent again to clients without an answer. They answer a
+        repeated assignment with what they sent before.
     abandoned : int
-        After so many abandoned phases in a row the run stops.
+        The number of abandoned phases in a row after which the run stops.
     clients : int
-        So many clients must be connected before the first phase.
+        How many clients must be connected before the first phase.
     pulls : float
         Seconds that a client's own code may take for a phase. Then the client gives up, and says
-        so, instead of hanging; the others of its node go on. All of them give up before the
+        so, instead of hanging; the others of its node continue. All of them give up before the
         deadline.
     """
 
@@ -213,11 +213,11 @@ Announce: TypeAlias = Callable[[Bulletin], None]
 
 
 MOST_AWAY = 1000
-"""So many clients that cannot be reached are named."""
+"""The most clients that cannot be reached and are named."""
 
 _TICK = 1e-6
 
-# No clock is asked what time it is later than that.
+# No clock is asked for a later time.
 _CENTURY = 100 * 366 * 86_400.0
 
 # A sign of life is given this often while there is no news.
@@ -226,10 +226,10 @@ _BEAT = 1.0
 LOOK = 1.0
 """Seconds after which the server looks again at what people ask for, at the latest."""
 
-# So many seconds, at most, who has not confirmed a recall is left in peace.
+# The most seconds until a recall is sent again to a client that has not confirmed it.
 _RECALL_AGAIN = 30.0
 
-# So long, at least, the last word is given to arrive.
+# The fewest seconds that the last word has to arrive.
 _LAST_WORD = 60.0
 
 
@@ -288,7 +288,7 @@ class Coordinator:
         return self.server.decision
 
     def step(self) -> bool:
-        """Do the next thing: open a phase, wait for answers, or decide; return whether to go on."""
+        """Do the next thing: open a phase, wait or decide; return whether there is more to do."""
         self._beat()
         if not self.server.finished:
             self._do_requests()
@@ -308,7 +308,7 @@ class Coordinator:
 
     def _do_requests(self) -> None:
         """Do what people want: take arms out, move clients, end the run."""
-        # What was withdrawn in the same moment in which the run is stopped is withdrawn first.
+        # An arm that is withdrawn together with a stop of the run is withdrawn first.
         for wanted in sorted(self.requests(), key=lambda each: isinstance(each, Stop)):
             if isinstance(wanted, Rebinding):
                 self._rebind(wanted)
@@ -340,10 +340,10 @@ class Coordinator:
             self._tell(f"moved to node {wanted.node}: {names}")
 
     def _recall(self) -> bool:
-        """Tell everybody what is withdrawn who can be reached and has not confirmed it.
+        """Tell what is withdrawn to all who can be reached and have not confirmed it.
 
-        Those who were not let in yet are told, too: their service may give any option by now.
-        Return whether there is anybody.
+        This includes clients that were not admitted yet: their service may already give options.
+        Return whether there are any.
         """
         server, now = self.server, self.clock()
         if not server.withdrawn:
@@ -351,7 +351,7 @@ class Coordinator:
         recall, known = server.recall, server.run_state.recalled
         unconfirmed = [client for client in self._reachable() if client not in known]
         again = min(self.patience.resend, _RECALL_AGAIN)
-        # Who comes back is told at once.
+        # A client that comes back is told at once.
         last = {client: self._recalls[client] for client in unconfirmed if client in self._recalls}
         due = [
             client
@@ -375,7 +375,7 @@ class Coordinator:
             outside = [client for client in outside if client in server.terms.weights]
         if inside and not server.wanted():
             outside = []
-        # Where all clients are to play from the first phase on, nobody is let in later.
+        # If all clients are to play from the first phase on, none is admitted later.
         all_of_them = server.wanted() if server.wanted() == server.rule.population else 1
         least = server.terms.quorum.least
         fewest = 1 if inside else max(self.patience.clients, all_of_them, least)
@@ -464,10 +464,10 @@ class Coordinator:
         return first, second
 
     def _take(self, answers: Sequence[Received]) -> None:
-        """Hand in what has come; of many that are alike, one is told with their number."""
+        """Hand in what has come; of many equal answers, one is told with their number."""
         news: Counter[str] = Counter()
         self._confirm([answer for answer in answers if isinstance(answer, Receipt)])
-        # Who is still to report is looked up once, since thousands may say that they cannot yet.
+        # Looked up once, because thousands of clients may answer that they cannot report yet.
         missing = set(self.server.missing) if answers else set()
         for answer in answers:
             self._beat()
@@ -483,7 +483,7 @@ class Coordinator:
             self._tell(said if times == 1 else f"{said} (and {times - 1} more)")
 
     def _confirm(self, receipts: Sequence[Receipt]) -> None:
-        """Write down who gives nobody the withdrawn options any more."""
+        """Record which clients have confirmed that they no longer give the withdrawn options."""
         for receipt in receipts:
             self._note_halt(receipt)
         if self.server.confirm(receipts):
@@ -506,7 +506,7 @@ class Coordinator:
         return f"an update of {answer.client} does not count: {rejection.value}"
 
     def _refused(self, refusal: Refusal, missing: set[str]) -> str | None:
-        """Take a client's word that it does not answer: the others go on."""
+        """Take a client's word that it does not answer: the others continue."""
         server = self.server
         known = refusal.header == server.header and refusal.client in missing
         # One of those that came together may have ended the run.

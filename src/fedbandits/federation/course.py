@@ -14,14 +14,14 @@ class PhaseEnd(Enum):
     """How a phase ended."""
 
     OPEN = "open"
-    """It has not: clients are at it."""
+    """It has not ended: clients play it."""
     DECIDED = "decided"
     ABANDONED = "abandoned"
     """Too few clients have reported: what came is counted, and nothing was decided."""
     REFUSED = "refused"
     """A client's privacy budget is spent, and the run stopped."""
     CUT = "cut short"
-    """The horizon ended before it did: it is played out, and nobody reports."""
+    """The horizon ends within it: it is played to the end, and nobody reports."""
     STOPPED = "stopped"
     """The run was given up in it."""
 
@@ -74,7 +74,7 @@ class ClientCourse:
         In how many its update was counted.
     pulls, means, bits, clipped : int
         Behind these updates; means that they held, and the bits of them; observations outside the
-        declared range, where that is told.
+        declared range, if clients report them.
     rejections : mapping of Rejection to int
         Its messages that were not counted.
     """
@@ -130,7 +130,7 @@ class HaltAtClient:
     client : str
         Where.
     arms : tuple of str
-        What is halted there from then on; nothing if everything goes on again.
+        What is halted there from then on; empty if nothing is halted any longer.
     reason, when, at : str
         Why; before, in or after which phase the server heard of it; the time.
     """
@@ -209,7 +209,7 @@ class Course:
     rejections : mapping of Rejection to int
         All messages that were not counted.
     refusals : tuple of Refusal
-        Why clients did not answer, in order; once a client, phase and reason.
+        Why clients did not answer, in order; once per client, phase and reason.
     ending : str or None
         Why the run was given up, or who refused to go on; None if neither happened.
     """
@@ -229,7 +229,7 @@ _GIVEN_UP = {Reason.QUORUM: "too few clients answer", Reason.STOPPED: "somebody 
 
 
 class CourseReader:
-    """Reads records one after the other; what each costs does not depend on how many came before.
+    """Reads records one after the other; none costs more because of those before it.
 
     Parameters
     ----------

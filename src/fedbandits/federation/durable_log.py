@@ -1,8 +1,8 @@
 """The log of a live run, in SQLite: on disk before anything is sent because of it.
 
-Every record is a row with a checksum over itself and the checksum before it. A damaged tail is what
-a crash may leave: the run goes on from the last good record. Damage before a good record is
-something else, and refused. One process at a time writes a log, which holds a lock while it does.
+Every record is a row with a checksum over itself and the checksum before it. A crash may leave a
+damaged tail: the run continues from the last good record. Damage before a good record has another
+cause, and is refused. One process at a time writes a log, and holds a lock while it does.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ FORMAT = 2
 
 _MAGIC = b"SQLite format 3\0"
 
-# What SQLite says of a damaged file may quote what is damaged, and not be text.
+# An error of SQLite may quote what is damaged, and then not be text.
 _UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
-# What SQLite calls it when a file is whole and cannot be opened.
+# Errors of SQLite about a file that is whole and cannot be opened.
 _CLOSED = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_BUSY")
 
-# So often a log that is being written is copied again.
+# A log that is being written is copied at most this often.
 _COPIES = 20
 
 _SCHEMA = (
@@ -174,8 +174,8 @@ class DurableLog(Closing):
         Raises
         ------
         InputError
-            If it cannot be written, as on a disk that is full. Whether it is there is not known
-            then: open the log again.
+            If it cannot be written, for instance because the disk is full. It may be there or
+            not: open the log again to find out.
         """
         body = json.dumps(encode(record))
         number = self._number + 1
@@ -246,7 +246,7 @@ class _Rows:
                 yield row
 
     def _check_unchanged(self, database: sqlite3.Connection) -> None:
-        """Refuse to go on in a log that does not hold any more what was read from it."""
+        """Refuse to continue in a log that no longer holds what was read from it."""
         last = database.execute(
             "SELECT checksum FROM records WHERE number = ?", (self.number,)
         ).fetchone()
@@ -278,7 +278,7 @@ class LogReader(_Rows):
             self.header = _header(database, self.path)
 
     def new(self) -> Iterator[tuple[Record, str]]:
-        """Yield the records that were written since the last time, each with when it was."""
+        """Yield the records that were written since the last call, each with its time."""
         with _reading(self.path) as database:
             for row in self.after(database):
                 yield _record(row, self.path), row[1]
@@ -313,11 +313,11 @@ def _beside(path: Path) -> tuple[Path, Path]:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Yield the database of a log to read in; no file is made or changed, whoever owns it.
+    """Yield the database of a log for reading; no file is made or changed.
 
-    Whoever reads by SQLite's own ways writes an index beside the log. That is there already while
-    a server writes, and not needed if all is in the log itself. Else a copy is read, as from a
-    read-only disk or another account.
+    SQLite writes an index beside a log that it reads. While a server writes, the index is there
+    already, and if all is in the log itself it is not needed. Otherwise a copy is read, as from a
+    read-only disk or under another account.
     """
     _check_there(path)
     newest, index = _beside(path)
@@ -364,7 +364,7 @@ def _signature(path: Path) -> list[tuple[int, int]]:
 
 
 def _check_kind(path: Path) -> None:
-    """Refuse a file that is no database: SQLite would take a short one for an empty database."""
+    """Refuse a file that is not a database: SQLite takes a short one for an empty database."""
     with file_errors(path, "cannot be opened"):
         begins = b""
         with suppress(FileNotFoundError), path.open("rb") as file:
@@ -374,7 +374,7 @@ def _check_kind(path: Path) -> None:
 
 
 def _tables(database: sqlite3.Connection, path: Path) -> set[str]:
-    """Return the tables of a log; none if it is new. Refuse a database of somebody else."""
+    """Return the tables of a log; none if it is new. Refuse a database of another program."""
     with _sqlite_errors(path):
         rows = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     tables = {str(name) for (name,) in rows}
@@ -384,7 +384,7 @@ def _tables(database: sqlite3.Connection, path: Path) -> set[str]:
 
 
 def _header(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
-    """Return what the run of a log is."""
+    """Return what a log says of its run."""
     if not _tables(database, path):
         raise InputError(str(path), "is empty; name the log of a run")
     with _sqlite_errors(path):
@@ -403,8 +403,8 @@ def _header(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
 def _check_tail(rows: list[_Row], good: int, path: Path) -> None:
     """Refuse a log in which something whole comes after the first damaged record.
 
-    A crash leaves at most a damaged end. A row that is whole, behind or in the place of one that is
-    not, was written when what is missing now was there.
+    A crash damages at most the end. A whole row behind a damaged one, or in its place, was written
+    while what is missing now was still there.
     """
     tail = rows[good:]
     numbers = [row[0] for row in rows]
@@ -492,7 +492,7 @@ def _lock_path(path: Path) -> Path:
     return path.with_name(path.name + ".lock")
 
 
-# Who looks whether a log is held has its lock for a moment.
+# A process that checks whether a log is held has its lock for a moment.
 _TRIES = 5
 _BETWEEN_TRIES = 0.02
 

@@ -1,7 +1,7 @@
 """A run followed through its log: the server's own fold, with a little history beside it.
 
-What is new costs what it is, whatever came before: a status of a run of a million records is
-refreshed as fast as one of a thousand.
+Only new records cost time: the status of a run of a million records is refreshed as fast as that
+of a thousand.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from fedbandits.protocol import (
     answer_of,
 )
 
-# After the first phases, of which all are kept, each that is kept is this much later.
+# All of the first phases are kept; after them, each one kept is this many times later.
 _APART = 1.1
 
 
@@ -164,7 +164,7 @@ class FollowedRun:
 
 
 class _AnswersOverPhases:
-    """What could be said after phases: of all at first, then of fewer and fewer.
+    """What could be said after phases: after all of the first ones, then after fewer and fewer.
 
     Only the last decided phase is kept as a state; an answer is worked out when it is to be kept.
     """
@@ -243,7 +243,7 @@ class LoggedRun(FollowedRun):
         self.refresh()
 
     def refresh(self) -> None:
-        """Take the records that were written since the last time."""
+        """Take the records that were written since the last call."""
         for record, at in self._log.new():
             self.take(record, at)
         self.dropped = self._log.dropped

@@ -22,7 +22,7 @@ def _begun(call: Callable[[], _Found]) -> Future[_Found]:
         try:
             future.set_result(call())
         except BaseException as error:
-            future.set_exception(error)  # and returned where it is waited for
+            future.set_exception(error)  # `_outcome` returns it
 
     threading.Thread(target=work, daemon=True).start()
     return future

@@ -20,7 +20,7 @@ from fedbandits.federation.run import plan_path
 from fedbandits.federation.status import clock_time, counted, node_words, shortened
 
 SILENT_AFTER = 15.0
-"""A server that has given no sign of life for so many seconds hangs, or is gone."""
+"""Seconds without a sign of life after which a server hangs, or is gone."""
 
 
 class Sign(Enum):
@@ -45,7 +45,7 @@ class Presence:
     now : Now or None
         What it said then.
     resume : str
-        The command that goes on with the run.
+        The command that continues the run.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class Presence:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it in values that JSON has; what a server has said that is gone is left out."""
+        """Return it in values that JSON has, without what a server that is gone has said."""
         now = self.now
         found: dict[str, Any] = {
             "state": self.sign.value,
@@ -156,7 +156,7 @@ def _resume(log: Path, now: Now | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return how long something lasts, as people say it.
+    """Return a number of seconds, as people say it.
 
     Examples
     --------

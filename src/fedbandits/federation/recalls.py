@@ -1,4 +1,4 @@
-"""What a client was told to give nobody any more, in a file: messages may come in any order."""
+"""The options that a client was told are withdrawn, in a file: messages may come in any order."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What people ask of a run that goes on: one small file each, beside the log.
+"""What people ask of a run in progress: one small file per request, beside the log.
 
-Only the server writes its log. Whoever wants an arm out, or the run to end, leaves a request; the
-server takes it into the log within a second, and removes it then.
+Only the server writes its log. To withdraw an arm or end the run, people leave a request. The
+server takes it into the log within a second, and then removes it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _file(path: Path) -> KeptFile[Wanted]:
 
 
 class RequestFolder:
-    """The requests that were left for a server; they are gone once it has come back for more.
+    """The requests that were left for a server; they are removed when it asks for more.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class RequestFolder:
     def __call__(self) -> Sequence[Wanted]:
         """Return the new ones. Those that were returned before are done by now, and removed."""
         for path in self._seen:
-            with suppress(OSError):  # somebody else's, who may remove it
+            with suppress(OSError):  # another account's file, which may remove it
                 path.unlink(missing_ok=True)
         return list(self._fresh())
 
@@ -61,7 +61,7 @@ class RequestFolder:
                 continue
             try:
                 wanted = _file(path).read()
-            except InputError:  # not now, or not one of ours; it is looked at again
+            except InputError:  # half written, or not one of ours; it is read again
                 continue
             self._seen.add(path)
             if wanted is None:

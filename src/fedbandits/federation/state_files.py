@@ -1,9 +1,9 @@
 """Where a client keeps what must outlast its process, and how files are made, locked and written.
 
-All that a federation keeps is made here, for the account that makes it and nobody else, whatever
-the umask: files 0600, folders 0700. Where a service under another account is to use the same files,
-its operator makes the folder with the setgid bit (``install -d -m 2770 -g GROUP FOLDER``): what is
-in such a folder is shared with the folder's group, as far as the folder itself is.
+All files of a federation are made here, for the account that makes them and nobody else, whatever
+the umask: files 0600, folders 0700. If a service under another account is to use the same files,
+its operator makes the folder with the setgid bit (``install -d -m 2770 -g GROUP FOLDER``): files in
+such a folder are shared with the folder's group, as far as the folder itself is.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LONGEST_NAME = 80
 
 
 def check_name(name: str, where: str) -> None:
-    """Refuse a name of a client that is none, or that files and pages could not bear.
+    """Refuse a name that a client cannot have, because files and pages could not show it.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def recalls_file(folder: Path, client: str) -> Path:
 
 
 def halts_file(folder: Path) -> Path:
-    """Return where it stands what is halted at the clients of a folder."""
+    """Return the file that says what is halted at the clients of a folder."""
     return folder / "halts.json"
 
 
@@ -148,7 +148,7 @@ def private_database(path: Path) -> None:
 
 
 def close_to_others(path: Path) -> None:
-    """Let a file have the mode that its folder asks for; warn if that is for others to change."""
+    """Give a file the mode that its folder asks for; warn if only others may change it."""
     if sys.platform == "win32" or not path.is_file() or path.is_symlink():
         return
     found, folder = path.stat(), path.parent.stat()
@@ -171,7 +171,7 @@ def _shared(folder: int, bits: int) -> int:
 
 
 def _give_to_owner_of(folder: Path, made: Path | int) -> None:
-    """Let what root has just made in somebody's folder be theirs: they have to read it."""
+    """Give what root has just made in a user's folder to that user, who has to read it."""
     if sys.platform == "win32" or os.geteuid() != 0:
         return
     owner = folder.stat()
@@ -217,7 +217,7 @@ def lock_file(file: BinaryIO, *, wait: bool = True) -> None:
     file : file
         Open for writing.
     wait : bool
-        Whether to wait for whoever holds it; else there is an OSError.
+        Whether to wait until it is free; if not, an OSError is raised.
     """
     if sys.platform == "win32":
         import msvcrt  # noqa: PLC0415 - there alone
@@ -295,7 +295,7 @@ def is_locked(path: Path) -> bool | None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until a new file is in its folder on disk; where folders can be opened at all."""
+    """Wait until a new file is in its folder on disk, if the system can open folders."""
     if sys.platform != "win32":
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -116,7 +116,7 @@ class RunStatus:
     reported, missing : tuple of str
         In the open phase: who has reported, and who is asked to and has not.
     quarantined : tuple of str
-        Clients that are not listened to any more.
+        Clients that are ignored.
     unconfirmed : tuple of str
         Clients that have not confirmed yet that they give nobody what is withdrawn.
     halted : tuple of str
@@ -258,7 +258,7 @@ class RunStatus:
             f"{counted(len(course.clients), 'client')} in; {self.bits:,} bits of means sent"
         )
         if self.quarantined:
-            lines.append(f"not listened to any more: {shortened(self.quarantined)}")
+            lines.append(f"ignored: {shortened(self.quarantined)}")
         lines += self.events()
         if self.answer is not None:
             lines += ["", *self.answer.words().split("\n")]

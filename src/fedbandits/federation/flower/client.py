@@ -36,7 +36,7 @@ clients = ClientApp()
 """What answers the messages of a node; `fedbandits.federation.flower.task` calls it."""
 
 app = ClientApp()
-"""What bundles name. It answers nothing: a node that would load it runs what servers send."""
+"""What bundles name. It answers nothing: a node that loads it runs whatever servers send."""
 
 _LOG = logging.getLogger("flwr.fedbandits")
 
@@ -44,7 +44,7 @@ _Said = TypeVar("_Said", Assignment, Recall, Conclusion)
 _Done = TypeVar("_Done")
 
 SLICE = 10.0
-"""So many seconds a node plays before it looks whether something else was sent to it."""
+"""Seconds that a node plays before it looks for other messages."""
 
 # A reply takes its time to arrive, too.
 _SHARE_OF_DEADLINE = 0.8
@@ -114,7 +114,7 @@ def phase(message: Message, context: Context) -> Message:
 
 @clients.query(RECALL)
 def recall(message: Message, context: Context) -> Message:
-    """Take options back from all clients: nobody gets them any more."""
+    """Take options back from all clients: nobody is given them from now on."""
     with _asked(message, context, Recall) as (node, recalled, here, strangers):
         receipts = _each(node, here, lambda host: encode(host.recall(recalled)))
         return Message(packed({"answers": receipts, "strangers": strangers}), reply_to=message)
@@ -148,7 +148,7 @@ def _asked(
 def _each(
     node: NodePlan, clients: Sequence[ClientInfo], act: Callable[[ClientHost], _Done]
 ) -> list[_Done]:
-    """Return what came of each client; one that fails does not keep the others."""
+    """Return the result of each client; one that fails does not hold up the others."""
     done = []
     for info in clients:
         try:
@@ -180,7 +180,7 @@ def _failure(info: ClientInfo, assignment: Assignment, error: Exception) -> Refu
 
 
 def _kind(error: Exception) -> str:
-    """Return what others are told of an error: what kind it is, and where the rest is."""
+    """Return what the server is told of an error: its kind, and where to find the rest."""
     return f"{type(error.__cause__ or error).__name__}; more is in the node's own output"
 
 

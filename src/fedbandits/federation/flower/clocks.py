@@ -21,7 +21,7 @@ MOST_BEHIND: Final = 305.0
 """Seconds that Flower lets a node's clock be off."""
 
 WORTH_SAYING: Final = 1.0
-"""Seconds from which on a clock is said to be off."""
+"""Seconds by which a clock must be off to be mentioned."""
 
 _ANSWERS = 5.0
 _RESOLUTION = 1.0  # of the time that a server says with every answer
@@ -39,14 +39,14 @@ def seconds_ahead(
     server : str
         Host and port, with TLS.
     authority : path
-        Certificate of who vouches for it.
+        Certificate of the authority that signed its own.
     clock : callable
         Of this machine.
 
     Raises
     ------
     InputError
-        If the address is none.
+        If the address is not of the form host:port.
     """
     host, _, port = server.rpartition(":")
     if not host or not port.isdecimal():
@@ -102,7 +102,7 @@ def clock_words(ahead: float) -> str:
 
 
 def check_clock(server: str, authority: Path, warn: Callable[[str], None]) -> None:
-    """Refuse to go on with a clock that the server would refuse; warn of one that is off.
+    """Refuse a clock that the server would refuse; warn of one that is off.
 
     Raises
     ------

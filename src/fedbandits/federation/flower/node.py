@@ -63,7 +63,7 @@ class NodeConnection:
     superlink : str
         Host and port.
     authority : path
-        Certificate of who vouches for the server.
+        Certificate of the authority that signed the server's.
     key : path
         The node's private key, whose public half is registered at the server.
     """
@@ -86,7 +86,7 @@ def run_node(connection: NodeConnection, config: Mapping[str, str | int]) -> Non
     Raises
     ------
     InputError
-        If what it is for is not as it must be, Flower is another version than was tested, or this
+        If its configuration has a mistake, Flower is not the version that was tested, or this
         machine's clock is so far off that the server refuses all that the node signs.
     FlowerError
         If the SuperNode ends.
@@ -122,13 +122,13 @@ def run_node(connection: NodeConnection, config: Mapping[str, str | int]) -> Non
 def private_scratch() -> Iterator[Path]:
     """Make a folder for a node's secrets, and remove it in the end.
 
-    One that a node has left that was killed is removed when the next one starts: nobody holds its
-    lock any more.
+    A node that was killed leaves its folder behind. The next node removes it: nobody holds its
+    lock then.
     """
     for left in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
         with contextlib.suppress(OSError):
             found = left.lstat()
-            # Another node may be making one in this moment.
+            # Another node may be making a new one right now.
             old = time.time() - found.st_mtime > _SCRATCH_AGE
             if old and stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
                 with open_private(left / "lock", "ab") as lock:

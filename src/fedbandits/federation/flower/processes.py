@@ -1,7 +1,7 @@
 """A federation on one machine: a SuperLink and SuperNodes as child processes, TLS and keys made.
 
-Children are started each in a session of its own, so that Ctrl-C reaches only who is to end them,
-and ended with all that they have started, by their ids.
+Each child has a session of its own, so that Ctrl-C reaches only the process that ends them. They
+are ended by their ids, with all that they have started.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Child:
         self._signal(signal.SIGTERM)
 
     def end(self, patience: float = _ENDS) -> None:
-        """End it, and all of its session; after so many seconds it is not asked any more."""
+        """Wait until it ends, or the time is over; then kill what is left of its session."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(patience)
         self._signal(signal.SIGKILL)  # also for what it has left behind
@@ -195,7 +195,7 @@ class LocalFederation:
             time.sleep(0.05)
 
     def strays(self, child: str = "") -> list[int]:
-        """Return the processes that have a home in this federation's folder, whoever started them.
+        """Return the processes with a home in this federation's folder, even if not started here.
 
         With the name of a child, only its own.
 
@@ -250,7 +250,7 @@ class LocalFederation:
 
 
 def quiet_environment() -> dict[str, str]:
-    """Return what processes of Flower are to find: no news, and no proxy before this machine."""
+    """Return the environment of Flower's processes: no news, and no proxy for this machine."""
     here = f"{HOST},localhost"
     known = (os.environ.get("NO_PROXY"), os.environ.get("no_proxy"))
     direct = ",".join([*(said for said in known if said), here])
@@ -258,7 +258,7 @@ def quiet_environment() -> dict[str, str]:
 
 
 def free_port() -> int:
-    """Return a port of this machine that nobody listens at."""
+    """Return a free port of this machine."""
     with socket.socket() as found:
         found.bind((HOST, 0))
         return int(found.getsockname()[1])

@@ -41,7 +41,7 @@ class LocalPort:
     address : str
         On this machine.
     authority : bytes
-        Certificate of who vouches for it; made anew whenever a node starts.
+        Certificate of the authority that signed its own; new whenever a node starts.
     """
 
     address: str
@@ -80,7 +80,7 @@ class Task:
 
 
 class TaskQueue:
-    """The messages that a SuperNode has, for who knows its secret.
+    """The messages that a SuperNode has, for a process that knows its secret.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class TaskQueue:
 
     def next(self) -> Task | None:
         """Return the message that has waited longest; None if there is none, or no answer."""
-        # Those of every kind are taken: a node waits for ever for an answer that nobody gives.
+        # Every kind is taken: otherwise a node waits forever for an answer that nobody gives.
         try:
             found = self._node.AcquireTask(AcquireTaskRequest(supported_task_types=list(TaskType)))
         except httpx.TransportError:

@@ -38,27 +38,27 @@ LOOK_AROUND = 2.0
 """Seconds between looks at which nodes are there."""
 
 MOST_CLIENTS = 100_000
-"""A node that claims to host more than this, at once or in all, is not believed."""
+"""The most clients that a node may claim, at once or in all."""
 
 STRIKES = 3
-"""A node that has sent what nobody sends by mistake so often is not listened to any more."""
+"""After this many replies that nobody sends by mistake, a node is ignored."""
 
 LONGEST_DETAIL = 300
-"""So much of a client's own words about a refusal is kept."""
+"""The most characters of a client's own words about a refusal that are kept."""
 
-# A node holds replies back if one that was overdue comes so soon after the message is sent again,
-# and if another, sent together with an extra message, is not overdue at all.
+# Seconds after which a reply is overdue, and within which it follows the repeated message. A node
+# that holds replies back shows both, and a message sent with an extra one is not overdue.
 _OVERDUE = 20.0
 _RELEASED = 10.0
 
-# A node that has not answered for so long is shown to those who watch.
+# Seconds without an answer after which a node is shown to those who watch.
 _LONG = 60.0
 
-# So long short questions are worth answering: a node may be busy.
+# Seconds for which short questions are worth answering: a node may be busy.
 _SHORT = 600.0
 
-# So long, at least, a message is on its way before it is taken for lost. Flower loses none unless a
-# node is killed; and every message costs a node a process, so that haste makes it slower.
+# The fewest seconds until a message is taken for lost. Flower loses none unless a node is killed,
+# and every message costs a node a process: haste makes it slower.
 _LOST_AFTER = 30.0
 
 _LONGEST_NEWS = 1000
@@ -73,7 +73,7 @@ class _Node:
     key : str
         Fingerprint of its registered key, by which it is the same after any restart.
     settled : bool
-        Whether it has said whom it hosts, since it was last seen to come.
+        Whether it has said whom it hosts since it last connected.
     here : bool
         Whether it is connected.
     denied : set of str
@@ -102,20 +102,20 @@ class _Node:
 
     @property
     def behind(self) -> bool:
-        """Whether it is one message behind: overdue, not with an extra message, overdue again."""
+        """Whether it is one message behind: overdue, but in time with an extra message."""
         return self.released >= 2 and self.eased >= 1
 
     @property
     def is_nudged(self) -> bool:
-        """Whether it is sent an extra message: to see whether that helps, or since it does."""
+        """Whether it is sent an extra message: to see whether that helps, or because it does."""
         return self.behind or (self.released >= 1 and self.eased == 0)
 
     def trust(self) -> None:
-        """Forget what spoke for its being behind."""
+        """Forget the signs that it is behind."""
         self.released = self.eased = 0
 
     def trouble(self, unanswered: float) -> str | None:
-        """Return what is wrong with it, in words, if it has not answered for so many seconds."""
+        """Return what is wrong with it, in words, given the seconds it has not answered."""
         if self.muted:
             return "is ignored: it has sent what nobody sends by mistake"
         if self.behind:
@@ -135,9 +135,9 @@ _ONE_BEHIND = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sent:
-    """A message that is on its way: when it left, and until when it is worth an answer.
+    """A message on its way: when it left, and until when it is worth an answer.
 
-    Both are of a clock that never goes back; when it left is there by the time of day, too.
+    Both times are of a clock that never goes back; `time_of_day` is when it left by the calendar.
     """
 
     kind: str
@@ -207,7 +207,7 @@ class FlowerTransport:
         self._number = 0
 
     def _tell(self, news: str) -> None:
-        """Say what goes wrong; what nodes say is cut short, and no command for a terminal."""
+        """Say what goes wrong; words of nodes are cut short, and made safe for a terminal."""
         self.tell(short_name(printable(news), _LONGEST_NEWS))
 
     def nodes(self) -> list[dict[str, Any]]:
@@ -237,9 +237,9 @@ class FlowerTransport:
         return [client for client in self._homes if self._reachable(client)]
 
     def send(self, message: Sent, clients: Sequence[str]) -> None:
-        """Send a message to the nodes of these clients; to who is not known yet when it is.
+        """Send a message to the nodes of these clients, to some as soon as their node is known.
 
-        A recall goes to those that are known: it is sent again until all have confirmed it.
+        A recall goes to the clients that can be reached: it is repeated until all confirm it.
         """
         if isinstance(message, Recall):
             self._post(message, [client for client in clients if self._reachable(client)])
@@ -250,7 +250,7 @@ class FlowerTransport:
         self._post(message, [client for client in clients if client in self._homes])
 
     def receive(self, timeout: float) -> list[Received]:
-        """Return the answers that have come in, after so many seconds at the latest.
+        """Return the answers that have come in, at the latest when the time is over.
 
         That more clients are connected is a reason to return, too.
         """
@@ -265,7 +265,7 @@ class FlowerTransport:
             self.sleep(min(POLL, left))
 
     def flush(self, timeout: float) -> None:
-        """Wait until every client has confirmed the last word, so many seconds at most."""
+        """Wait until every client has confirmed the last word, or the time is over."""
         end = self.clock() + timeout
         while self._last is not None and self._unconfirmed:
             self._look_around()
@@ -324,7 +324,7 @@ class FlowerTransport:
                 self._ask(kind, node, said, key=(message.header.epoch, number))
 
     def _obey_moves(self) -> None:
-        """Let clients go that were moved to another node, and ask that one for them."""
+        """Let go of clients that were moved to another node, and ask that node for them."""
         bound = self.server.run_state.homes
         if bound is self._bound:
             return
@@ -341,7 +341,7 @@ class FlowerTransport:
         last = self._resending.get((node, kind))
         if last is None or last.key != key:
             last = self._resending[node, kind] = _Resending(key)
-        # A node takes one message at a time: those it has not come to yet would queue up.
+        # A node takes one message at a time: more of them would queue up.
         if now < last.again:
             return
         wait = max(self.patience.resend, _LOST_AFTER)
@@ -349,7 +349,7 @@ class FlowerTransport:
         last.at, last.again = now, now + wait * 2**last.times
         last.times += 1
         nudged = kind != WHO and self._nodes[node].is_nudged
-        # What is sent again is answered from memory: how soon says nothing.
+        # A repeated message is answered from memory: how soon says nothing.
         self._push(kind, node, said, nudged=nudged and first)
         if nudged:
             # A SuperNode of Flower 1.41 looks for a reply to send only after it has taken a
@@ -377,7 +377,7 @@ class FlowerTransport:
         )
         self.beat()
         for pushed in self.grid.push_messages([message]):
-            if pushed:  # what cannot be sent is sent again later
+            if pushed:  # a message that cannot be sent is repeated later
                 self._sent[pushed] = sent
 
     def _collected(self) -> list[Received]:
@@ -397,7 +397,7 @@ class FlowerTransport:
         return answers
 
     def _note_answered(self, sent: _Sent) -> None:
-        """Let a node that has nothing more to do be asked again as soon as it should be."""
+        """Let a node that has answered everything be asked again after the usual time."""
         busy = any((on.node, on.kind) == (sent.node, sent.kind) for on in self._sent.values())
         if not busy:
             last = self._resending[sent.node, sent.kind]
@@ -440,11 +440,11 @@ class FlowerTransport:
         return []
 
     def _strike(self, node: int, why: str) -> None:
-        """Hold against a node what it has sent; too often, and it is not listened to any more."""
+        """Count a reply against a node; after `STRIKES` of them the node is ignored."""
         self._tell(f"{self._named(node)}: {why}")
         self._nodes[node].strikes += 1
         if self._nodes[node].strikes == STRIKES:
-            self._tell(f"{self._named(node)} is not listened to any more")
+            self._tell(f"{self._named(node)} is ignored from now on")
 
     def _named(self, node: int) -> str:
         """Return a node as people know it: by its clients, and its key."""
@@ -452,7 +452,7 @@ class FlowerTransport:
         return node_words(key, (name for name, home in self._bound.items() if home == key))
 
     def _settle(self, node: int, said: dict[str, Any]) -> None:
-        """Take down whom a node hosts; a name that is bound to another node is not given to it."""
+        """Note which clients a node hosts; it does not get one that is bound to another node."""
         names: tuple[str, ...] = decode(tuple[str, ...], said.get("clients"), "clients")
         if len(names) > MOST_CLIENTS or len(set(names)) != len(names):
             raise InputError("clients", "are too many, or there twice")
@@ -482,7 +482,7 @@ class FlowerTransport:
             self._post(self._last, sorted(found))
 
     def _compare_clocks(self, sent: _Sent, said: dict[str, Any]) -> None:
-        """Say so if a node's clock is off: too far, and Flower refuses all that it signs."""
+        """Say so if a node's clock is off; if it is too far off, Flower refuses what it signs."""
         there = said.get("time")
         if type(there) is not float:
             return

@@ -24,10 +24,10 @@ from fedbandits.federation.state_files import lock_file, open_private, private_f
 from fedbandits.federation.trial import load_trial
 
 MOST_NODES = 4
-"""So many nodes are started at most, unless it is said."""
+"""The most nodes that are started, unless a number is given."""
 
 MOST_NODE_RESTARTS = 20
-"""So often a SuperNode that has ended is started again."""
+"""How often a SuperNode that has ended is started again."""
 
 _NODE_PAUSE = 5.0
 
@@ -57,7 +57,7 @@ def plan_new(
     Raises
     ------
     InputError
-        If the project is not as it must be, or the log is there already.
+        If the project has a mistake, or the log is there already.
     """
     project = project.absolute()
     trial = load_trial(project)
@@ -107,7 +107,7 @@ def planned(log: Path) -> LocalPlan:
 
 
 class LocalPlace(Place):
-    """A federation on this machine, started when it is needed and mended when a part of it dies.
+    """A federation on this machine, started when it is needed and repaired when a part dies.
 
     Parameters
     ----------
@@ -200,14 +200,14 @@ class LocalPlace(Place):
 def bring_up(log: Path, plan: LocalPlan, *, stage: Stage, watch: ShowNow) -> None:
     """Run what is planned until it is over; whatever happens, no process is left.
 
-    After a crash of the server or the SuperLink the run goes on from its log.
+    After a crash of the server or the SuperLink the run continues from its log.
 
     Raises
     ------
     FlowerError
         If Flower's processes fail again and again.
     InputError
-        If the server refuses, as where another one writes the log.
+        If the server refuses, for instance because another one writes the log.
     """
     # Logs of one name in two places are two runs.
     place = hashlib.blake2b(str(log).encode(), digest_size=4).hexdigest()
@@ -224,7 +224,7 @@ def bring_up(log: Path, plan: LocalPlan, *, stage: Stage, watch: ShowNow) -> Non
 
 @contextmanager
 def _alone(folder: Path, log: Path) -> Iterator[None]:
-    """Keep others from running the same log from here: they would end what runs for it."""
+    """Keep others from running the same log: they would end the processes that run it."""
     with open_private(folder / "lock", "ab") as file:
         try:
             lock_file(file, wait=False)

@@ -1,4 +1,4 @@
-"""Keeps a run going: submits it, watches its server, and goes on from the log after a crash."""
+"""Keeps a run going: submits it, watches its server, and continues from the log after a crash."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fedbandits.federation.presence import SILENT_AFTER, Sign, duration, presenc
 from fedbandits.protocol import PhaseClosed
 
 MOST_CRASHES = 3
-"""After so many crashes in a row, without a phase that was decided between them, it is given up."""
+"""The number of crashes in a row, with no phase decided between them, after which it gives up."""
 
 # Between looks at the server.
 _LOOK = 0.25
@@ -24,11 +24,11 @@ _LOOK = 0.25
 # A server lets go of its log just before it says that it has ended.
 _GONE = 2.0
 
-# A server that has not given any sign of life for so long is asked about, and given up in the end.
+# Seconds without a sign of life until Flower is asked about a server, and until it is given up.
 _DOUBT = 10.0
 _HANGS = 60.0
 
-# Between attempts to reach a SuperLink, and how long to go on with them.
+# Seconds between attempts to reach a SuperLink, and until they end.
 _RETRY = 5.0
 _UNREACHED = 120.0
 
@@ -36,11 +36,11 @@ Stage: TypeAlias = Callable[[str], None]
 """Told what is being started, and what is wrong."""
 
 ShowNow: TypeAlias = Callable[[Now], None]
-"""Told where the run is, whenever it is somewhere else."""
+"""Told where the run is, whenever that has changed."""
 
 
 class CrashError(FlowerError):
-    """The server of a run is gone, and has not said that it should be."""
+    """The server of a run is gone, and has not said that it was to end."""
 
 
 class Place(Protocol):
@@ -111,7 +111,7 @@ class Submitted(Place):
 
 
 def keep_running(log: Path, place: Place, *, stage: Stage, watch: ShowNow) -> None:
-    """Carry a run through to its end; after a crash of its server, go on from the log.
+    """Carry a run through to its end; after a crash of its server, continue from the log.
 
     A server that is at work on the log already is watched, and no other is started beside it.
 
@@ -210,7 +210,7 @@ def _check_ending(now: Now, resume: str) -> None:
 
 
 def _check_started(place: Place, run: int | None, resume: str) -> None:
-    """Ask Flower about a server that has not given any sign of life yet."""
+    """Ask Flower about a server that has given no sign of life yet."""
     status = _status(place, run)
     if status.startswith("finished"):
         said = place.last_words()
