@@ -1,4 +1,4 @@
-"""The mean of every client and option, as the server knows them; which are unlike the others."""
+"""The mean of every client and option, as the server knows it, and which are outliers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class ClientMeans:
     client : str
         Its name.
     means : tuple of float or None
-        By arm, over all phases that are over; rounded or noised if clients protect them. None
-        where it has reported nothing.
+        By arm, over all finished phases; rounded or noised if clients protect them. None if it
+        has reported nothing.
     unlike : tuple of bool
         By arm, whether the mean is far from those of the others; see
         `fedbandits.rules.outliers.outliers`.

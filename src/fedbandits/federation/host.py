@@ -1,4 +1,4 @@
-"""A client in its place: the user's function, and the machine that answers for it."""
+"""A client: the user's function, and the machine that answers for it."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class ClientHost:
     info : ClientInfo
         Who it is.
     pull : callable, optional
-        The user's function; none where the trial has its outcomes from live traffic, or where
-        nothing is to be played.
+        The user's function; None if the outcomes come from live traffic, or if nothing is to be
+        played.
     trial : Trial
         What is compared; the client keeps to it whatever the server asks.
     folder : path, optional
@@ -150,7 +150,7 @@ class ClientHost:
         return replace(self._answer(assignment, within), halt=self.halt())
 
     def recall(self, recall: Recall) -> Receipt:
-        """Take back the options that are withdrawn: nobody gets them any more."""
+        """Take back the options that are withdrawn: nobody is given them from now on."""
         if recall.header.arms != arms_hash(self.trial.arms):
             raise InputError("arms", f"the recall is about others than {self.trial.arms}")
         check_demand(recall, len(self.trial.arms))
@@ -182,15 +182,13 @@ class ClientHost:
         except RefusalError as error:
             return error.refusal
         with self.live as store:
-            collected = store.take(assignment)
-            if collected.ready:
-                return self._played(assignment, collected.withdrawn, None)
-        return assignment.refused(self.info.name, collected.why, collected.words)
+            taken = store.take(assignment)
+            return taken if isinstance(taken, Refusal) else self._played(assignment, taken, None)
 
     def _asks_too_much(self, release: Release) -> bool:
         """Return whether more is to be sent of outcomes than the trial says.
 
-        A mechanism of the server's own would tell how many outcomes lie where it likes.
+        A mechanism of the server's own could reveal how many outcomes lie in any range.
         """
         if release.squares and not self.trial.rule().needs_squares:
             return True
@@ -235,7 +233,7 @@ class ClientHost:
 
 
 def call_words(pull: PullByName | None, arm: str, n: int, info: ClientInfo) -> str:
-    """Return a call of the user's function in words, with where that function stands."""
+    """Return a call of the user's function in words, with the function's file and line."""
     code = getattr(inspect.unwrap(pull) if pull is not None else pull, "__code__", None)
     line = "" if code is None else f" in {code.co_filename}, line {code.co_firstlineno}"
     return f'pull("{arm}", {n}, {info.name}){line}'
@@ -258,7 +256,7 @@ def call_pull(
 
 
 def error_line(error: Exception, file: str = "") -> str:
-    """Return an error of the user's code in one line, with where in that code it happened.
+    """Return an error of the user's code in one line, with its place in that code.
 
     Parameters
     ----------

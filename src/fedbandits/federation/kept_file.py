@@ -1,4 +1,4 @@
-"""Small files in which one thing is kept: all of it or nothing, and checked when it is read."""
+"""Small files that hold one value: written whole or not at all, and checked when read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class KeptFile(Generic[T]):
     name : str
         What the value is called in the file.
     problem : str
-        What is said of a file that is something else, with braces for why, and the way out.
+        The message about a file with something else in it, with braces for the reason.
 
     Examples
     --------

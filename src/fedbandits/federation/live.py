@@ -1,4 +1,4 @@
-"""A client whose outcomes come from live traffic, and later than the choice.
+"""A client whose outcomes come from live traffic, some time after the choice.
 
 The service that has the traffic asks for each unit (a visitor, an order, a patient) which option it
 gets, and says what came of it when that is known. The server's messages are answered elsewhere, by
@@ -29,8 +29,8 @@ from fedbandits.protocol.outcomes import refuse_outside
 class LiveTrial(Closing):
     """A trial in the service that has the traffic.
 
-    Threads may share one, and processes the same folder; what has returned is on disk. After a fork
-    it goes on in both processes.
+    Threads may share one, and processes may share the folder; what has returned is on disk. After a
+    fork both processes can use it.
 
     Parameters
     ----------
@@ -151,8 +151,8 @@ class LiveTrial(Closing):
     def forget(self, before: float) -> int:
         """Delete units that were assigned before a time, and overwrite them; return how many.
 
-        Those of the phase that goes on stay. A unit that is forgotten is a new one when it comes
-        again, and its outcome cannot be recorded any more.
+        Units of the open phase stay. A forgotten unit is a new one when it comes again, and its
+        outcome can no longer be recorded.
 
         Parameters
         ----------

@@ -1,9 +1,9 @@
 """What a client in live traffic keeps on disk: who got which option, and what came of it.
 
-The table of units is a ledger: a row is added for every allocation, and nothing in it is changed
-but that an outcome is entered, once. Rows go when they are forgotten, and not before. A phase
-counts the units that are assigned first, as many as it asks for: which ones count is settled when
-they are assigned, and never by which outcomes come first.
+The table of units is a ledger: every allocation adds a row, and the only change to a row is that
+its outcome is entered, once. A row is removed only when its unit is forgotten. A phase counts the
+units that are assigned first, as many as it asks for: which ones count is settled when they are
+assigned, and never by which outcomes come first.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -28,7 +29,7 @@ from fedbandits.errors import InputError
 from fedbandits.federation.halts import HaltedError, halt_of, refuse_halted
 from fedbandits.federation.state_files import Closing, alone_with, private_database
 from fedbandits.federation.trial import Trial
-from fedbandits.protocol import Assignment, Decision, Halt, Refused
+from fedbandits.protocol import Assignment, Decision, Halt, Refusal, Refused
 from fedbandits.protocol.codec import decode, encode
 from fedbandits.protocol.outcomes import joint_range
 from fedbandits.protocol.turns import turns
@@ -36,10 +37,10 @@ from fedbandits.protocol.turns import turns
 FORMAT = 2
 
 WAIT = 10.0
-"""So many seconds a process waits for another one that is writing."""
+"""Seconds that a process waits for another one that is writing."""
 
 WallClock: TypeAlias = Callable[[], float]
-"""Seconds since 1970: it goes on while no process runs."""
+"""Seconds since 1970: a clock that runs on while no process does."""
 
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS state (only_one INTEGER PRIMARY KEY CHECK (only_one = 1),"
@@ -71,7 +72,7 @@ _COUNTED = "CASE WHEN counted THEN value ELSE ? END"
 """What a unit counts: its outcome, or the value of a unit whose outcome has not come in time."""
 
 _AT_ONCE = 1000
-"""So many units are read or forgotten at a time; others may write in between."""
+"""How many units are read or forgotten at a time; others may write in between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +86,11 @@ class LiveState:
     active : tuple of bool
         Those that the last phase has, or that were left in the end.
     withdrawn : tuple of int
-        Options that nobody gets any more in this run.
+        Options that nobody gets in the rest of this run.
     run : str
         Its name; empty before the first phase.
     replaced : tuple of str
-        Runs before it. What is late of them is not taken up again.
+        Runs before it. Their late messages are ignored.
     begins : int
         The number of its first unit.
     phase : int
@@ -171,29 +172,6 @@ class LiveState:
         return self.best if self.best in left else left[number % len(left)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Collected:
-    """How far a phase is.
-
-    Parameters
-    ----------
-    ready : bool
-        Whether all its outcomes are final.
-    words : str
-        What is missing. It says nothing of outcomes: where only some units ever have one, how many
-        are there is an outcome itself.
-    why : Refused
-        Why there is no update yet.
-    withdrawn : tuple of int
-        Options of which nothing is reported.
-    """
-
-    ready: bool
-    words: str = ""
-    why: Refused = Refused.PENDING
-    withdrawn: tuple[int, ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class _Unit:
     number: int
@@ -209,7 +187,7 @@ def order_of_units(
 ) -> Iterator[int]:
     """Yield the options of a phase's units, in permuted blocks of one unit each.
 
-    The order is drawn anew for every part of a phase: options that are left then, in full blocks.
+    Each part of a phase has a new order: the options that are left then, in full blocks.
 
     Up to `fedbandits.protocol.turns.MOST_TURNS` units of an option it is the order in which
     `fedbandits.protocol.turns.permuted_blocks` pulls. With more that one pulls several times in a
@@ -314,7 +292,7 @@ class LiveStore(Closing):
         return Halt(arms=arms, reason="") if arms else None
 
     def _keeps(self, state: LiveState, found: _Unit, out: Collection[int]) -> bool:
-        """Return whether a unit stays with its option: one that is out is not given any more."""
+        """Return whether a unit stays with its option: one that is out is no longer given."""
         inside = state.active[found.arm] and found.arm not in state.withdrawn
         return found.number >= state.begins and inside and found.arm not in out
 
@@ -445,7 +423,7 @@ class LiveStore(Closing):
             return max(0, state.size - self._came(state)) if state.open else 0
 
     def best(self) -> str | None:
-        """Return the option to stay on; None while the run goes on. One that is halted is not."""
+        """Return the option to stay on, unless it is halted; None while the run goes on."""
         with self._reading():
             state = self._look_up("")[0]
         if state.best is None or not state.over:
@@ -476,56 +454,56 @@ class LiveStore(Closing):
         if busy:
             raise InputError(
                 str(self.path),
-                f"{forgotten} units are deleted, and not overwritten on disk yet, since a program"
+                f"{forgotten} units are deleted, and not overwritten on disk yet, because a program"
                 " reads the file all the time; end it and forget again",
             )
         return forgotten
 
     # For the server's messages --------------------------------------------------------------------
 
-    def take(self, assignment: Assignment) -> Collected:
-        """Open the phase of an assignment, if it is a new one; return how far it is."""
-        self._read = {}
-        with self._in_run(assignment.header.run) as now:
-            if now is None:
-                return Collected(ready=False, words=f'"{self._state.run}" was begun here since')
-            return self._taken(now, assignment)
+    def take(self, assignment: Assignment) -> Refusal | tuple[int, ...]:
+        """Open the phase of an assignment, if it is a new one.
 
-    def _taken(self, state: LiveState, assignment: Assignment) -> Collected:
-        phase = assignment.phase
-        if state.over or phase < state.phase:
-            words = f"phase {phase} is over here"
-            return Collected(ready=False, words=words, why=Refused.PLAYED)
-        if phase > state.phase:
-            state = _opened(state, assignment, self._next_number())
-        elif assignment.pulls != state.pulls:
-            words = f"phase {phase} with {assignment.pulls} pulls, and {state.pulls} before"
-            return Collected(ready=False, words=words, why=Refused.PLAYED)
-        state = _withdrawn(state, assignment.withdrawn)
-        halt = self._halt_here()
-        state = self._without(state, () if halt is None else halt.arms)
-        came = self._came(state)
-        if not state.complete and came == state.size:
-            complete = self._all_final(state)
-            state = replace(state, complete=complete)
-            if complete:
+        Return the withdrawn options once all outcomes of the phase are final, and until then a
+        refusal that says what is missing. It says nothing of outcomes: if only some units ever have
+        one, how many there are is an outcome itself.
+        """
+        self._read = {}
+        phase, refused = assignment.phase, partial(assignment.refused, self.client)
+        with self._in_run(assignment.header.run) as found:
+            if found is None:
+                return refused(Refused.PENDING, f'"{self._state.run}" has begun here since')
+            if found.over or phase < found.phase:
+                return refused(Refused.PLAYED, f"phase {phase} is over here")
+            state = found
+            if phase > state.phase:
+                state = _opened(state, assignment, self._next_number())
+            elif assignment.pulls != state.pulls:
+                words = f"phase {phase} with {assignment.pulls} pulls, and {state.pulls} before"
+                return refused(Refused.PLAYED, words)
+            halt = self._halt_here()
+            state = _withdrawn(state, assignment.withdrawn)
+            state = self._without(state, () if halt is None else halt.arms)
+            came = self._came(state)
+            if not state.complete and came == state.size and self._all_final(state):
+                state = replace(state, complete=True)
                 self._keep_report(state)
-        self._keep(state)
-        if halt is not None and state.asked <= set(halt.arms):
-            return Collected(ready=False, words=halt.reason, why=Refused.HALTED)
-        if state.complete:
-            return Collected(ready=True, withdrawn=state.withdrawn)
-        outcomes = "; their outcomes are waited for" if came == state.size else ""
-        return Collected(ready=False, words=f"{came} of {state.size} units have come{outcomes}")
+            self._keep(state)
+            if halt is not None and state.asked <= set(halt.arms):
+                return refused(Refused.HALTED, halt.reason)
+            if state.complete:
+                return state.withdrawn
+            outcomes = "; their outcomes are waited for" if came == state.size else ""
+            return refused(Refused.PENDING, f"{came} of {state.size} units have come{outcomes}")
 
     def recall(self, run: str, arms: Sequence[int]) -> None:
-        """Take options back: nobody gets them any more in this run, from now on."""
+        """Take options back: nobody gets them in this run from now on."""
         with self._in_run(run) as state:
             if state is not None:
                 self._keep(self._without(_withdrawn(state, arms), ()))
 
     def _all_final(self, state: LiveState) -> bool:
-        """Return whether no outcome of the phase is waited for any more."""
+        """Return whether all outcomes of the phase are final."""
         maturity = self._live.maturity
         if maturity is None:
             waited = "value IS NULL"
@@ -713,7 +691,7 @@ class LiveStore(Closing):
             self._database.execute("COMMIT")
 
     def close(self) -> None:
-        """Let go of the file; whoever uses the store again opens it again."""
+        """Let go of the file; the next use of the store opens it again."""
         with self._lock:
             self._close()
 
@@ -738,7 +716,7 @@ def _new_state(trial: Trial) -> LiveState:
 
 
 def _opened(state: LiveState, assignment: Assignment, number: int) -> LiveState:
-    """Return where a client is when a phase begins, whatever became of the one before."""
+    """Return where a client is when a phase begins, however the one before it ended."""
     previous = assignment.previous
     return replace(
         state,

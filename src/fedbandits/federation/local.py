@@ -80,7 +80,7 @@ class LocalTransport:
 
 
 class TrafficTransport(LocalTransport):
-    """Carries messages by calling the clients, and lets traffic come to who waits for outcomes.
+    """Carries messages by calling the clients, with traffic for those that wait for outcomes.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class TrafficTransport(LocalTransport):
         self._traffic[host.info.name] = traffic
 
     def receive(self, timeout: float) -> list[Reply]:
-        """Return the answers of those who are done; who waits for outcomes is asked again later."""
+        """Return the answers of clients that are done; the others are asked again later."""
         answers = super().receive(timeout)
         waiting = [answer.client for answer in answers if _pending(answer)]
         for name in waiting:
@@ -160,7 +160,7 @@ def try_trial(
     log: Log | None = None,
     watch: Announce = lambda _: None,
 ) -> Server:
-    """Play a trial with so many clients in this process; return its server.
+    """Play a trial with some clients in this process; return its server.
 
     Nothing is waited for, and noise is seeded: it protects nothing here. If outcomes come from live
     traffic, ``pull`` stands in for it: units are assigned, pulled once each and recorded in the

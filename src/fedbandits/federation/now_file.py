@@ -1,7 +1,7 @@
 """Where a run is at this moment, in a small file beside its log: the server's sign of life.
 
-It is for those who watch: the truth is in the log. Its server writes it every second or so, and
-nobody else does, so that its age tells whether the server is at work.
+It is for people who watch; the log is what counts. Only the server writes it, about every second,
+so its age tells whether the server is at work.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BEAT = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """What can be seen of a run that goes on.
+    """What can be seen of a run in progress.
 
     Parameters
     ----------
@@ -45,11 +45,11 @@ class Now:
     over : bool
         Whether the server has ended.
     error : str or None
-        Why the server could not go on, if it could not.
+        Why the server failed, if it did.
     where : str or None
         Where the user's mistake is, if it was one.
     crashed : bool
-        Whether it was an error that the server does not raise itself: going on may help.
+        Whether the error was not one of the server's own: starting again may help.
     """
 
     at: float = 0.0
@@ -66,7 +66,7 @@ class Now:
 
 
 def now_path(log: Path) -> Path:
-    """Return where the server of a log says where the run is."""
+    """Return the file in which the server of a log says where the run is."""
     return log.with_name(f"{log.name}.now.json")
 
 
@@ -148,7 +148,7 @@ class NowFile:
 
     def _write(self, now: Now) -> None:
         self._last = replace(now, at=self._clock())
-        with suppress(InputError):  # it is for the eye: the run goes on without it
+        with suppress(InputError):  # only people read it: the run does not need it
             write_whole(self.path, json.dumps(asdict(self._last)), durable=False)
 
 

@@ -1,4 +1,4 @@
-"""A limit on what a user's code prints: one that prints in a loop must not fill a disk."""
+"""A limit on what a user's code prints: code that prints in a loop must not fill a disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from io import TextIOBase
 from typing import TextIO
 
 MOST = 256 * 1024
-"""So many characters of one message's output are kept."""
+"""How many characters of one message's output are kept."""
 
 
 class _Limited(TextIOBase):
@@ -40,7 +40,7 @@ class _Limited(TextIOBase):
 
 @contextmanager
 def limited_output(most: int = MOST) -> Iterator[None]:
-    """Leave out what is printed beyond so many characters, by any thread of this process.
+    """Leave out what threads of this process print beyond a number of characters.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A new project: a trial that runs as it is, to be changed into one's own."""
+"""A new project: a trial that runs as it is, for the user to change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FLOWER_APP = "flower"
 
 _APP_FILE = "pyproject.toml"
 
-# Where the files of the template come from; what tools would take for ours is called otherwise.
+# The source of each file; some have other names there, so that no tool takes them for ours.
 _TEMPLATE = {
     FILE: FILE,
     CLIENT_FILE: f"{CLIENT_FILE}.txt",
@@ -32,7 +32,7 @@ def new_project(folder: Path) -> list[Path]:
     Raises
     ------
     InputError
-        If the folder is there and not empty, or its name is none.
+        If the folder is there and not empty, or its name is not a valid one.
     """
     name = folder.absolute().name
     if not re.fullmatch(r"[A-Za-z][\w-]*", name):

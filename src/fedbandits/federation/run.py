@@ -1,4 +1,4 @@
-"""A run: a trial with its log. It begins once, and goes on from its log as often as it must."""
+"""A run: a trial with its log. It begins once, and continues from its log after each stop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fedbandits.protocol import Server
 from fedbandits.protocol.messages import PROTOCOL_VERSION
 
 LOG_FILE = "run.fedlog"
-"""What the log of a project's run is called, unless it is said."""
+"""The default name of the log of a project's run."""
 
 _PATIENCE = "patience"
 
@@ -44,15 +44,15 @@ class ServedRun:
 
 
 def plan_path(log: Path) -> Path:
-    """Return where it stands how `fedbandits up` runs a log on this machine."""
+    """Return the file that says how `fedbandits up` runs a log on this machine."""
     return log.with_name(f"{log.name}.up.json")
 
 
 def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, ServedRun]:
     """Open the log of a run, or begin one; return it with the run as it stands.
 
-    A server that goes on from a log speaks in a new epoch: messages to the one before it do not
-    count any more.
+    A server that continues from a log starts a new epoch: messages to the one before it no longer
+    count.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def _resumed(trial: Trial, log: DurableLog) -> ServedRun:
 
 
 def check_same(begun: Trial, trial: Trial, path: Path) -> None:
-    """Refuse to go on with a trial that is not the one of the log; how long to wait may change.
+    """Refuse to continue with another trial than the log's; how long to wait may change.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Where a run is, as far as its log tells: for a terminal, for scripts, for the page."""
+"""Where a run is, according to its log: for a terminal, for scripts, for the page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fedbandits.federation.presence import Presence
 
 MOST_NAMES = 8
-"""So many clients are named where there may be thousands."""
+"""How many clients are named if there may be thousands."""
 
 MOST_PHASES = 24
 """Of more phases only some are shown one by one."""
@@ -108,13 +108,13 @@ class RunStatus:
     state : ServerState
         Between phases, in one, or finished.
     epoch : int
-        1, and one more for every restart.
+        1 plus the number of restarts.
     arms : tuple of ArmStatus
         In their order.
     answer : Answer or None
         What can be said; None before a phase is decided.
     reported, missing : tuple of str
-        In the open phase: who has reported, and who is asked to and has not.
+        In the open phase: the clients that have reported, and those that have not.
     quarantined : tuple of str
         Clients that are ignored.
     unconfirmed : tuple of str
@@ -265,7 +265,7 @@ class RunStatus:
         return "\n".join(printable(line) for line in lines)
 
     def events(self) -> list[str]:
-        """Return what went otherwise than it should, a sentence each."""
+        """Return what went wrong or unexpectedly, one sentence each."""
         course, said = self.course, list(self.halted)
         if self.unconfirmed:
             said.append(f"withdrawal not confirmed yet by: {shortened(self.unconfirmed)}")
@@ -365,7 +365,7 @@ def shortened(names: Iterable[str], most: int = MOST_NAMES) -> str:
 
 
 def short_name(name: str, longest: int = _LONGEST_NAME) -> str:
-    """Return a name of so many characters at most.
+    """Return a name, cut short if it is too long.
 
     Examples
     --------

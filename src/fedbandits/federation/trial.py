@@ -31,10 +31,10 @@ class Live:
     Parameters
     ----------
     maturity : float, optional
-        So many seconds after it was assigned, a unit without an outcome is final. Without it, a
-        phase is not reported before every unit has one.
+        Seconds after its assignment when a unit without an outcome is final. Without it, a phase
+        is reported only when every unit has an outcome.
     missing : float, optional
-        The value of such a unit, as 0.0 for a visitor who has bought nothing.
+        The value of such a unit, such as 0.0 for a visitor who has bought nothing.
     """
 
     maturity: float | None = None
@@ -87,9 +87,9 @@ class TrialKeys:
     min_pulls : int
         A mean of fewer pulls is never sent.
     quarantine_after : int
-        After so many invalid updates a client is ignored.
+        The number of invalid updates after which a client is ignored.
     max_phases : int
-        After so many phases the run ends, undecided: a tie would go on for ever.
+        The number of phases after which the run ends undecided: a tie would never end.
     interleave : bool
         Whether clients try the options in turns, in an order that is drawn anew for each turn, so
         that none is confounded with the time of day.
@@ -172,7 +172,7 @@ class Trial(TrialKeys):
         return joint_range((self.limits, self.rule().radius.limits))
 
     def check_clients(self, clients: int) -> None:
-        """Refuse a federation of so many clients, and no more, that would wait for others for ever.
+        """Refuse a number of clients with which the run would wait for more forever.
 
         Raises
         ------
@@ -215,7 +215,7 @@ class Trial(TrialKeys):
         noise = self.noise if self.noise is not None or not needed else half
         spread, bounded = self.spread, False
         if spread is None and needed:
-            # Of clients that exist, their range is enough to know.
+            # For clients that exist, their range is enough.
             bounded = self.population is not None or self.algorithm.all_clients_from_start
             spread = half if bounded else None
             if spread is None and self.algorithm.all_clients_from_start:
@@ -301,7 +301,7 @@ def _trial(tables: Mapping[str, Any]) -> Trial:
     if not isinstance(algorithm.all_clients_from_start, bool):
         raise InputError(
             "algorithm",
-            f'"{named}" does not run in a federation, since {algorithm.__name__} does not'
+            f'"{named}" does not run in a federation: {algorithm.__name__} does not'
             f" say all_clients_from_start; use one that does, such as {Fed2Ucb.name}",
         )
     own = keys_of(algorithm)
@@ -327,7 +327,7 @@ def _trial(tables: Mapping[str, Any]) -> Trial:
 
 
 def _check(trial: Trial) -> None:
-    """Refuse a trial that could never run, before anybody pulls anything."""
+    """Refuse a trial that could never run, before anything is pulled."""
     rule = trial.rule()
     if trial.population is not None and trial.population < trial.quorum.least:
         raise InputError(
@@ -366,7 +366,7 @@ def check_not_above(clients: int, population: int | None, where: str) -> None:
 
 
 def _check_live(trial: Trial, live: Live) -> None:
-    """Refuse live traffic that nobody could report of in time, or that the clock would bias."""
+    """Refuse live traffic that could not be reported in time, or that the clock would bias."""
     deadline, resend = trial.patience.deadline, trial.patience.resend
     if not trial.interleave:
         raise InputError(

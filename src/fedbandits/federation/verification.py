@@ -1,4 +1,4 @@
-"""Source data against what was sent: the ledger of a client's live traffic and its audit file."""
+"""Compares the ledger of a client's live traffic with what its audit file says it sent."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Verified:
     Parameters
     ----------
     run : str
-        Of the update.
+        Run of the update.
     phase : int
-        Likewise.
+        Phase of the update.
     wrong : tuple of str
         What does not agree, in words; empty if all does.
     unknown : str
@@ -110,5 +110,5 @@ def _agrees(sent: float, kept: float, mechanism: Mechanism | None) -> bool:
     return abs(sent - kept) <= aside
 
 
-# Noise that is further out than so many of its scales is no noise.
+# A difference of more scales than this is not noise.
 _SCALES_OUT = 60.0

@@ -1,4 +1,4 @@
-"""The phase that a client has not finished, in a file: it goes on there in the next process."""
+"""The phase that a client has not finished, in a file: the next process continues it."""
 
 from __future__ import annotations
 
