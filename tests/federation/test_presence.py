@@ -518,7 +518,7 @@ def test_flwr_is_loaded_once_for_many_commands(tmp_path: Path) -> None:
         loaded += federation.strays()
     assert len(loaded) == 2
     assert len(set(loaded)) == 1
-    federation.stop()
+    federation.close()
     assert federation.strays() == []
 
 

@@ -24,6 +24,7 @@ from fedbandits.federation.flower import client as client_module
 from fedbandits.federation.flower.server import serve
 from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.host import ClientHost, ClientInfo
+from fedbandits.federation.kept_file import WorkbenchFile
 from fedbandits.federation.last_word import best_arm
 from fedbandits.federation.live import LiveTrial
 from fedbandits.federation.live_store import LiveStore
@@ -31,7 +32,6 @@ from fedbandits.federation.local import LocalTransport, server_of
 from fedbandits.federation.now_file import Now
 from fedbandits.federation.requests import leave_request
 from fedbandits.federation.trial import load_trial, read_trial
-from fedbandits.federation.workbench_file import WorkbenchFile
 from fedbandits.privacy.policy import Privacy, Quantize
 from fedbandits.privacy.sampling import seeded_noise
 from fedbandits.protocol import (

@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from fedbandits.errors import InputError, ProtocolError, check_number
+from fedbandits.errors import InputError, ProtocolError, check_count, check_number
 from fedbandits.protocol import (
     Assignment,
     Conclusion,
@@ -159,11 +159,8 @@ class Patience:
                 raise InputError(name, f"{value!r} is not a positive number of seconds")
             if value > _CENTURY:
                 raise InputError(name, f"{value:g} seconds are more than a hundred years")
-        for name in ("abandoned", "clients"):
-            value = getattr(self, name)
-            check_number(value, name, whole=True)
-            if value < 1:
-                raise InputError(name, f"{value} is below 1; give one such as 3")
+        check_count(self.abandoned, "abandoned")
+        check_count(self.clients, "clients")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

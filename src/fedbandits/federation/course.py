@@ -262,15 +262,6 @@ class CourseReader:
         self._ending: str | None = None
 
     @property
-    def withdrawals(self) -> Sequence[Withdrawn]:
-        """The arms that somebody has taken out, in order."""
-        return self._withdrawals
-
-    def joined(self) -> dict[str, int]:
-        """Return the clients that are in, with the phase in which each joined."""
-        return {name: sent.admitted for name, sent in self._clients.items()}
-
-    @property
     def _when(self) -> str:
         if not self._phases:
             return "before phase 1"

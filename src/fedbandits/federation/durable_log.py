@@ -508,7 +508,4 @@ def _locked(path: Path) -> BinaryIO:
         else:
             return file
     file.close()
-    raise LogInUseError(
-        f"{path}: another server writes this log; there is one at a time (stop the other, or"
-        " wait for it)"
-    )
+    raise LogInUseError(f"{path}: another server writes this log; stop it, or wait until it ends")

@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedbandits.federation.client_means import client_means
-from fedbandits.federation.course import CourseReader
+from fedbandits.federation.course import Course, CourseReader
 from fedbandits.federation.durable_log import LogReader
 from fedbandits.federation.local import server_of
 from fedbandits.federation.presence import presence_of
@@ -24,6 +23,7 @@ from fedbandits.federation.status import (
     ArmStatus,
     Interval,
     RunStatus,
+    client_means,
     interval_of,
 )
 from fedbandits.federation.trial import Trial
@@ -95,7 +95,7 @@ class FollowedRun:
 
     def status(self) -> RunStatus:
         """Return where the run is."""
-        server, answer = self.server, self.answer()
+        server, answer, course = self.server, self.answer(), self._course.course()
         missing, quarantined = server.missing, server.quarantined
         silent = {*missing, *quarantined}
         collecting = server.state is ServerState.COLLECTING
@@ -106,12 +106,12 @@ class FollowedRun:
             wrote=self.wrote,
             state=server.state,
             epoch=server.header.epoch,
-            arms=self._arms(answer),
+            arms=self._arms(course, answer),
             answer=answer,
             reported=tuple(c for c in server.clients if c not in silent) if collecting else (),
             missing=missing,
             quarantined=quarantined,
-            unconfirmed=self._unconfirmed(),
+            unconfirmed=self._unconfirmed(course),
             halted=tuple(
                 f"halted at {client}: {', '.join(self.trial.arms[arm] for arm in halt.arms)}"
                 f" ({halt.reason})"
@@ -119,29 +119,29 @@ class FollowedRun:
             ),
             homes=server.run_state.homes,
             conflicts=server.run_state.conflicts,
-            course=self._course.course(),
+            course=course,
             means=client_means(server.run_state),
             dropped=self.dropped,
         )
 
-    def _unconfirmed(self) -> tuple[str, ...]:
+    def _unconfirmed(self, course: Course) -> tuple[str, ...]:
         """Return the clients that have not confirmed a withdrawal, unless they joined after it.
 
-        Those who were not let in yet are among them: their service may give any option.
+        Clients that were not admitted yet are among them: their service may give any option.
         """
-        if not self._course.withdrawals:
+        if not course.withdrawals:
             return ()
-        since, state = self._course.withdrawals[-1].phase, self.server.run_state
-        joined = {**dict.fromkeys(state.homes, 0), **self._course.joined()}
+        since, state = course.withdrawals[-1].phase, self.server.run_state
+        joined = dict.fromkeys(state.homes, 0) | {one.name: one.admitted for one in course.clients}
         return tuple(
             client
             for client, phase in joined.items()
             if phase <= since and client not in state.recalled
         )
 
-    def _arms(self, answer: Answer | None) -> tuple[ArmStatus, ...]:
+    def _arms(self, course: Course, answer: Answer | None) -> tuple[ArmStatus, ...]:
         state = self.server.run_state
-        gone = {one.arm: one for one in self._course.withdrawals}
+        gone = {one.arm: one for one in course.withdrawals}
         found = []
         for number, name in enumerate(self.trial.arms):
             out, beaten = gone.get(name), state.beaten.get(number)

@@ -15,12 +15,11 @@ import numpy as np
 from fedbandits.errors import InputError
 from fedbandits.federation.audit_file import AuditFile
 from fedbandits.federation.halts import halt_of
+from fedbandits.federation.kept_file import Recalls, WorkbenchFile
 from fedbandits.federation.last_word import best_arm, best_in, keep_last_word
 from fedbandits.federation.live_store import LiveStore
-from fedbandits.federation.recalls import Recalls
 from fedbandits.federation.state_files import audit_file, live_file, recalls_file, workbench_file
 from fedbandits.federation.trial import Trial
-from fedbandits.federation.workbench_file import WorkbenchFile
 from fedbandits.privacy.sampling import Noise, discrete_noise
 from fedbandits.protocol import (
     Assignment,

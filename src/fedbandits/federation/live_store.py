@@ -252,7 +252,7 @@ class LiveStore(Closing):
         self._known = ""
         self._state = _new_state(trial)
         self._connection: sqlite3.Connection | None = None
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         _STORES.add(self)
 
     # In the service -------------------------------------------------------------------------------
@@ -505,17 +505,14 @@ class LiveStore(Closing):
     def _all_final(self, state: LiveState) -> bool:
         """Return whether all outcomes of the phase are final."""
         maturity = self._live.maturity
-        if maturity is None:
-            waited = "value IS NULL"
-        elif self._private:
-            waited = "at > :young"
-        else:
-            waited = "value IS NULL AND at > :young"
-        young = None if maturity is None else self.clock() - maturity
+        waited, young = "value IS NULL", -math.inf
+        if maturity is not None:
+            waited = "TRUE" if self._private else waited
+            young = self.clock() - maturity
         left = ", ".join(map(str, sorted(state.asked)))
         (found,) = self._database.execute(
             "SELECT EXISTS (SELECT 1 FROM units WHERE number BETWEEN :first AND :last"
-            f" AND phase = :phase AND arm IN ({left}) AND {waited})",
+            f" AND phase = :phase AND arm IN ({left}) AND {waited} AND at > :young)",
             {"first": state.first, "last": state.last, "phase": state.phase, "young": young},
         ).fetchone()
         return not found
@@ -623,7 +620,7 @@ class LiveStore(Closing):
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        with self._lock:
+        with self.lock:
             try:
                 yield
             except (sqlite3.Error, UnicodeDecodeError, json.JSONDecodeError) as error:
@@ -692,23 +689,15 @@ class LiveStore(Closing):
 
     def close(self) -> None:
         """Let go of the file; the next use of the store opens it again."""
-        with self._lock:
-            self._close()
+        with self.lock:
+            self.close_file()
 
-    def _close(self) -> None:
+    def close_file(self) -> None:
+        """Let go of the file, for one who holds the lock."""
         if self._connection is not None:
             with alone_with(self.path):
                 self._connection.close()
         self._connection = None
-
-    def before_fork(self) -> None:
-        """Let go of the file until `after_fork`: SQLite cannot be carried into another process."""
-        self._lock.acquire()
-        self._close()
-
-    def after_fork(self) -> None:
-        """Go on, in either process."""
-        self._lock.release()
 
 
 def _new_state(trial: Trial) -> LiveState:
@@ -790,14 +779,16 @@ _FORKING: list[LiveStore] = []
 
 
 def _before_fork() -> None:
+    """Let go of all files: SQLite cannot be carried into another process."""
     for store in list(_STORES):
+        store.lock.acquire()
         _FORKING.append(store)
-        store.before_fork()
+        store.close_file()
 
 
 def _after_fork() -> None:
     while _FORKING:
-        _FORKING.pop().after_fork()
+        _FORKING.pop().lock.release()
 
 
 if hasattr(os, "register_at_fork"):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fedbandits.errors import InputError
+from fedbandits.errors import InputError, check_count
 from fedbandits.federation.client_app import is_client_app
 from fedbandits.federation.coordinator import Announce, Coordinator, Reply, Sent
 from fedbandits.federation.host import (
@@ -192,8 +192,7 @@ def try_trial(
     >>> server.arms[server.decision.winner]
     'blue'
     """
-    if clients < 1:
-        raise InputError("clients", f"{clients} is below 1; a federation has some")
+    check_count(clients, "clients")
     trial.check_clients(clients)
     chosen = trial.seed if seed is None else seed
     infos = [ClientInfo(name=f"client-{number}", number=number) for number in range(clients)]

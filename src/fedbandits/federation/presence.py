@@ -118,15 +118,15 @@ class Presence:
 
 def notes(now: Now) -> list[str]:
     """Return the deadline of the open phase, who is away, and what is wrong with nodes."""
-    at, found = now.bulletin, []
+    said, found = now.bulletin, []
     if now.deadline is not None and now.given_up is not None:
+        ends, given_up = (clock_time(_iso(at)) for at in (now.deadline, now.given_up))
         found.append(
-            f"phase {at['phase']} is decided at {clock_time(_iso(now.deadline))} at the latest if"
-            f" enough clients have reported, and abandoned at {clock_time(_iso(now.given_up))} if"
-            " not"
+            f"phase {said['phase']} is decided at {ends} at the latest if enough clients have"
+            f" reported, and abandoned at {given_up} if not"
         )
-    if at["away"]:
-        found.append(f"not connected: {shortened(at['away'])}")
+    if said["away"]:
+        found.append(f"not connected: {shortened(said['away'])}")
     return found + [
         f"{node_words(n['key'], n['hosts'])} {n['trouble']}" for n in now.nodes if n["trouble"]
     ]

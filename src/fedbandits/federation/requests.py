@@ -64,9 +64,8 @@ class RequestFolder:
             except InputError:  # half written, or not one of ours; it is read again
                 continue
             self._seen.add(path)
-            if wanted is None:
-                continue
-            if not isinstance(wanted, Withdrawal) or 0 <= wanted.arm < self._n_arms:
+            known = not isinstance(wanted, Withdrawal) or 0 <= wanted.arm < self._n_arms
+            if wanted is not None and known:
                 yield wanted
 
 

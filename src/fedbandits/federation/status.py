@@ -10,9 +10,11 @@ from enum import Enum
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fedbandits.federation.client_means import ClientMeans
+import numpy as np
+
 from fedbandits.federation.course import Course, PhaseEnd
-from fedbandits.protocol import Answer, Refused, ServerState
+from fedbandits.protocol import Answer, Refused, RunState, ServerState
+from fedbandits.rules.outliers import outliers
 
 if TYPE_CHECKING:
     from fedbandits.federation.presence import Presence
@@ -93,6 +95,27 @@ class ArmStatus:
             case ArmState.OUT:
                 return f"out since phase {self.phase}"
         return f"withdrawn {self.when}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientMeans:
+    """What is known of one client.
+
+    Parameters
+    ----------
+    client : str
+        Its name.
+    means : tuple of float or None
+        By arm, over all finished phases; rounded or noised if clients protect them. None if it
+        has reported nothing.
+    unlike : tuple of bool
+        By arm, whether the mean is far from those of the others; see
+        `fedbandits.rules.outliers.outliers`.
+    """
+
+    client: str
+    means: tuple[float | None, ...]
+    unlike: tuple[bool, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,12 +329,25 @@ class RunStatus:
             n = len(course.restarts)
             said.append(f"{counted(n, 'restart')} of the server; this is epoch {self.epoch}")
         if self.dropped:
-            said.append(
-                f"{counted(self.dropped, 'record')} at the end of the log"
-                f" {'is' if self.dropped == 1 else 'are'} damaged and left out, as a crash may"
-                " leave them; the rest is whole"
-            )
+            records = counted(self.dropped, "record")
+            said.append(f"damaged and left out at the end of the log, as after a crash: {records}")
         return said
+
+
+def client_means(state: RunState) -> tuple[ClientMeans, ...]:
+    """Return the means of all clients, in the order in which they joined."""
+    tally = state.counted
+    known = tally.pulled
+    far = outliers(tally.means, known)
+    shown = np.where(known, tally.means, np.nan)
+    return tuple(
+        ClientMeans(
+            client=client,
+            means=tuple(None if math.isnan(mean) else mean for mean in shown[:, column].tolist()),
+            unlike=tuple(far[:, column].tolist()),
+        )
+        for client, column in state.columns.items()
+    )
 
 
 def interval_of(name: str, answer: Answer | None) -> Interval:

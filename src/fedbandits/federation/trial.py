@@ -329,11 +329,10 @@ def _trial(tables: Mapping[str, Any]) -> Trial:
 def _check(trial: Trial) -> None:
     """Refuse a trial that could never run, before anything is pulled."""
     rule = trial.rule()
-    if trial.population is not None and trial.population < trial.quorum.least:
+    least, population = trial.quorum.least, trial.population
+    if population is not None and population < least:
         raise InputError(
-            "quorum.least",
-            f"{trial.quorum.least}, and population is {trial.population}: nothing would ever be"
-            " decided",
+            "quorum.least", f"{least}, and population is {population}: nothing is ever decided"
         )
     if trial.range is None and trial.outside == "clip":
         raise InputError("outside", '"clip", and no range is declared; write range = [low, high]')
@@ -360,8 +359,7 @@ def check_not_above(clients: int, population: int | None, where: str) -> None:
     if population is not None and clients > population:
         raise InputError(
             where,
-            f"{clients} clients, and the population is {population}: the run would wait for ever;"
-            f" give at most {population}",
+            f"{clients} clients of a population of {population}: it would wait forever; give fewer",
         )
 
 
@@ -370,8 +368,7 @@ def _check_live(trial: Trial, live: Live) -> None:
     deadline, resend = trial.patience.deadline, trial.patience.resend
     if not trial.interleave:
         raise InputError(
-            "interleave",
-            "false, with live: each option would have a time of day of its own; leave it true",
+            "interleave", "false with live biases options by daytime; leave it true"
         )
     if live.maturity is not None and live.maturity >= deadline:
         raise InputError(

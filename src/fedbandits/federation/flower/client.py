@@ -22,11 +22,10 @@ from flwr.clientapp import ClientApp
 from fedbandits.errors import InputError
 from fedbandits.federation.flower.wire import CONCLUDE, PHASE, RECALL, WHO, packed, unpacked
 from fedbandits.federation.host import ClientHost, ClientInfo, PullByName
-from fedbandits.federation.in_time import each_in_time
 from fedbandits.federation.local import load_pull
-from fedbandits.federation.output_limit import limited_output
 from fedbandits.federation.state_files import check_name, private_folder
 from fedbandits.federation.trial import Trial, load_trial
+from fedbandits.federation.user_code import each_in_time, limited_output
 from fedbandits.protocol import Assignment, Conclusion, Recall, Refusal, Refused, Update
 from fedbandits.protocol.client import Slice
 from fedbandits.protocol.codec import decode, encode

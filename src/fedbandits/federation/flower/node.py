@@ -112,10 +112,8 @@ def run_node(connection: NodeConnection, config: Mapping[str, str | int]) -> Non
                 if task is not None:
                     tasks.start(task, config)
                 time.sleep(_POLL)
-            raise FlowerError(
-                f"the SuperNode has ended with exit code {supernode.returncode}; what it said is"
-                " above"
-            )
+            code = supernode.returncode
+            raise FlowerError(f"the SuperNode has ended with exit code {code}; its output is above")
 
 
 @contextmanager

@@ -18,7 +18,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from fedbandits.errors import InputError
 from fedbandits.federation.flower.command import QUIET, FlowerCommand, FlowerError
@@ -28,7 +27,7 @@ from fedbandits.federation.flower.keys import (
     make_certificates,
     make_node_key,
 )
-from fedbandits.federation.state_files import open_private, private_folder, write_whole
+from fedbandits.federation.state_files import Closing, open_private, private_folder, write_whole
 
 HOST = "127.0.0.1"
 CONNECTION = "fedbandits-local"
@@ -109,7 +108,7 @@ class Child:
         return "\n".join(text.strip().splitlines()[-15:])
 
 
-class LocalFederation:
+class LocalFederation(Closing):
     """A SuperLink and its SuperNodes on this machine.
 
     Parameters
@@ -178,7 +177,7 @@ class LocalFederation:
             name, "fedbandits", ["node", str(config["project"])], *map(list, options.items())
         )
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """End all children, and what they have started."""
         self.command.close()
         for child in self.children:
@@ -210,12 +209,6 @@ class LocalFederation:
                 if any((word + os.sep.encode()).startswith(mark) for word in words):
                     found.append(int(entry.parent.name))
         return found
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def _child(self, name: str, program: str, *arguments: Sequence[str]) -> Child:
         output = private_folder(self.folder / "output") / f"{name}.txt"

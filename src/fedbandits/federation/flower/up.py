@@ -131,7 +131,7 @@ class LocalPlace(Place):
         """Start the SuperLink and the nodes if they are not there, and submit the run."""
         federation, plan = self._federation, self._plan
         if federation.superlink is None or not federation.superlink.alive:
-            federation.stop()  # what is left of one before this
+            federation.close()  # what is left of one before this
             stage("starting the SuperLink")
             federation.start()
             names = [f"node-{place}" for place in range(plan.nodes)]
@@ -151,7 +151,7 @@ class LocalPlace(Place):
         """End everything if the server cannot be left alone: it hangs, or its SuperLink is gone."""
         superlink = self._federation.superlink
         if is_held(self._log) or superlink is None or not superlink.alive:
-            self._federation.stop()
+            self._federation.close()
 
     def status_of(self, run: int) -> str:
         """Return what Flower says of a run."""
@@ -214,7 +214,7 @@ def bring_up(log: Path, plan: LocalPlan, *, stage: Stage, watch: ShowNow) -> Non
     folder = Path(plan.project) / ".federation" / f"{log.stem}-{place}"
     private_folder(folder)
     with _alone(folder, log), LocalFederation(folder) as federation:
-        federation.stop()  # what one before this has left, if it was killed
+        federation.close()  # what one before this has left, if it was killed
         if is_held(log):
             raise InputError(
                 str(log), "is being written by another server; watch it with: fedbandits status"

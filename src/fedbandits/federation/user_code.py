@@ -1,14 +1,24 @@
-"""Calls of a user's code that may hang: each has its own time, and none costs the others theirs."""
+"""Limits on a user's code: how long each call may take, and how much it may print.
+
+Each call has its own time, and one that hangs costs the others none of theirs. Code that prints in
+a loop must not fill a disk.
+"""
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
-from typing import TypeVar
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import TextIOBase
+from typing import TextIO, TypeVar
 
 _Found = TypeVar("_Found")
+
+MOST = 256 * 1024
+"""How many characters of one message's output are kept."""
 
 
 def _begun(call: Callable[[], _Found]) -> Future[_Found]:
@@ -73,3 +83,47 @@ def each_in_time(
         begun.append((_begun(call), now + min(each, left), min(each, left)))
         wait([begun[-1][0]], min(each, left / (len(calls) - place)))
     return [_outcome(*attempt) for attempt in begun]
+
+
+class _Limited(TextIOBase):
+    """Passes text on until all who share the limit have written too much."""
+
+    def __init__(self, stream: TextIO, left: list[int], lock: threading.Lock) -> None:
+        self._stream = stream
+        self._left = left
+        self._lock = lock
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        with self._lock:
+            left = self._left[0]
+            self._left[0] = max(left - len(text), 0)
+            if left:
+                self._stream.write(text[:left])
+            if 0 < left <= len(text):
+                self._stream.write("\n… more was printed, and is left out\n")
+        return len(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+
+@contextmanager
+def limited_output(most: int = MOST) -> Iterator[None]:
+    """Leave out what threads of this process print beyond a number of characters.
+
+    Examples
+    --------
+    >>> with limited_output(5):
+    ...     print("abcdefgh")
+    abcde
+    … more was printed, and is left out
+    """
+    left, lock = [most], threading.Lock()
+    with (
+        redirect_stdout(_Limited(sys.stdout, left, lock)),
+        redirect_stderr(_Limited(sys.stderr, left, lock)),
+    ):
+        yield
