@@ -322,7 +322,7 @@ def test_forgetting_says_so_if_it_cannot_overwrite(
         ({"live": {"maturity": 60, "missing": float("nan")}}, "live.missing", "finite"),
         ({"live": {"maturity": 60, "mising": 0}}, "live.mising", "did you mean"),
         ({"live": {"maturity": 86400, "missing": 0}}, "live.maturity", "patience.deadline is 3600"),
-        ({"live": LIVE, "range": [1, 2]}, "live.missing", "outside the range 1 to 2"),
+        ({"live": LIVE, "range": [1, 2]}, "live.missing", "outside range = [1, 2]"),
         ({"live": LIVE, "interleave": False}, "interleave", "time of day"),
         ({"live": {}, "patience": {"resend": 3600}}, "patience.resend", "ask more often"),
     ],

@@ -573,7 +573,7 @@ def test_a_log_that_was_replaced_is_not_followed_any_further(
     run = LoggedRun(path)
     with sqlite3.connect(path) as database:
         database.execute("DELETE FROM records WHERE number > 2")
-    with pytest.raises(DamagedLogError, match="record 5 is another one than before"):
+    with pytest.raises(DamagedLogError, match="record 5 has changed"):
         run.refresh()
 
 

@@ -152,9 +152,7 @@ class DurableLog(Closing):
                 )
         found = _header(self._database, self.path)
         if header is not None and found != json.loads(json.dumps(header)):
-            raise InputError(
-                str(self.path), "is the log of another run; name another file, or resume that run"
-            )
+            raise InputError(str(self.path), "is another run's log; name another, or resume it")
         return found
 
     @contextmanager
@@ -234,9 +232,8 @@ class _Rows:
         self.dropped = 0
         with _sqlite_errors(self.path):
             self._check_unchanged(database)
-            for row in database.execute(
-                f"{_ALL_ROWS} WHERE number > ? ORDER BY number", (self.number,)
-            ):
+            after = f"{_ALL_ROWS} WHERE number > ? ORDER BY number"
+            for row in database.execute(after, (self.number,)):
                 if row[0] != self.number + 1 or row[3] != _checksum(row, self.checksum):
                     every = database.execute(f"{_ALL_ROWS} ORDER BY number").fetchall()
                     _check_tail(every, self.number, self.path)
@@ -247,13 +244,10 @@ class _Rows:
 
     def _check_unchanged(self, database: sqlite3.Connection) -> None:
         """Refuse to continue in a log that no longer holds what was read from it."""
-        last = database.execute(
-            "SELECT checksum FROM records WHERE number = ?", (self.number,)
-        ).fetchone()
+        last_read = "SELECT checksum FROM records WHERE number = ?"
+        last = database.execute(last_read, (self.number,)).fetchone()
         if self.number and (last is None or last[0] != self.checksum):
-            raise DamagedLogError(
-                f"{self.path}: record {self.number} is another one than before; read it anew"
-            )
+            raise DamagedLogError(f"{self.path}: record {self.number} has changed; read it again")
 
 
 class LogReader(_Rows):
@@ -337,9 +331,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
         except DamagedLogError:
             if _signature(path) == before:
                 raise
-            raise InputError(
-                str(path), "was written while it was being read; read it again"
-            ) from None
+            raise InputError(str(path), "changed while it was being read; read it again") from None
 
 
 def _copied(path: Path, folder: Path) -> Path:
@@ -469,9 +461,7 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
 def _unreadable(path: Path, error: Exception | str) -> FedbanditsError:
     if getattr(error, "sqlite_errorname", "").startswith(_CLOSED):
         return InputError(str(path), f"cannot be read: {error}; is it yours to read?")
-    return DamagedLogError(
-        f"{path}: is damaged, or not a log of a run ({error}); restore it from a copy"
-    )
+    return DamagedLogError(f"{path}: is damaged, or not a log ({error}); restore it from a copy")
 
 
 @contextmanager

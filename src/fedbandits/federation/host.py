@@ -100,9 +100,7 @@ class ClientHost:
         self._recalls = Recalls(None if folder is None else recalls_file(folder, name))
         if self.trial.live is not None and self.live is None:
             if folder is None:
-                raise InputError(
-                    "folder", f"client {name} has none; the outcomes of live traffic are kept there"
-                )
+                raise InputError("folder", f"client {name} has none; live outcomes are kept there")
             self.live = LiveStore(live_file(folder, name), name, self.trial)
 
     @cached_property
@@ -206,9 +204,7 @@ class ClientHost:
     def conclude(self, conclusion: Conclusion) -> None:
         """Take the last word, and keep it."""
         if conclusion.arms != self.trial.arms:
-            raise InputError(
-                "arms", f"the last word is about others than {', '.join(self.trial.arms)}"
-            )
+            raise InputError("arms", f"the last word is about others than {self.trial.arms}")
         check_demand(conclusion, len(self.trial.arms))
         if self.live is not None:
             with self.live as store:

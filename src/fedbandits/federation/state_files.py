@@ -37,9 +37,8 @@ def check_name(name: str, where: str) -> None:
         If it is empty, too long, or has characters that cannot be seen.
     """
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
-        raise InputError(
-            where, f"{name[:100]!r} is no name; use 1 to {LONGEST_NAME} characters that can be seen"
-        )
+        said = f"use 1 to {LONGEST_NAME} characters that can be seen"
+        raise InputError(where, f"{name[:100]!r} is not a name; {said}")
 
 
 def audit_file(folder: Path, client: str) -> Path:

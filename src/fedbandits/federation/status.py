@@ -277,9 +277,8 @@ class RunStatus:
         if self.presence is not None and not self.finished:
             lines += self.presence.lines()
         lines += ["", *_table(self.arms, self.answer), ""]
-        lines.append(
-            f"{counted(len(course.clients), 'client')} in; {self.bits:,} bits of means sent"
-        )
+        clients = counted(len(course.clients), "client")
+        lines.append(f"{clients} in; {self.bits:,} bits of means sent")
         if self.quarantined:
             lines.append(f"ignored: {shortened(self.quarantined)}")
         lines += self.events()

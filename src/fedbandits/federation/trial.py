@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -331,9 +330,7 @@ def _check(trial: Trial) -> None:
     rule = trial.rule()
     least, population = trial.quorum.least, trial.population
     if population is not None and population < least:
-        raise InputError(
-            "quorum.least", f"{least}, and population is {population}: nothing is ever decided"
-        )
+        raise InputError("quorum.least", f"{least} is above the population, {population}; lower it")
     if trial.range is None and trial.outside == "clip":
         raise InputError("outside", '"clip", and no range is declared; write range = [low, high]')
     for phase in rule.checked_phases():
@@ -344,11 +341,9 @@ def _check(trial: Trial) -> None:
                 f"{phase.pulls} in {which}, and min_pulls is {trial.min_pulls}: a mean of so few"
                 " gives observations away; pull more, or lower min_pulls",
             )
-    pulls = rule.pulls(1)
-    if pulls * rule.n_arms > (math.inf if trial.horizon is None else trial.horizon):
-        raise InputError(
-            "horizon", f"{trial.horizon:,} slots, and the first phase takes {pulls * rule.n_arms:,}"
-        )
+    slots = rule.pulls(1) * rule.n_arms
+    if trial.horizon is not None and slots > trial.horizon:
+        raise InputError("horizon", f"{trial.horizon:,} slots, and the first phase takes {slots:,}")
     check_not_above(trial.patience.clients, trial.population, "patience.clients")
     if trial.live is not None:
         _check_live(trial, trial.live)
@@ -367,9 +362,7 @@ def _check_live(trial: Trial, live: Live) -> None:
     """Refuse live traffic that could not be reported in time, or that the clock would bias."""
     deadline, resend = trial.patience.deadline, trial.patience.resend
     if not trial.interleave:
-        raise InputError(
-            "interleave", "false with live biases options by daytime; leave it true"
-        )
+        raise InputError("interleave", "false with live biases options by daytime; leave it true")
     if live.maturity is not None and live.maturity >= deadline:
         raise InputError(
             "live.maturity",
@@ -384,6 +377,4 @@ def _check_live(trial: Trial, live: Live) -> None:
         )
     limits = trial.range
     if live.missing is not None and limits and not limits[0] <= live.missing <= limits[1]:
-        raise InputError(
-            "live.missing", f"{live.missing:g} is outside the range {limits[0]:g} to {limits[1]:g}"
-        )
+        raise InputError("live.missing", f"{live.missing:g} is outside range = {words_of(limits)}")

@@ -92,9 +92,7 @@ def _verified(entry: Entry, file: sqlite3.Connection) -> Verified:
     for arm, values in values_of(file, (first, last, phase), sent, kept).items():
         count, mean, again = kept["counts"][arm], kept["means"][arm], mean_of(values)
         if len(values) != count:
-            wrong.append(
-                f"{kept['arms'][arm]}: {count} units were kept, and {len(values)} are there"
-            )
+            wrong.append(f"{kept['arms'][arm]}: {count} units were kept, {len(values)} are there")
         elif abs(again - mean) > _LAST_DIGITS * max(1.0, abs(mean)):
             wrong.append(f"{kept['arms'][arm]}: {mean:g} was kept, and the rows give {again:g}")
     return Verified(run=run, phase=phase, wrong=tuple(wrong))

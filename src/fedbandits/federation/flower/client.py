@@ -223,9 +223,8 @@ class NodePlan:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise InputError("clients", f"{str(names)[:200]} are no names")
         here, once = {info.name: info for info in self.clients}, dict.fromkeys(names)
-        return [here[name] for name in once if name in here], [
-            name for name in once if name not in here
-        ]
+        strangers = [name for name in once if name not in here]
+        return [here[name] for name in once if name in here], strangers
 
 
 def _folder(config: dict[str, Any], key: str, default: Path | None) -> Path:

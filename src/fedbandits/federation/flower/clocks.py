@@ -119,6 +119,4 @@ def check_clock(server: str, authority: Path, warn: Callable[[str], None]) -> No
     if -MOST_BEHIND < ahead < MOST_AHEAD:
         warn(f"{words}. From {MOST_AHEAD:g} s ahead or {MOST_BEHIND:g} s behind it is refused")
         return
-    raise InputError(
-        "clock", f"{words}. The server refuses all that this node signs, so that it ends"
-    )
+    raise InputError("clock", f"{words}. The server refuses all that this node signs, so it ends")

@@ -216,9 +216,7 @@ def bring_up(log: Path, plan: LocalPlan, *, stage: Stage, watch: ShowNow) -> Non
     with _alone(folder, log), LocalFederation(folder) as federation:
         federation.close()  # what one before this has left, if it was killed
         if is_held(log):
-            raise InputError(
-                str(log), "is being written by another server; watch it with: fedbandits status"
-            )
+            raise InputError(str(log), "has a server already; watch it with: fedbandits status")
         keep_running(log, LocalPlace(federation, log, plan), stage=stage, watch=watch)
 
 
@@ -229,7 +227,5 @@ def _alone(folder: Path, log: Path) -> Iterator[None]:
         try:
             lock_file(file, wait=False)
         except OSError:
-            raise InputError(
-                str(log), "is being run already; watch it with: fedbandits status"
-            ) from None
+            raise InputError(str(log), "runs already; watch it with: fedbandits status") from None
         yield
