@@ -133,11 +133,8 @@ class FollowedRun:
             return ()
         since, state = course.withdrawals[-1].phase, self.server.run_state
         joined = dict.fromkeys(state.homes, 0) | {one.name: one.admitted for one in course.clients}
-        return tuple(
-            client
-            for client, phase in joined.items()
-            if phase <= since and client not in state.recalled
-        )
+        told = (client for client, phase in joined.items() if phase <= since)
+        return tuple(client for client in told if client not in state.recalled)
 
     def _arms(self, course: Course, answer: Answer | None) -> tuple[ArmStatus, ...]:
         state = self.server.run_state
@@ -213,11 +210,8 @@ class _AnswersOverPhases:
             return list(found.values())
         steps = [number ** (step / (MOST_PHASES - 1)) for step in range(MOST_PHASES)]
         places = {min(found, key=lambda kept: abs(kept - step)) for step in steps}
-        return [
-            answer
-            for place, answer in found.items()
-            if place in places or answer.phase in self._telling
-        ]
+        places |= {place for place, answer in found.items() if answer.phase in self._telling}
+        return [answer for place, answer in found.items() if place in places]
 
 
 class LoggedRun(FollowedRun):

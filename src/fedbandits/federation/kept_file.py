@@ -160,10 +160,7 @@ class Recalls:
         if after != before:
             self._known[run] = after
             if self._file is not None:
-                self._file.write(
-                    tuple(
-                        Recalled(run=name, arms=tuple(sorted(out)))
-                        for name, out in self._known.items()
-                    )
-                )
+                known = self._known.items()
+                kept = (Recalled(run=name, arms=tuple(sorted(out))) for name, out in known)
+                self._file.write(tuple(kept))
         return after

@@ -151,12 +151,8 @@ class LiveState:
 
     def counts(self, unit: _Unit) -> bool:
         """Return whether the phase counts a unit."""
-        return (
-            self.open
-            and unit.number >= self.first
-            and unit.phase == self.phase
-            and unit.arm not in self.left_out
-        )
+        inside = unit.number >= self.first and unit.phase == self.phase
+        return self.open and inside and unit.arm not in self.left_out
 
     def given(self, out: Collection[int]) -> list[int]:
         """Return the options that may be given: those of the phase, but for what is halted here.

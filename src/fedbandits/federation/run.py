@@ -125,11 +125,8 @@ def check_same(begun: Trial, trial: Trial, path: Path) -> None:
     """
     before = json.loads(json.dumps(dict(begun.tables)))
     now = json.loads(json.dumps(dict(trial.tables)))
-    changed = sorted(
-        key
-        for key in before.keys() | now.keys()
-        if key != _PATIENCE and before.get(key) != now.get(key)
-    )
+    keys = (before.keys() | now.keys()) - {_PATIENCE}
+    changed = sorted(key for key in keys if before.get(key) != now.get(key))
     if changed:
         raise InputError(
             str(path),

@@ -32,9 +32,7 @@ _OF_STATUS = (
     *("run", "title", "began", "wrote", "epoch", "missing", "quarantined", "unconfirmed", "halted"),
     *("abandoned", "bits", "dropped"),
 )
-_OF_ANSWER = (
-    *("winner", "survivors", "whom", "phase", "clients", "level", "error", "assumptions"),
-)
+_OF_ANSWER = ("winner", "survivors", "whom", "phase", "clients", "level", "error", "assumptions")
 
 Interval: TypeAlias = tuple[float, float, float] | tuple[None, None, None]
 """Estimate, low and high end, or nothing."""
@@ -367,12 +365,7 @@ def _table(arms: Sequence[ArmStatus], answer: Answer | None) -> list[str]:
         won = answer is not None and arm.name == answer.winner
         rows.append((short_name(arm.name), estimate, interval, "the answer" if won else arm.words))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return [
-        "  ".join(
-            [*(cell.ljust(w) for cell, w in zip(row[:3], widths, strict=True)), row[3]]
-        ).rstrip()
-        for row in rows
-    ]
+    return ["  ".join([*map(str.ljust, row[:3], widths), row[3]]).rstrip() for row in rows]
 
 
 def counted(number: int, what: str) -> str:

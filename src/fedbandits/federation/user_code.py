@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import partial
 from io import TextIOBase
 from typing import TextIO, TypeVar
 
@@ -121,9 +122,6 @@ def limited_output(most: int = MOST) -> Iterator[None]:
     abcde
     … more was printed, and is left out
     """
-    left, lock = [most], threading.Lock()
-    with (
-        redirect_stdout(_Limited(sys.stdout, left, lock)),
-        redirect_stderr(_Limited(sys.stderr, left, lock)),
-    ):
+    limited = partial(_Limited, left=[most], lock=threading.Lock())
+    with redirect_stdout(limited(sys.stdout)), redirect_stderr(limited(sys.stderr)):
         yield

@@ -20,6 +20,9 @@ MOST_AHEAD: Final = 5.0
 MOST_BEHIND: Final = 305.0
 """Seconds that Flower lets a node's clock be off."""
 
+LIMITS: Final = f"from {MOST_AHEAD:g} s ahead or {MOST_BEHIND:g} s behind it is refused"
+"""The same in words."""
+
 WORTH_SAYING: Final = 1.0
 """Seconds by which a clock must be off to be mentioned."""
 
@@ -117,6 +120,6 @@ def check_clock(server: str, authority: Path, warn: Callable[[str], None]) -> No
         " with: timedatectl set-ntp true"
     )
     if -MOST_BEHIND < ahead < MOST_AHEAD:
-        warn(f"{words}. From {MOST_AHEAD:g} s ahead or {MOST_BEHIND:g} s behind it is refused")
+        warn(f"{words}; {LIMITS}")
         return
     raise InputError("clock", f"{words}. The server refuses all that this node signs, so it ends")

@@ -27,17 +27,12 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from fedbandits.federation.flower import processes
 from fedbandits.federation.flower.client import NodePlan
 from fedbandits.federation.flower.clocks import check_clock
 from fedbandits.federation.flower.command import FlowerError, end_process
 from fedbandits.federation.flower.keys import make_certificates, write_private
 from fedbandits.federation.flower.pinned import CLIENT_APP, check_flower
-from fedbandits.federation.flower.processes import (
-    HOST,
-    flower_program,
-    free_port,
-    quiet_environment,
-)
 from fedbandits.federation.flower.task import LocalPort, Task, TaskQueue, answer_task
 from fedbandits.federation.state_files import lock_file, open_private
 
@@ -92,14 +87,14 @@ def run_node(connection: NodeConnection, config: Mapping[str, str | int]) -> Non
         If the SuperNode ends.
     """
     check_flower()
-    os.environ.update(quiet_environment())  # of all processes that are started here
+    os.environ.update(processes.quiet_environment())  # of all processes that are started here
     _ = NodePlan(dict(config)).trial  # a mistake is said now, and not when a message comes
     check_clock(connection.superlink, connection.authority, _LOG.warning)
     with private_scratch() as folder, contextlib.closing(_Tasks()) as tasks:
         secret = secrets.token_bytes(32)
         certificates = make_certificates(folder)
         write_private(folder / "secret", secret)
-        address = f"{HOST}:{free_port()}"
+        address = f"{processes.HOST}:{processes.free_port()}"
         with _supernode(connection, folder, address) as supernode:
             _LOG.info("this node runs %s as it is installed here, and nothing else", CLIENT_APP)
             port = LocalPort(address=address, authority=certificates.authority.read_bytes())
@@ -160,7 +155,7 @@ def _supernode(
     }
     process = subprocess.Popen(
         [
-            flower_program("flower-supernode"),
+            processes.flower_program("flower-supernode"),
             *(str(word) for option in options.items() for word in option),
         ],
         stdin=subprocess.DEVNULL,

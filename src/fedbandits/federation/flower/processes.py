@@ -20,13 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedbandits.errors import InputError
+from fedbandits.federation.flower import keys
 from fedbandits.federation.flower.command import QUIET, FlowerCommand, FlowerError
-from fedbandits.federation.flower.keys import (
-    Certificates,
-    NodeKey,
-    make_certificates,
-    make_node_key,
-)
 from fedbandits.federation.state_files import Closing, open_private, private_folder, write_whole
 
 HOST = "127.0.0.1"
@@ -100,11 +95,8 @@ class Child:
 
     def last_words(self) -> str:
         """Return the end of what it has said."""
-        text = "".join(
-            file.read_text(encoding="utf-8", errors="replace")
-            for file in (self._before, self.output)
-            if file.exists()
-        )
+        files = [file for file in (self._before, self.output) if file.exists()]
+        text = "".join(file.read_text(encoding="utf-8", errors="replace") for file in files)
         return "\n".join(text.strip().splitlines()[-15:])
 
 
@@ -131,11 +123,11 @@ class LocalFederation(Closing):
         self.superlink: Child | None = None
         self.command = FlowerCommand(CONNECTION, self._environment("home"))
         self._port = 0
-        self._certificates: Certificates | None = None
+        self._certificates: keys.Certificates | None = None
 
     def start(self) -> None:
         """Start the SuperLink, and wait until it answers."""
-        self._certificates = make_certificates(self.folder / "certificates")
+        self._certificates = keys.make_certificates(self.folder / "certificates")
         self._port = free_port()
         write_whole(
             private_folder(self.folder / "home") / "config.toml",
@@ -155,9 +147,9 @@ class LocalFederation(Closing):
         )
         self._wait_for(self.superlink)
 
-    def key(self, name: str) -> NodeKey:
+    def key(self, name: str) -> keys.NodeKey:
         """Return a node's key, made if it is not there."""
-        return make_node_key(self.folder / "keys", name)
+        return keys.make_node_key(self.folder / "keys", name)
 
     def register(self, names: Sequence[str]) -> None:
         """Tell the SuperLink which nodes may connect: by their public keys."""

@@ -17,13 +17,7 @@ from flwr.serverapp import Grid
 
 from fedbandits.errors import InputError
 from fedbandits.federation.coordinator import Patience, Received, Reply, Sent
-from fedbandits.federation.flower.clocks import (
-    MOST_AHEAD,
-    MOST_BEHIND,
-    WORTH_SAYING,
-    clock_words,
-    off_by,
-)
+from fedbandits.federation.flower.clocks import LIMITS, WORTH_SAYING, clock_words, off_by
 from fedbandits.federation.flower.keys import fingerprint
 from fedbandits.federation.flower.wire import CONCLUDE, PHASE, RECALL, WHO, packed, unpacked
 from fedbandits.federation.state_files import check_name
@@ -488,10 +482,8 @@ class FlowerTransport:
             return
         ahead = off_by(there, there, sent.time_of_day, self.time_of_day())
         if abs(ahead) >= WORTH_SAYING:
-            self._tell(
-                f"the clock of {self._named(sent.node)} is {clock_words(ahead)} this"
-                f" server's; from {MOST_AHEAD:g} s ahead or {MOST_BEHIND:g} s behind it is refused"
-            )
+            off = f"is {clock_words(ahead)} this server's; {LIMITS}"
+            self._tell(f"the clock of {self._named(sent.node)} {off}")
 
     def _note_told(self, sent: _Sent, said: dict[str, Any]) -> None:
         told: tuple[str, ...] = decode(tuple[str, ...], said.get("told"), "told")
