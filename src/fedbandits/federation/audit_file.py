@@ -131,10 +131,8 @@ def _check_entry(entry: Entry) -> None:
     header = update.header
     if not all(isinstance(word, str) for word in (update.client, header.run, header.arms)):
         raise InputError("client", "names are text")
-    whole = (
-        *(header.epoch, header.version, update.phase, entry.clipped),
-        *(*update.counts, *update.halted),
-    )
+    whole = [header.epoch, header.version, update.phase, entry.clipped]
+    whole += [*update.counts, *update.halted]
     if not all(type(n) is int and n >= 0 for n in whole):
         raise InputError("counts", "counts are whole numbers")
     if len(entry.means) != len(update.counts) or not all(
@@ -206,9 +204,7 @@ def _entry(said: dict[str, Any]) -> Entry:
     mechanism = _mechanism(said["protection"])
     squares = said["squares"]
     update = Update(
-        header=Header(
-            run=said["run"], epoch=said["epoch"], arms=said["arms"], version=said["version"]
-        ),
+        header=Header(**{key: said[key] for key in ("run", "epoch", "arms", "version")}),
         phase=said["phase"],
         client=said["client"],
         counts=tuple(said["counts"]),

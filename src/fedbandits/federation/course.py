@@ -349,14 +349,9 @@ class CourseReader:
 
     def _withdraw(self, record: records.ArmWithdrawn, at: str) -> None:
         self._active = tuple(a and k != record.arm for k, a in enumerate(self._active))
+        arm, phase = self._arms[record.arm], self._phases[-1].phase if self._phases else 0
         self._withdrawals.append(
-            Withdrawn(
-                arm=self._arms[record.arm],
-                reason=record.reason,
-                phase=self._phases[-1].phase if self._phases else 0,
-                when=self._when,
-                at=at,
-            )
+            Withdrawn(arm=arm, reason=record.reason, phase=phase, when=self._when, at=at)
         )
 
     def _give_up(self, reason: Reason, words: str, at: str) -> None:

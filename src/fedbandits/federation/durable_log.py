@@ -146,10 +146,8 @@ class DurableLog(Closing):
                 database.execute("BEGIN")
                 for table in _SCHEMA:
                     database.execute(table)
-                database.executemany(
-                    "INSERT INTO header VALUES (?, ?)",
-                    [("format", str(FORMAT)), ("run", text), ("checksum", _digest("", text))],
-                )
+                said = {"format": str(FORMAT), "run": text, "checksum": _digest("", text)}
+                database.executemany("INSERT INTO header VALUES (?, ?)", said.items())
         found = _header(self._database, self.path)
         if header is not None and found != json.loads(json.dumps(header)):
             raise InputError(str(self.path), "is another run's log; name another, or resume it")

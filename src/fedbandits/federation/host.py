@@ -162,11 +162,8 @@ class ClientHost:
 
     def _answer(self, assignment: Assignment, within: Slice | None) -> Update | Refusal:
         if assignment.header.arms != arms_hash(self.trial.arms):
-            return assignment.refused(
-                self.info.name,
-                Refused.ARMS,
-                "server and clients need the same in fedbandits.toml, in the same order",
-            )
+            words = "server and clients need the same in fedbandits.toml, in the same order"
+            return assignment.refused(self.info.name, Refused.ARMS, words)
         check_demand(assignment, len(self.trial.arms))
         if self._asks_too_much(assignment.release):
             words = f"{assignment.release}, which is not in the trial"

@@ -357,24 +357,14 @@ class LiveStore(Closing):
         if not state.open or not gone:
             return state
         left_out = tuple(sorted({*state.left_out, *gone}))
-        came = dict(
-            self._database.execute(
-                "SELECT arm, count(*) FROM units WHERE number >= ? AND phase = ? GROUP BY arm",
-                (state.first, state.phase),
-            ).fetchall()
-        )
+        by_arm = "SELECT arm, count(*) FROM units WHERE number >= ? AND phase = ? GROUP BY arm"
+        came = dict(self._database.execute(by_arm, (state.first, state.phase)).fetchall())
         rest = tuple(0 if k in left_out else n - came.get(k, 0) for k, n in enumerate(state.pulls))
         last = state.last
         if last is None and not sum(rest):
             last = self._next_number() - 1
-        return replace(
-            state,
-            left_out=left_out,
-            part=state.part + 1,
-            since=sum(came.values()),
-            rest=rest,
-            last=last,
-        )
+        part, since = state.part + 1, sum(came.values())
+        return replace(state, left_out=left_out, part=part, since=since, rest=rest, last=last)
 
     def record(self, unit: str, value: float) -> bool:
         """Keep a unit's outcome, whether it counts or not; return whether it does."""
@@ -527,13 +517,9 @@ class LiveStore(Closing):
         each = [found.get(arm, []) for arm in range(len(state.arms))]
         counts = [len(values) for values in each]
         means = [mean_of(values) for values in each]
-        self._database.execute(
-            "INSERT OR REPLACE INTO reports VALUES (?, ?, ?, ?, ?, 0)",
-            (
-                *(state.run, state.phase, state.first, last),
-                json.dumps({**kept, "counts": counts, "means": means}),
-            ),
-        )
+        body = json.dumps({**kept, "counts": counts, "means": means})
+        report = (state.run, state.phase, state.first, last, body)
+        self._database.execute("INSERT OR REPLACE INTO reports VALUES (?, ?, ?, ?, ?, 0)", report)
 
     def read(self, arm: int, n: int) -> list[float]:
         """Return the next n outcomes of an option in the phase, in the order of assignment."""

@@ -32,6 +32,7 @@ _OF_STATUS = (
     *("run", "title", "began", "wrote", "epoch", "missing", "quarantined", "unconfirmed", "halted"),
     *("abandoned", "bits", "dropped"),
 )
+_OF_COURSE = ("withdrawals", "halts", "moves", "restarts")
 _OF_ANSWER = ("winner", "survivors", "whom", "phase", "clients", "level", "error", "assumptions")
 
 Interval: TypeAlias = tuple[float, float, float] | tuple[None, None, None]
@@ -244,15 +245,12 @@ class RunStatus:
                 | {"why": one.why.name}
                 for one in course.refusals
             ],
-            "withdrawals": [asdict(one) for one in course.withdrawals],
-            "halts": [asdict(one) for one in course.halts],
+            **{key: [asdict(one) for one in getattr(course, key)] for key in _OF_COURSE},
             "nodes": dict(self.homes),
             "conflicts": [
                 {"client": client, "claimed_by": node, "node": self.homes[client]}
                 for client, node in self.conflicts
             ],
-            "moves": [asdict(one) for one in course.moves],
-            "restarts": [asdict(one) for one in course.restarts],
             "phases": [asdict(one) | {"end": one.end.value} for one in course.phases],
             "clients": [
                 asdict(one)

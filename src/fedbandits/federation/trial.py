@@ -362,7 +362,7 @@ def _check_live(trial: Trial, live: Live) -> None:
     """Refuse live traffic that could not be reported in time, or that the clock would bias."""
     deadline, resend = trial.patience.deadline, trial.patience.resend
     if not trial.interleave:
-        raise InputError("interleave", "false with live biases options by daytime; leave it true")
+        raise InputError("interleave", "false with live biases options by time of day; remove it")
     if live.maturity is not None and live.maturity >= deadline:
         raise InputError(
             "live.maturity",

@@ -24,6 +24,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -153,11 +154,9 @@ def _supernode(
         "--host": host,
         "--port": port,
     }
+    words = map(str, chain.from_iterable(options.items()))
     process = subprocess.Popen(
-        [
-            processes.flower_program("flower-supernode"),
-            *(str(word) for option in options.items() for word in option),
-        ],
+        [processes.flower_program("flower-supernode"), *words],
         stdin=subprocess.DEVNULL,
         env={"FLWR_HOME": str(folder / "home"), **os.environ},
         # In a group of its own it gets one signal, from here: a second one would cut it short, and

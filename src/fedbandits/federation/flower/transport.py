@@ -266,10 +266,8 @@ class FlowerTransport:
             self._collected()
             self._post(self._last, [each for each in self._unconfirmed if self._reachable(each)])
             if self.clock() >= end:
-                self._tell(
-                    f"{len(self._unconfirmed)} clients have not confirmed the last word; run the"
-                    " app with the same log again to repeat it"
-                )
+                missing = f"{len(self._unconfirmed)} clients have not confirmed the last word"
+                self._tell(f"{missing}; resume the run to repeat it")
                 return
             self.beat()
             self.sleep(POLL)
