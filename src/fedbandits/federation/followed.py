@@ -17,15 +17,7 @@ from fedbandits.federation.durable_log import LogReader
 from fedbandits.federation.local import server_of
 from fedbandits.federation.presence import presence_of
 from fedbandits.federation.run import run_in_header
-from fedbandits.federation.status import (
-    MOST_PHASES,
-    ArmState,
-    ArmStatus,
-    Interval,
-    RunStatus,
-    client_means,
-    interval_of,
-)
+from fedbandits.federation.status import MOST_PHASES, RunStatus, arm_statuses, client_means
 from fedbandits.federation.trial import Trial
 from fedbandits.protocol import (
     Answer,
@@ -65,14 +57,13 @@ class FollowedRun:
         self.dropped = 0
         self._course = CourseReader(trial.arms)
         self._answers = _AnswersOverPhases(self.server)
-        # What was known of an arm when it was withdrawn: what came later is not in its estimate.
-        self._withdrawn: dict[int, Interval] = {}
+        # What was known when an arm was withdrawn: what came later is not in its estimate.
+        self._withdrawn: dict[str, Answer | None] = {}
 
     def take(self, record: Record, at: str) -> None:
         """Take one more record, and when it was written."""
         if isinstance(record, ArmWithdrawn):
-            arm = record.arm
-            self._withdrawn[arm] = interval_of(self.trial.arms[arm], self.answer())
+            self._withdrawn[self.trial.arms[record.arm]] = self.answer()
         self.server.follow(record)
         self._course.take(record, at)
         self._answers.take(record)
@@ -106,7 +97,7 @@ class FollowedRun:
             wrote=self.wrote,
             state=server.state,
             epoch=server.header.epoch,
-            arms=self._arms(course, answer),
+            arms=arm_statuses(server, course, answer, self._withdrawn),
             answer=answer,
             reported=tuple(c for c in server.clients if c not in silent) if collecting else (),
             missing=missing,
@@ -135,29 +126,6 @@ class FollowedRun:
         joined = dict.fromkeys(state.homes, 0) | {one.name: one.admitted for one in course.clients}
         told = (client for client, phase in joined.items() if phase <= since)
         return tuple(client for client in told if client not in state.recalled)
-
-    def _arms(self, course: Course, answer: Answer | None) -> tuple[ArmStatus, ...]:
-        state = self.server.run_state
-        gone = {one.arm: one for one in course.withdrawals}
-        found = []
-        for number, name in enumerate(self.trial.arms):
-            out, beaten = gone.get(name), state.beaten.get(number)
-            known = interval_of(name, answer) if out is None else self._withdrawn[number]
-            fate = ArmState.LEFT if beaten is None else ArmState.OUT
-            ended = out or beaten
-            found.append(
-                ArmStatus(
-                    name=name,
-                    state=fate if out is None else ArmState.WITHDRAWN,
-                    phase=None if ended is None else ended.phase,
-                    when=None if out is None else out.when,
-                    reason=None if out is None else out.reason,
-                    estimate=known[0],
-                    low=known[1],
-                    high=known[2],
-                )
-            )
-        return tuple(found)
 
 
 class _AnswersOverPhases:

@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import Enum
 from itertools import compress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedbandits.federation.course import Course, PhaseEnd
-from fedbandits.protocol import Answer, Refused, RunState, ServerState
+from fedbandits.protocol import Answer, Refused, RunState, Server, ServerState
 from fedbandits.rules.outliers import outliers
 
 if TYPE_CHECKING:
@@ -34,9 +34,6 @@ _OF_STATUS = (
 )
 _OF_COURSE = ("withdrawals", "halts", "moves", "restarts")
 _OF_ANSWER = ("winner", "survivors", "whom", "phase", "clients", "level", "error", "assumptions")
-
-Interval: TypeAlias = tuple[float, float, float] | tuple[None, None, None]
-"""Estimate, low and high end, or nothing."""
 
 
 class ArmState(Enum):
@@ -345,11 +342,33 @@ def client_means(state: RunState) -> tuple[ClientMeans, ...]:
     )
 
 
-def interval_of(name: str, answer: Answer | None) -> Interval:
-    """Return estimate and interval of an arm, if they are known."""
-    if answer is None or not all(map(math.isfinite, answer.intervals[name])):
-        return None, None, None
-    return answer.estimates[name], *answer.intervals[name]
+def arm_statuses(
+    server: Server, course: Course, answer: Answer | None, earlier: Mapping[str, Answer | None]
+) -> tuple[ArmStatus, ...]:
+    """Return what is known of each arm; of a withdrawn one, by the answer of that time."""
+    gone = {one.arm: one for one in course.withdrawals}
+    found = []
+    for number, name in enumerate(server.arms):
+        out, beaten = gone.get(name), server.run_state.beaten.get(number)
+        known = answer if out is None else earlier[name]
+        fate = ArmState.LEFT if beaten is None else ArmState.OUT
+        ended = out or beaten
+        estimate = low = high = None
+        if known is not None and all(map(math.isfinite, known.intervals[name])):
+            estimate, (low, high) = known.estimates[name], known.intervals[name]
+        found.append(
+            ArmStatus(
+                name=name,
+                state=fate if out is None else ArmState.WITHDRAWN,
+                phase=None if ended is None else ended.phase,
+                when=None if out is None else out.when,
+                reason=None if out is None else out.reason,
+                estimate=estimate,
+                low=low,
+                high=high,
+            )
+        )
+    return tuple(found)
 
 
 def _table(arms: Sequence[ArmStatus], answer: Answer | None) -> list[str]:
