@@ -279,7 +279,7 @@ class Coordinator:
         self._waiting = ""
 
     def run(self) -> Decision | None:
-        """Go on until the run is over; return its last decision."""
+        """Run until the end; return the last decision."""
         while self.step():
             pass
         return self.server.decision
@@ -304,7 +304,7 @@ class Coordinator:
         return True
 
     def _do_requests(self) -> None:
-        """Do what people want: take arms out, move clients, end the run."""
+        """Do what people ask for: withdraw arms, move clients, end the run."""
         # An arm that is withdrawn together with a stop of the run is withdrawn first.
         for wanted in sorted(self.requests(), key=lambda each: isinstance(each, Stop)):
             if isinstance(wanted, Rebinding):
@@ -400,7 +400,7 @@ class Coordinator:
         return reachable
 
     def _chosen(self, outside: Sequence[str], wanted: int) -> list[str]:
-        """Return new clients at random; the choice is in the log, and the same if made again."""
+        """Return new clients at random. The choice is in the log; made again, it is the same."""
         # The seed of a phase does not depend on what happened before it.
         rng = np.random.default_rng([self.seed, self.server.phase + 1])
         order = rng.permutation(len(outside))[:wanted]
@@ -443,7 +443,7 @@ class Coordinator:
             self._tell(f"phase {server.phase} is abandoned: too few clients have reported")
 
     def _waited_for(self) -> bool:
-        """Return whether somebody may still report; a halt may be lifted, if it is needed."""
+        """Return whether a client may still report; without a quorum, a halt may yet be lifted."""
         silent, state = self._spent | self._ahead, self.server.run_state
         if state.has_quorum and state.assignment is not None:
             pulls, out = state.assignment.pulls, state.assignment.withdrawn
@@ -534,14 +534,14 @@ class Coordinator:
         return f"{refusal.client} does not answer: {refusal.why.value} ({refusal.detail})"
 
     def _can_decide_without(self, clients: set[str]) -> bool:
-        """Return whether there is a quorum of those who are not among these clients."""
+        """Return whether the clients that are not among these are a quorum."""
         server = self.server
         able = set(server.clients).difference(server.quarantined, clients)
         enough = server.run_state.decides_with(len(able))
         return enough and not server.rule.estimator.needs_shares
 
     def _conclude(self) -> None:
-        """Tell the last word to all clients, also to those who were not let in and are there."""
+        """Send the last word to all clients, including connected ones that were never admitted."""
         self._tell("the last word is sent to all clients")
         self._recall()
         everybody = dict.fromkeys((*self.server.clients, *self._reachable()))
@@ -565,7 +565,7 @@ class Coordinator:
         self.watch(self._bulletin())
 
     def _beat(self) -> None:
-        """Give a sign of life, now and then."""
+        """Give a sign of life, at most once per `_BEAT`."""
         now = self.clock()
         if self.beat is not None and now - self._beaten >= _BEAT:
             self._beaten = now

@@ -62,7 +62,7 @@ class PhaseCourse:
 
 @dataclass(slots=True, kw_only=True)
 class ClientCourse:
-    """What one client has sent, as far as the log has it.
+    """What one client has sent, according to the log.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class HaltAtClient:
 
     @property
     def words(self) -> str:
-        """It in a sentence."""
+        """The event in a sentence."""
         if not self.arms:
             return f"{self.client} has lifted what was halted there ({self.when})"
         return f"{self.client} has halted {', '.join(self.arms)} ({self.when}): {self.reason}"
@@ -355,7 +355,7 @@ class CourseReader:
         )
 
     def _give_up(self, reason: Reason, words: str, at: str) -> None:
-        """Say why a run was given up, if it was; a phase that is open ends with it."""
+        """Note why a run was given up, if it was; an open phase ends with it."""
         refused = [one for one in self._refusals if one.why is Refused.BUDGET]
         if reason is Reason.BUDGET and refused:
             self._end(PhaseEnd.REFUSED, at)

@@ -249,7 +249,7 @@ class _Rows:
 
 
 class LogReader(_Rows):
-    """Reads a log that may be written meanwhile: first all of it, and then what is new.
+    """Reads a log while it may be written: first all of it, and then what is new.
 
     Parameters
     ----------
@@ -289,7 +289,7 @@ def read_log(path: str | Path) -> LogContent:
 
 
 def _check_there(path: Path) -> None:
-    """Refuse a log that is not there, or was never begun."""
+    """Refuse a log that is not there, or empty."""
     with file_errors(path, "cannot be opened"):
         if not path.is_file():
             raise InputError(str(path), "is not there; name the log of a run")
@@ -299,7 +299,7 @@ def _check_there(path: Path) -> None:
 
 
 def _beside(path: Path) -> tuple[Path, Path]:
-    """Return the files beside a log: what was written last, and SQLite's index of that."""
+    """Return SQLite's files beside a log: the newest changes, and their index."""
     return path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
 
 
@@ -333,7 +333,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _copied(path: Path, folder: Path) -> Path:
-    """Return a copy of a log, with what was written last, of one moment."""
+    """Return a copy of a log and its newest changes, both of the same moment."""
     newest, _ = _beside(path)
     copy = folder / path.name
     for _attempt in range(_COPIES):
@@ -391,7 +391,7 @@ def _header(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
 
 
 def _check_tail(rows: list[_Row], good: int, path: Path) -> None:
-    """Refuse a log in which something whole comes after the first damaged record.
+    """Refuse a log in which a whole record follows the first damaged one.
 
     A crash damages at most the end. A whole row behind a damaged one, or in its place, was written
     while what is missing now was still there.
@@ -415,7 +415,7 @@ def _check_tail(rows: list[_Row], good: int, path: Path) -> None:
 
 
 def _record(row: _Row, path: Path) -> Record:
-    """Return the record of a row that is as it was written."""
+    """Return the record in a row that was found unchanged."""
     try:
         found: Record = decode(Record, from_json(row[2]), "record")
     except ValueError as error:  # an InputError is one

@@ -105,7 +105,7 @@ class ClientHost:
 
     @cached_property
     def _client(self) -> Client:
-        """The machine that plays. A withdrawal needs none of its files, damaged or not."""
+        """The machine that plays. A withdrawal works even if its files are damaged."""
         name, trial, folder, live = self.info.name, self.trial, self.folder, self.live
         return Client(
             name,
@@ -180,7 +180,7 @@ class ClientHost:
             return taken if isinstance(taken, Refusal) else self._played(assignment, taken, None)
 
     def _asks_too_much(self, release: Release) -> bool:
-        """Return whether more is to be sent of outcomes than the trial says.
+        """Return whether the server asks for more about outcomes than the trial says.
 
         A mechanism of the server's own could reveal how many outcomes lie in any range.
         """
@@ -191,7 +191,7 @@ class ClientHost:
     def _played(
         self, assignment: Assignment, withdrawn: Collection[int], within: Slice | None
     ) -> Update | Refusal:
-        """Play without what is withdrawn: an assignment that was sent before may come after it."""
+        """Play without what is withdrawn: an older assignment may arrive after a withdrawal."""
         out = tuple(arm for arm, n in enumerate(assignment.pulls) if n and arm in withdrawn)
         try:
             return self._client.play(replace(assignment, withdrawn=out), within)
@@ -234,7 +234,7 @@ def call_words(pull: PullByName | None, arm: str, n: int, info: ClientInfo) -> s
 def call_pull(
     pull: PullByName | None, arm: str, n: int, info: ClientInfo
 ) -> Sequence[float] | FloatArray:
-    """Call the user's function; what goes wrong in it is said with its line."""
+    """Call the user's function; an error in it is reported with its line."""
     if pull is None:
         raise InputError("pull", "is missing; only a trial with live in fedbandits.toml needs none")
     try:

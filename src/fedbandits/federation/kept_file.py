@@ -76,7 +76,7 @@ class KeptFile(Generic[T]):
         return found
 
     def write(self, value: T) -> None:
-        """Keep a value instead of what was kept before; it is on disk then."""
+        """Replace the value; when this returns it is on disk."""
         said = {"format": FORMAT, self.name: encode(value)}
         write_whole(self.path, json.dumps(said, indent=1))
 
@@ -104,7 +104,7 @@ class WorkbenchFile(KeptFile[Unfinished]):
             return None
 
     def keep(self, work: Unfinished) -> None:
-        """Keep it instead of what was kept before."""
+        """Replace what was kept."""
         self.write(work)
 
     def clear(self) -> None:
@@ -146,7 +146,7 @@ class Recalls:
             self._file = KeptFile(path, tuple[Recalled, ...], "recalls", problem)
 
     def add(self, run: str, arms: Iterable[int]) -> frozenset[int]:
-        """Keep that options are withdrawn in a run; return all that are. It is on disk then.
+        """Keep on disk that options are withdrawn in a run; return all that are.
 
         Raises
         ------

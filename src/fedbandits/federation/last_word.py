@@ -13,7 +13,7 @@ from fedbandits.protocol import Conclusion
 
 
 def keep_last_word(state: Path, client: str, conclusion: Conclusion) -> None:
-    """Write what a run has found to a client's file: all of it or nothing.
+    """Write what a run has found to a client's file, whole or not at all.
 
     The last word of an older run does not replace that of the newest run that was played.
     """
@@ -33,7 +33,7 @@ def _file(path: Path) -> KeptFile[Conclusion]:
 
 
 def read_last_word(path: Path) -> Conclusion | None:
-    """Return what a run has found; None if nothing was heard of it yet.
+    """Return what a run has found; None if it is not known yet.
 
     Raises
     ------

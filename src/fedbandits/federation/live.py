@@ -27,7 +27,7 @@ from fedbandits.protocol.outcomes import refuse_outside
 
 
 class LiveTrial(Closing):
-    """A trial in the service that has the traffic.
+    """A trial, for the service that has the traffic.
 
     Threads may share one, and processes may share the folder; what has returned is on disk. After a
     fork both processes can use it.
@@ -102,7 +102,7 @@ class LiveTrial(Closing):
         return self.store.assign(unit)
 
     def record(self, unit: str, value: float) -> bool:
-        """Say what came of a unit; return whether it counts.
+        """Record the outcome of a unit; return whether it counts.
 
         It does not if no phase has counted the unit, its phase is over, or it comes later than
         ``maturity``. The same outcome may be recorded again.
@@ -118,7 +118,7 @@ class LiveTrial(Closing):
         return self.store.record(unit, self._checked(value))
 
     def _checked(self, value: float) -> float:
-        """Return an outcome as it is kept; if the trial clips, it does when the outcome counts."""
+        """Return an outcome as it is kept; a trial that clips does so when the outcome counts."""
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
@@ -135,7 +135,7 @@ class LiveTrial(Closing):
         return number
 
     def wanted(self) -> int:
-        """Return how many new units more the open phase counts; 0 when none is open."""
+        """Return how many more new units the open phase counts; 0 if none is open."""
         return self.store.wanted()
 
     def best_arm(self) -> str | None:

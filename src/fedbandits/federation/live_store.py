@@ -136,12 +136,12 @@ class LiveState:
 
     @property
     def open(self) -> bool:
-        """Whether a phase goes on here."""
+        """Whether a phase is open here."""
         return self.phase > 0 and not self.over
 
     @property
     def size(self) -> int:
-        """How many units the phase has, those of options that were left out included."""
+        """How many units the phase has, including those of options that were left out."""
         return self.since + sum(self.rest) if self.open else 0
 
     @property
@@ -155,7 +155,7 @@ class LiveState:
         return self.open and inside and unit.arm not in self.left_out
 
     def given(self, out: Collection[int]) -> list[int]:
-        """Return the options that may be given: those of the phase, but for what is halted here.
+        """Return the options that may be given: those of the phase, except halted ones.
 
         If all of the phase were withdrawn, others come back with the next one.
         """
@@ -254,7 +254,7 @@ class LiveStore(Closing):
     # In the service -------------------------------------------------------------------------------
 
     def assign(self, unit: str) -> str:
-        """Return a unit's option, the one it has or a new one; it is on disk then."""
+        """Return a unit's option, the one it has or a new one, once it is on disk."""
         halt = self._halt_here()
         out = () if halt is None else halt.arms
         with self._reading():
@@ -333,7 +333,7 @@ class LiveStore(Closing):
         return 0 if row is None else int(row[0]) + 1
 
     def _ordered(self, state: LiveState, place: int) -> int:
-        """Return the option in a place of the phase's order; places mostly come one by one."""
+        """Return the option at a place in the phase's order; places mostly come in sequence."""
         order = (state.run, state.phase, state.part)
         place -= state.since
         if order != self._order_of or place < self._drawn:
@@ -403,7 +403,7 @@ class LiveStore(Closing):
         return found, not (state.complete or late)
 
     def wanted(self) -> int:
-        """Return how many units more the phase counts; 0 when none is open."""
+        """Return how many more units the phase counts; 0 if none is open."""
         with self._reading():
             state = self._look_up("")[0]
             return max(0, state.size - self._came(state)) if state.open else 0
@@ -504,7 +504,7 @@ class LiveStore(Closing):
         return not found
 
     def _keep_report(self, state: LiveState) -> None:
-        """Keep what is about to be reported, before it is protected: it can be verified then."""
+        """Keep what is about to be reported, before it is protected, so that it can be verified."""
         last = self._next_number() - 1 if state.last is None else state.last
         privacy = self.trial.privacy
         kept: dict[str, Any] = {
@@ -551,7 +551,7 @@ class LiveStore(Closing):
 
     @contextmanager
     def _in_run(self, run: str) -> Iterator[LiveState | None]:
-        """Yield where a client is in a run, which may begin now; None if another was begun since.
+        """Yield where a client is in a run, which may begin now; None if a later one has begun.
 
         When a run begins, units of the one before are new again.
         """
@@ -642,7 +642,7 @@ class LiveStore(Closing):
         return self._connection
 
     def _prepare(self) -> None:
-        """Make the file if it is new, and begin anew if its options are of a run that is over."""
+        """Make a new file, and start afresh if the options are those of a run that is over."""
         self._database.execute(f"PRAGMA synchronous = {'FULL' if self.durable else 'OFF'}")
         # What is forgotten is overwritten.
         self._database.execute("PRAGMA secure_delete = ON")
@@ -673,7 +673,7 @@ class LiveStore(Closing):
             self.close_file()
 
     def close_file(self) -> None:
-        """Let go of the file, for one who holds the lock."""
+        """Let go of the file; the caller holds the lock."""
         if self._connection is not None:
             with alone_with(self.path):
                 self._connection.close()

@@ -1,4 +1,4 @@
-"""The whole federation in one process, in memory: how a trial is tried before it is deployed."""
+"""The whole federation in one process, in memory, to try a trial before it is deployed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class LocalTransport:
                 self._answers.append(self._hosts[name].answer(message))
 
     def receive(self, timeout: float) -> list[Reply]:
-        """Return the answers; if there are none, the time that was to be waited has passed."""
+        """Return the answers; if there are none, let the waiting time pass."""
         answers, self._answers = self._answers, []
         if not answers:
             self.now += timeout
@@ -94,7 +94,7 @@ class TrafficTransport(LocalTransport):
         self._traffic: dict[str, Callable[[], None]] = {}
 
     def join(self, host: ClientHost, traffic: Callable[[], None]) -> None:
-        """Add a client, and what lets traffic come to it."""
+        """Add a client, and the function that sends it traffic."""
         self._hosts[host.info.name] = host
         self._traffic[host.info.name] = traffic
 
@@ -114,7 +114,7 @@ def _pending(answer: Reply) -> bool:
 
 
 def simulated_traffic(live: LiveTrial, pull: PullByName, info: ClientInfo) -> Callable[[], None]:
-    """Return what lets as many units come to a client as its phase wants, with ``pull`` for each.
+    """Return a function that sends a client the units its phase wants, with ``pull`` for each.
 
     The outcome of a unit is there at once.
     """
@@ -136,7 +136,7 @@ def simulated_traffic(live: LiveTrial, pull: PullByName, info: ClientInfo) -> Ca
 
 
 def server_of(trial: Trial, log: Log | None = None, run: str | None = None) -> Server:
-    """Return the server of a trial, new or from its log; by its title if the run has no name."""
+    """Return the server of a trial, new or from its log; the run's default name is its title."""
     return Server(
         trial.rule(),
         arms=trial.arms,

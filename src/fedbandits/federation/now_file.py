@@ -108,12 +108,12 @@ class NowFile:
         )
 
     def beat(self) -> None:
-        """Give a sign of life, if the last one is not a moment ago."""
+        """Give a sign of life, unless the last one is recent."""
         if abs(self._clock() - self._last.at) >= _BEAT:
             self._write(self._last)
 
     def ended(self, error: BaseException | None = None) -> None:
-        """Say that the server has ended, and why if it had to."""
+        """Say that the server has ended, and with which error if there was one."""
         why = None if error is None else f"{type(error).__name__}: {error}"
         where, crashed = None, False
         match error:
@@ -153,7 +153,7 @@ class NowFile:
 
 
 def _steady(at: float, before: float | None) -> float:
-    """Return a time, or the one before if they differ only by what clocks differ."""
+    """Return a time, or the one before it if they differ only by the inaccuracy of clocks."""
     return at if before is None or abs(at - before) >= _BEAT else before
 
 

@@ -48,7 +48,7 @@ class RequestFolder:
         self._seen: set[Path] = set()
 
     def __call__(self) -> Sequence[Wanted]:
-        """Return the new ones. Those that were returned before are done by now, and removed."""
+        """Return the new ones. Those that were returned before are done, and are removed."""
         for path in self._seen:
             with suppress(OSError):  # another account's file, which may remove it
                 path.unlink(missing_ok=True)

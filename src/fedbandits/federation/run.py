@@ -49,7 +49,7 @@ def plan_path(log: Path) -> Path:
 
 
 def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, ServedRun]:
-    """Open the log of a run, or begin one; return it with the run as it stands.
+    """Open the log of a run, or begin one; return the log and the run.
 
     A server that continues from a log starts a new epoch: messages to the one before it no longer
     count.

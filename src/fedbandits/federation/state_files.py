@@ -1,4 +1,4 @@
-"""Where a client keeps what must outlast its process, and how files are made, locked and written.
+"""Where a client keeps what must outlast its process; how files are made, locked and written.
 
 All files of a federation are made here, for the account that makes them and nobody else, whatever
 the umask: files 0600, folders 0700. If a service under another account is to use the same files,
@@ -83,14 +83,14 @@ def has_clients(folder: Path) -> bool:
 
 
 def _file_name(name: str) -> str:
-    """Return a name that any file system takes, and no other client has, whatever its case."""
+    """Return a name for any file system that no other client has, even if case is ignored."""
     plain = re.sub(r"[^a-z0-9._-]", "_", name.lower())
     own = hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
     return plain if plain == name else f"{plain}-{own}"
 
 
 def private_folder(folder: Path) -> Path:
-    """Make a folder that only its owner may enter, and those above it that are missing; return it.
+    """Make a folder, and missing ones above it, that only the owner may enter; return it.
 
     One that is there already is left as it is, and one in a shared folder is shared as well.
     """
@@ -108,7 +108,7 @@ def private_folder(folder: Path) -> Path:
 
 
 def open_private(path: Path, mode: str) -> BinaryIO:
-    """Open a file, as ``open`` does, that is its owner's alone, or shared as its folder is.
+    """Open a file, as ``open`` does, that only its owner can use, or the group of its folder.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def _give_to_owner_of(folder: Path, made: Path | int) -> None:
 
 
 def write_whole(path: Path, text: str, *, durable: bool = True) -> None:
-    """Write a file so that at any time there is the old one or the new one, and all of it.
+    """Write a file so that at any time there is the whole old one or the whole new one.
 
     Parameters
     ----------

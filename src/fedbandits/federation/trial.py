@@ -59,7 +59,7 @@ class Live:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialKeys:
-    """What the file says, but for the keys of its algorithm.
+    """What the file says, except for the keys of its algorithm.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class TrialKeys:
                 check_not_negative(value, name)
 
     def _settle_range(self) -> None:
-        """Let outcomes have one range: the trial's and the privacy policy's are the same."""
+        """Make sure that outcomes have one range, both of the trial and of the privacy policy."""
         if self.limits is not None:
             object.__setattr__(self, "limits", check_range(self.limits))
         if self.privacy is not None:

@@ -21,7 +21,7 @@ _LAST_DIGITS = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """What came of verifying one update.
+    """The result of verifying one update.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def _verified(entry: Entry, file: sqlite3.Connection) -> Verified:
 
 
 def _agrees(sent: float, kept: float, mechanism: Mechanism | None) -> bool:
-    """Return whether a mean was sent as it was kept, up to what protects it."""
+    """Return whether the mean that was sent is the one that was kept, up to its protection."""
     aside = _LAST_DIGITS * max(1.0, abs(kept))
     if isinstance(mechanism, Noised):
         aside += _SCALES_OUT * mechanism.scale

@@ -50,11 +50,11 @@ _SHARE_OF_DEADLINE = 0.8
 
 
 class NodeError(Exception):
-    """Something on a node failed; it says what kind of error it was, and nothing of its text."""
+    """Something on a node failed. This names the kind of error, and nothing of its text."""
 
 
 def _unprotected(_: Message, __: Context) -> Message:
-    """Refuse to answer on a node that nothing keeps to its own app."""
+    """Refuse to answer on a node that runs whatever app it is sent."""
     raise NodeError(
         "this node was started as flower-supernode, which runs any code that a server sends; start"
         " it with: fedbandits node"
@@ -136,7 +136,7 @@ def conclude(message: Message, context: Context) -> Message:
 def _asked(
     message: Message, context: Context, kind: type[_Said]
 ) -> Iterator[tuple[NodePlan, _Said, list[ClientInfo], list[str]]]:
-    """Yield the node, what it is told, the clients that it is for, and who of them is not here."""
+    """Yield the node, the message, the clients it is for, and the names that are not here."""
     with _discreet():
         node, said = NodePlan(context.node_config), unpacked(message)
         told: _Said = decode(kind, said.get("message"), kind.__name__.lower())
@@ -160,7 +160,7 @@ def _each(
 def _played(
     node: NodePlan, info: ClientInfo, assignment: Assignment, end: float, in_all: float
 ) -> Update | Refusal:
-    """Let a client play until the end of the slice, if that is still to come."""
+    """Let a client play until the end of the slice, unless that is over."""
     left = end - time.monotonic()
     if left <= 0.0:
         return assignment.refused(info.name, Refused.PAUSED, "it has not begun")

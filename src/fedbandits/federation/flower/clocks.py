@@ -1,4 +1,4 @@
-"""Clocks that are off: Flower refuses what a node signs, without a word, if its clock is ahead.
+"""Clocks that are off: if a node's clock is ahead, Flower silently refuses what it signs.
 
 A node signs the time with every message, and the SuperLink refuses a time that lies more than 5 s
 ahead of its own, or more than 305 s behind it.

@@ -124,7 +124,7 @@ class FlowerCommand:
 
 
 def end_process(process: subprocess.Popen[bytes], patience: float) -> None:
-    """Let a process end by itself; after so many seconds it is killed."""
+    """Wait until a process ends, and kill it if it takes too long."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(patience)
     process.kill()

@@ -57,7 +57,7 @@ class NodeKey:
 
 
 def make_certificates(folder: Path) -> Certificates:
-    """Make an authority, and a certificate of this machine's own address that it has signed.
+    """Make an authority, and a certificate for this machine's address, signed by it.
 
     The authority's key is forgotten at once: nobody can sign another one.
     """

@@ -1,4 +1,4 @@
-"""A node: a SuperNode, and beside it what answers its messages with the installed app.
+"""A node: a SuperNode, and the processes that answer its messages with the installed app.
 
 The SuperNode carries messages and starts nothing itself (``--isolation process``). Each message is
 answered in a process of its own, forked from one that has the app loaded. Its token goes there
@@ -172,7 +172,7 @@ def _supernode(
 
 
 def _follow_parent() -> None:
-    """Let the system end this process when the one that has started it is gone."""
+    """Let the system end this process when its parent is gone."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 

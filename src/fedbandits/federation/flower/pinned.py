@@ -33,7 +33,7 @@ class ForeignAppError(Exception):
 
 
 def check_flower() -> None:
-    """Refuse a version of Flower whose private parts are not those that were tested.
+    """Refuse a version of Flower other than the one that was tested.
 
     Raises
     ------

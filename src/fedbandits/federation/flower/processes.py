@@ -1,4 +1,4 @@
-"""A federation on one machine: a SuperLink and SuperNodes as child processes, TLS and keys made.
+"""A federation on one machine: a SuperLink and SuperNodes as child processes, with TLS and keys.
 
 Each child has a session of its own, so that Ctrl-C reaches only the process that ends them. They
 are ended by their ids, with all that they have started.
@@ -57,7 +57,7 @@ class Child:
 
     @property
     def _before(self) -> Path:
-        """What it has said before, if that was trimmed."""
+        """Its earlier output, if the output was trimmed."""
         return self.output.with_suffix(".before.txt")
 
     @property
@@ -66,7 +66,7 @@ class Child:
         return self.process.poll() is None
 
     def ask_to_end(self) -> None:
-        """Let it end by itself."""
+        """Ask it to end."""
         self._signal(signal.SIGTERM)
 
     def end(self, patience: float = _ENDS) -> None:
@@ -82,7 +82,7 @@ class Child:
             os.killpg(self.process.pid, number)
 
     def trim_output(self) -> None:
-        """Keep what it says below twice `MOST_OUTPUT`: the file and the one before it.
+        """Keep its output below twice `MOST_OUTPUT`: the file and the one before it.
 
         It goes on writing at the end of the file, which is then its beginning.
         """
@@ -94,7 +94,7 @@ class Child:
                 os.truncate(self.output, 0)
 
     def last_words(self) -> str:
-        """Return the end of what it has said."""
+        """Return the end of its output."""
         files = [file for file in (self._before, self.output) if file.exists()]
         text = "".join(file.read_text(encoding="utf-8", errors="replace") for file in files)
         return "\n".join(text.strip().splitlines()[-15:])

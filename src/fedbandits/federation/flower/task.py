@@ -1,4 +1,4 @@
-"""One message from the server, answered by the installed app and in a process of its own.
+"""Answers one message from the server with the installed app, in a process of its own.
 
 Import it after `fedbandits.federation.flower.pinned.check_flower`: it uses private parts of Flower.
 """
@@ -111,7 +111,7 @@ class TaskQueue:
 
 
 def answer_task(task: Task, config: Mapping[str, str | int]) -> None:
-    """Answer one message; whatever is wrong with it is answered with an error.
+    """Answer one message; if something is wrong with it, the answer is an error.
 
     Parameters
     ----------

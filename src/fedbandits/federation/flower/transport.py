@@ -277,7 +277,7 @@ class FlowerTransport:
         return home is not None and self._nodes[home].here and not self._nodes[home].muted
 
     def _look_around(self) -> None:
-        """See which nodes are there, and ask those that have come whom they host."""
+        """See which nodes are connected, and ask new ones which clients they host."""
         now = self.clock()
         if now - self._looked < LOOK_AROUND:
             return
@@ -328,7 +328,7 @@ class FlowerTransport:
             known.settled &= all(bound[name] != known.key for name in known.denied)
 
     def _ask(self, kind: str, node: int, said: dict[str, Any], *, key: tuple[int, int]) -> None:
-        """Send a message, unless the same was sent not long ago and may still be answered."""
+        """Send a message, unless it was sent recently and may still be answered."""
         now = self.clock()
         last = self._resending.get((node, kind))
         if last is None or last.key != key:
@@ -488,7 +488,7 @@ class FlowerTransport:
         self._unconfirmed.difference_update(set(told).intersection(sent.clients))
 
     def _answers(self, sent: _Sent, said: dict[str, Any]) -> list[Received]:
-        """Return the answers of a node's clients; None once if there is anything else."""
+        """Return the answers of a node's clients, and one None if anything else came."""
         replies = said.get("answers")
         if not isinstance(replies, list) or len(replies) > len(sent.clients):
             raise InputError("answers", "are missing, or more than were asked for")
@@ -513,7 +513,7 @@ class FlowerTransport:
 
 
 def _short(answer: Reply) -> Reply:
-    """Return an answer with no more text in it than a log should keep."""
+    """Return an answer with its texts cut to what a log should keep."""
     if answer.halt is not None:
         halt = replace(answer.halt, reason=printable(answer.halt.reason[:LONGEST_DETAIL]))
         answer = replace(answer, halt=halt)

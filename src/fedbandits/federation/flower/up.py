@@ -1,4 +1,4 @@
-"""A trial on real processes of this machine: begun, watched, interrupted, taken up again."""
+"""Runs a trial in real processes on this machine: begins, watches and resumes it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class LocalPlan:
 def plan_new(
     project: Path, *, clients: int, nodes: int | None, log: Path | None
 ) -> tuple[Path, LocalPlan]:
-    """Write down what is to run; return the log of the run that can now be begun, and the plan.
+    """Write down what is to run; return the log of the new run, and the plan.
 
     Raises
     ------
