@@ -22,7 +22,7 @@ MOST = 256 * 1024
 """How many characters of one message's output are kept."""
 
 
-def _begun(call: Callable[[], _Found]) -> Future[_Found]:
+def _started(call: Callable[[], _Found]) -> Future[_Found]:
     """Begin a call in a thread of its own.
 
     A call that hangs is left to itself: the process that Flower starts for every message ends soon.
@@ -81,7 +81,7 @@ def each_in_time(
     for place, call in enumerate(calls):
         now = time.monotonic()
         left = max(end - now, 0.0)
-        begun.append((_begun(call), now + min(each, left), min(each, left)))
+        begun.append((_started(call), now + min(each, left), min(each, left)))
         wait([begun[-1][0]], min(each, left / (len(calls) - place)))
     return [_outcome(*attempt) for attempt in begun]
 

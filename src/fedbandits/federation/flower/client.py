@@ -66,7 +66,7 @@ for _register in (app.query(WHO), app.train(PHASE), app.query(RECALL), app.query
 
 
 @contextmanager
-def _discreet() -> Iterator[None]:
+def _errors_kept_here() -> Iterator[None]:
     """Keep the text of an error on the node: there may be outcomes in it."""
     try:
         yield
@@ -78,7 +78,7 @@ def _discreet() -> Iterator[None]:
 @clients.query(WHO)
 def who(message: Message, context: Context) -> Message:
     """Say which clients this node hosts, and what time it is here."""
-    with _discreet():
+    with _errors_kept_here():
         node = NodePlan(context.node_config)
         _ = node.trial  # a mistake in it is said now, and not in the middle of a phase
         said = {"clients": [info.name for info in node.clients], "time": time.time()}
@@ -137,7 +137,7 @@ def _asked(
     message: Message, context: Context, kind: type[_Said]
 ) -> Iterator[tuple[NodePlan, _Said, list[ClientInfo], list[str]]]:
     """Yield the node, the message, the clients it is for, and the names that are not here."""
-    with _discreet():
+    with _errors_kept_here():
         node, said = NodePlan(context.node_config), unpacked(message)
         told: _Said = decode(kind, said.get("message"), kind.__name__.lower())
         here, strangers = node.named(said.get("clients"))

@@ -65,13 +65,13 @@ def make_certificates(folder: Path) -> Certificates:
     authority_key, server_key = _key(), _key()
     authority_name = _named("fedbandits local authority")
     authority = (
-        _begun(authority_name, authority_name, authority_key)
+        _builder(authority_name, authority_name, authority_key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(authority_key, hashes.SHA256())
     )
     names = [x509.DNSName("localhost"), x509.IPAddress(ip_address(_HOST))]
     server = (
-        _begun(_named("localhost"), authority_name, server_key)
+        _builder(_named("localhost"), authority_name, server_key)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .sign(authority_key, hashes.SHA256())
@@ -137,7 +137,7 @@ def _named(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _begun(
+def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)

@@ -128,7 +128,7 @@ def keep_running(log: Path, place: Place, *, stage: Stage, watch: ShowNow) -> No
             run = None
             if not is_held(log):
                 now_path(log).unlink(missing_ok=True)
-                run = _begun(place, stage, again=crashes > 0)
+                run = _start_run(place, stage, again=crashes > 0)
             _watch_until_over(log, place, run, stage, watch)
         except CrashError as error:
             before, decided = decided, _decided(log)
@@ -145,7 +145,7 @@ def keep_running(log: Path, place: Place, *, stage: Stage, watch: ShowNow) -> No
             return
 
 
-def _begun(place: Place, stage: Stage, *, again: bool) -> int:
+def _start_run(place: Place, stage: Stage, *, again: bool) -> int:
     """Begin a run; what goes wrong when it is begun again is one more crash."""
     try:
         return place.begin(stage)
