@@ -293,7 +293,7 @@ def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path, content: bytes | 
         content = path.read_bytes()
     else:
         path.write_bytes(content)
-    with pytest.raises(fb.InputError, match=r"not a database|not one of live traffic"):
+    with pytest.raises(fb.InputError, match=r"not a database|not a file of live traffic"):
         LiveTrial(TRIAL, client="shop", state=tmp_path)
     assert path.read_bytes() == content
 

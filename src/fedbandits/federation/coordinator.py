@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from fedbandits.errors import InputError, ProtocolError, check_count, check_number
+from fedbandits.federation.status import shortened
 from fedbandits.protocol import (
     Assignment,
     Conclusion,
@@ -307,34 +309,29 @@ class Coordinator:
         """Do what people ask for: withdraw arms, move clients, end the run."""
         # An arm that is withdrawn together with a stop of the run is withdrawn first.
         for wanted in sorted(self.requests(), key=lambda each: isinstance(each, Stop)):
-            if isinstance(wanted, Rebinding):
-                self._rebind(wanted)
-            elif isinstance(wanted, Stop):
-                self.server.stop(words=wanted.reason)
-                self._tell(f"the run is stopped: {wanted.reason}")
-            else:
-                self._withdraw(wanted)
+            match wanted:
+                case Stop(reason=reason):
+                    self.server.stop(words=reason)
+                    self._tell(f"the run is stopped: {reason}")
+                case Withdrawal(arm=number, reason=reason):
+                    arm = self.server.arms[number]
+                    with self._refusal_told(f"{arm} cannot be withdrawn"):
+                        self.server.withdraw(number, reason)
+                        self._tell(f"{arm} is withdrawn: {reason}")
+                case Rebinding(clients=clients, node=node, reason=reason):
+                    with self._refusal_told(f"clients cannot be moved to node {node}"):
+                        self.server.rebind(clients, node, reason)
+                        self._tell(f"moved to node {node}: {shortened(clients, most=1)}")
             if self.server.finished:
                 return
 
-    def _withdraw(self, wanted: Withdrawal) -> None:
-        arm = self.server.arms[wanted.arm]
+    @contextmanager
+    def _refusal_told(self, what: str) -> Iterator[None]:
+        """Tell it if the server refuses what is done within the block."""
         try:
-            self.server.withdraw(wanted.arm, wanted.reason)
+            yield
         except ProtocolError as error:
-            self._tell(f"{arm} cannot be withdrawn: {error}")
-        else:
-            self._tell(f"{arm} is withdrawn: {wanted.reason}")
-
-    def _rebind(self, wanted: Rebinding) -> None:
-        try:
-            self.server.rebind(wanted.clients, wanted.node, wanted.reason)
-        except ProtocolError as error:
-            self._tell(f"clients cannot be moved to node {wanted.node}: {error}")
-        else:
-            more = len(wanted.clients) - 1
-            names = f"{wanted.clients[0]}{f' and {more} more' if more else ''}"
-            self._tell(f"moved to node {wanted.node}: {names}")
+            self._tell(f"{what}: {error}")
 
     def _recall(self) -> bool:
         """Tell what is withdrawn to all who can be reached and have not confirmed it.

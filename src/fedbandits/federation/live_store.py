@@ -657,7 +657,7 @@ class LiveStore(Closing):
             self._database.execute(f"PRAGMA user_version = {FORMAT}")
             self._database.execute("COMMIT")
         elif tables != _TABLES:
-            raise InputError(str(self.path), "is not one of live traffic; name another folder")
+            raise InputError(str(self.path), "is not a file of live traffic; name another folder")
         (found,) = self._database.execute("PRAGMA user_version").fetchone()
         if found != FORMAT:
             raise InputError(str(self.path), f"has format {found}, and this version reads {FORMAT}")

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -258,10 +258,9 @@ def load_pull(folder: Path) -> PullByName:
     marked = [value for value in vars(module).values() if is_client_app(value)]
     if len(marked) > 1:
         raise InputError(str(path), f"has {len(marked)} functions with @client_app; keep one")
-    found: Any = marked[0] if marked else getattr(module, "pull", None)
+    found = marked[0] if marked else getattr(module, "pull", None)
     if not callable(found):
         raise InputError(
             str(path), "has no function pull(arm, n, client); write one, with @client_app above it"
         )
-    pull: PullByName = found
-    return pull
+    return cast("PullByName", found)
