@@ -1,4 +1,4 @@
-"""Live runs of the same rules: a durable log, the loop around it, and the clients.
+"""Live runs of the same rules: a durable log, the loop around it, clients in their places.
 
 A client's own file imports from here; nothing heavy comes along before it is used.
 """

@@ -49,7 +49,7 @@ class AuditFile:
     def claim(self) -> None:
         """Refuse a second client of the same outbox."""
         if self._claimed:
-            raise InputError(str(self.path), "has a client already; open it again for each client")
+            raise InputError(str(self.path), "is another client's; open it again for each client")
         self._claimed = True
 
     def append(self, entry: Entry) -> None:

@@ -177,10 +177,9 @@ class DurableLog(Closing):
         number = self._number + 1
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         checksum = _digest(self._checksum, f"{now} {body}")
+        row = (number, now, body, checksum)
         with self._writing() as database:
-            database.execute(
-                "INSERT INTO records VALUES (?, ?, ?, ?)", (number, now, body, checksum)
-            )
+            database.execute("INSERT INTO records VALUES (?, ?, ?, ?)", row)
         self._number, self._checksum = number, checksum
 
     def __iter__(self) -> Iterator[Record]:

@@ -78,9 +78,8 @@ class LiveTrial(Closing):
         folder = Path(state)
         self.trial = trial
         self._limits = trial.range
-        self.store = LiveStore(
-            live_file(folder, client), client, trial, clock=clock, durable=durable
-        )
+        path = live_file(folder, client)
+        self.store = LiveStore(path, client, trial, clock=clock, durable=durable)
         with file_errors(folder, "cannot be made"):
             private_folder(folder)
         # What is wrong with the file is said now, and not to the first visitor.

@@ -91,9 +91,7 @@ class NowFile:
         self._arms: tuple[object, list[dict[str, Any]]] = (None, [])
         self._last = Now(project=str(project), bulletin={}, arms=[])
 
-    def write(
-        self, bulletin: Bulletin, server: Server, nodes: Sequence[dict[str, Any]] = ()
-    ) -> None:
+    def write(self, bulletin: Bulletin, server: Server, nodes: Sequence[dict[str, Any]]) -> None:
         """Say where a run is."""
         now, is_open, last = self._clock(), server.state is ServerState.COLLECTING, self._last
         self._write(
