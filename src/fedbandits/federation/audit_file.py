@@ -108,7 +108,7 @@ def _entries(content: bytes, path: Path) -> list[Entry]:
     entries: list[Entry] = []
     seen: set[tuple[str, str, int]] = set()
     lines = content.split(b"\n")
-    # What follows the last end of a line was cut short by a crash, and never sent.
+    # Text after the last end of line was cut short by a crash, and never sent.
     for number, line in enumerate(lines[:-1], start=1):
         try:
             entry = _entry(json.loads(line))

@@ -70,7 +70,7 @@ class Withdrawal:
     Parameters
     ----------
     arm : int
-        Which.
+        The number of the arm.
     reason : str
         Why, in words.
     """
@@ -99,7 +99,7 @@ class Rebinding:
     Parameters
     ----------
     clients : tuple of str
-        Which.
+        The clients to move.
     node : str
         Fingerprint of the node's key.
     reason : str
@@ -274,9 +274,9 @@ class Coordinator:
         self._sent = -math.inf
         # What was withdrawn when a client was last told, and when that was.
         self._recalls: dict[str, tuple[Recall, float]] = {}
-        # Those who may no longer answer, because their privacy budget is spent.
+        # Clients that may no longer answer, because their privacy budget is spent.
         self._spent: set[str] = set()
-        # Those who have played the open phase already, for a server with a newer log than this.
+        # Clients that have already played the open phase, for a server with a newer log.
         self._ahead: set[str] = set()
         self._waiting = ""
 
@@ -413,7 +413,7 @@ class Coordinator:
     def _collect(self) -> None:
         server, patience = self.server, self.patience
         now = self.clock()
-        if self._opened is None:  # taken up from the log: clients have the whole time again
+        if self._opened is None:  # resumed from the log: clients have the whole time again
             self._opened = now
         if now - self._sent >= patience.resend - _TICK:
             self._ask()
@@ -453,7 +453,7 @@ class Coordinator:
         deadline = opened + self.patience.deadline
         now = self.clock()
         ends = (deadline - now, deadline + self.patience.grace - now)
-        # What is less than a clock can tell is no time.
+        # Less than a clock can measure is no time.
         first, second = (end if end > _TICK else 0.0 for end in ends)
         return first, second
 
@@ -495,7 +495,7 @@ class Coordinator:
         rejection = self.server.receive(answer)
         if rejection is None:
             return None
-        if answer is None or rejection is Rejection.FORM:  # whose it is cannot be told
+        if answer is None or rejection is Rejection.FORM:  # nobody knows whose it is
             return f"a message does not count: {rejection.value}"
         return f"an update of {answer.client} does not count: {rejection.value}"
 
@@ -503,7 +503,7 @@ class Coordinator:
         """Take a client's word that it does not answer: the others continue."""
         server = self.server
         known = refusal.header == server.header and refusal.client in missing
-        # One of those that came together may have ended the run.
+        # Another answer of the same batch may have ended the run.
         if server.state is not ServerState.COLLECTING or not known or refusal.phase != server.phase:
             return None
         self._note_halt(refusal)

@@ -105,7 +105,7 @@ class Withdrawn:
     Parameters
     ----------
     arm, reason : str
-        Which and why.
+        The arm, and why it was withdrawn.
     phase : int
         The last one that was opened before; 0 if none was.
     when : str
@@ -128,7 +128,7 @@ class HaltAtClient:
     Parameters
     ----------
     client : str
-        Where.
+        The client.
     arms : tuple of str
         What is halted there from then on; empty if nothing is halted any longer.
     reason, when, at : str
@@ -156,7 +156,7 @@ class Move:
     Parameters
     ----------
     clients : tuple of str
-        Which.
+        The clients that were moved.
     node, reason : str
         Fingerprint of the node's key, and why.
     at : str
@@ -176,7 +176,7 @@ class Restart:
     Parameters
     ----------
     epoch : int
-        Its own.
+        The epoch that it began.
     when : str
         In words: before, in or after which phase.
     at : str

@@ -426,7 +426,7 @@ def _record(row: _Row, path: Path) -> Record:
 
 
 def _checksum(row: _Row, before: str) -> str:
-    # The number of a row does not count: one that was moved is still seen to be whole.
+    # The number of a row is left out: a row that was moved still shows that it is whole.
     _, at, body, _ = row
     return _digest(before, f"{at} {body}")
 
@@ -450,7 +450,7 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
         database = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)
     except sqlite3.Error as error:
         raise InputError(str(path), f"cannot be opened: {error}") from None
-    # Damaged text is damaged, and no reason to read nothing at all.
+    # Damaged text is no reason to stop reading.
     database.text_factory = lambda data: data.decode(errors="replace")
     return database
 

@@ -171,7 +171,7 @@ class ClientHost:
         if self.live is None:
             out = self._recalls.add(assignment.header.run, assignment.withdrawn)
             return self._played(assignment, out, within)
-        try:  # before anybody gets an option for it
+        try:  # before any unit gets an option for it
             self._client.refuse_forbidden(assignment)
         except RefusalError as error:
             return error.refusal
@@ -253,7 +253,7 @@ def error_line(error: Exception, file: str = "") -> str:
     Parameters
     ----------
     error : Exception
-        It.
+        What was raised.
     file : str
         The user's file: lines of what lies in its folder are named rather than those of a library
         that it calls.

@@ -120,7 +120,7 @@ class Recalled:
     Parameters
     ----------
     run : str
-        Which.
+        The name of the run.
     arms : tuple of int
         The options.
     """

@@ -82,7 +82,7 @@ class LiveTrial(Closing):
         self.store = LiveStore(path, client, trial, clock=clock, durable=durable)
         with file_errors(folder, "cannot be made"):
             private_folder(folder)
-        # What is wrong with the file is said now, and not to the first visitor.
+        # Report a problem with the file now, not to the first visitor.
         self.store.wanted()
 
     def assign(self, unit: str) -> str:
@@ -122,7 +122,7 @@ class LiveTrial(Closing):
             number = float(value)
         except (TypeError, ValueError, OverflowError):
             number = float("nan")
-        if isinstance(value, bool | np.bool_):  # as of pull: it may be a comparison by mistake
+        if isinstance(value, bool | np.bool_):  # as in pull: it may be a mistaken comparison
             raise InputError("value", f"{value!r} is a truth value; record 1.0 or 0.0")
         if isinstance(value, str) or not abs(number) <= LARGEST:
             raise InputError("value", f"{value!r} is not a finite number such as 1.0")

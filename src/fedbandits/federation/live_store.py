@@ -239,7 +239,7 @@ class LiveStore(Closing):
                 " outcome is final, as in live = { maturity = 86400, missing = 0.0 }",
             )
         self._live = trial.live
-        # What a unit's outcome tells must not show in when the phase is reported.
+        # The time of the report must not reveal anything about outcomes.
         self._private = trial.privacy is not None and trial.privacy.noise is not None
         self._order: Iterator[int] = iter(())
         self._order_of: tuple[str, int, int] = ("", 0, 0)
@@ -269,7 +269,7 @@ class LiveStore(Closing):
                     "assign", f"the trial is halted here{why}; give what you give without it"
                 )
             state = self._without(state, out)
-            if found is not None and self._keeps(state, found, out):  # somebody was faster
+            if found is not None and self._keeps(state, found, out):  # another call was faster
                 arm = found.arm
             else:
                 fresh = found is None or found.number < state.begins

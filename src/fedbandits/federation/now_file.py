@@ -19,7 +19,7 @@ from fedbandits.federation.coordinator import Bulletin
 from fedbandits.federation.state_files import write_whole
 from fedbandits.protocol import Server, ServerState, answer_of
 
-# The file is not written more often than this for a mere sign of life.
+# Seconds between writes that are only a sign of life.
 _BEAT = 1.0
 
 

@@ -142,7 +142,7 @@ def presence_of(log: Path) -> Presence:
             sign = Sign.RUNNING if fresh else Sign.SILENT
         case False:
             sign = Sign.GONE
-        case None:  # not for us to know: what it says itself must do
+        case None:  # cannot be found out: trust what the server says itself
             sign = Sign.RUNNING if fresh and now is not None and not now.over else Sign.GONE
     return Presence(sign=sign, age=age, now=now, resume=_resume(log, now))
 

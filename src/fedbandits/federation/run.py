@@ -68,7 +68,7 @@ def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, ServedRun]:
         except BaseException:
             log.close()
             raise
-    # A name of its own: clients answer a phase of a run that they have played from memory.
+    # A unique name: clients answer a phase that they have played before from memory.
     name = f"{trial.title} {uuid.uuid4().hex[:8]}"
     log = DurableLog(path, header_of(trial, name))
     return log, ServedRun(name=name, trial=trial, server=server_of(trial, log, name))
@@ -108,7 +108,7 @@ def run_in_header(header: dict[str, Any], path: Path) -> tuple[str, Trial]:
 def _resumed(trial: Trial, log: DurableLog) -> ServedRun:
     name, begun = run_in_header(log.header, log.path)
     check_same(begun, trial, log.path)
-    # How long to wait may change on the way; what is decided does not depend on it.
+    # How long to wait may change during a run; decisions do not depend on it.
     begun = replace(begun, patience=trial.patience)
     server = server_of(begun, log, name)
     server.take_over(server.header.epoch + 1)

@@ -97,7 +97,7 @@ def private_folder(folder: Path) -> Path:
     for missing in reversed([folder, *folder.parents]):
         if not missing.exists():
             above = missing.parent.stat().st_mode
-            # Not by chmod: a hardened service may not set the bit that folders here pass on.
+            # Not by chmod: a hardened service may not set the bit that new folders inherit.
             before = os.umask(0)
             try:
                 missing.mkdir(mode=0o700 | _shared(above, 0o070), exist_ok=True)
@@ -154,7 +154,7 @@ def close_to_others(path: Path) -> None:
     wanted = 0o600 | _shared(folder.st_mode, 0o060)
     if stat.S_IMODE(found.st_mode) == wanted:
         return
-    # In the folder of somebody else root does not know what it would change.
+    # In another user's folder, root does not know what the change would affect.
     if found.st_uid == os.geteuid() and (found.st_uid or not folder.st_uid):
         path.chmod(wanted)
     elif found.st_mode & 0o777 & ~wanted:
@@ -277,7 +277,7 @@ def is_locked(path: Path) -> bool | None:
 
     The file is only read.
     """
-    if sys.platform == "win32":  # there a lock cannot be tried without writing
+    if sys.platform == "win32":  # trying a lock there means writing
         return None
     import fcntl  # noqa: PLC0415 - not on Windows
 
@@ -288,7 +288,7 @@ def is_locked(path: Path) -> bool | None:
         return False
     except BlockingIOError:
         return True
-    except OSError:  # somebody else's
+    except OSError:  # another user's file
         return None
     return False
 

@@ -27,7 +27,7 @@ MOST_PHASES = 24
 
 _LONGEST_NAME = 60
 
-# What JSON has as it is.
+# What goes into JSON as it is.
 _OF_STATUS = (
     *("run", "title", "began", "wrote", "epoch", "missing", "quarantined", "unconfirmed", "halted"),
     *("abandoned", "bits", "dropped"),

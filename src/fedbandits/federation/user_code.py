@@ -51,7 +51,7 @@ def _outcome(future: Future[_Found], limit: float, seconds: float) -> _Found | E
         return future.result()
     if isinstance(failed, Exception):
         return failed
-    ended = RuntimeError(f"it ends the process ({failed!r})")  # by sys.exit, say
+    ended = RuntimeError(f"it ends the process ({failed!r})")  # for instance by sys.exit
     ended.__cause__ = failed
     return ended
 

@@ -15,7 +15,7 @@ from fedbandits.federation.state_files import live_file
 from fedbandits.privacy.mechanisms import Mechanism, Noised
 from fedbandits.protocol import Entry
 
-# Sums of the same numbers in another order differ in their last digits.
+# Sums of the same numbers in different orders differ in their last digits.
 _LAST_DIGITS = 1e-9
 
 

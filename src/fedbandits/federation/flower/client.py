@@ -45,7 +45,7 @@ _Done = TypeVar("_Done")
 SLICE = 10.0
 """Seconds that a node plays before it looks for other messages."""
 
-# A reply takes its time to arrive, too.
+# The rest is for the reply to arrive.
 _SHARE_OF_DEADLINE = 0.8
 
 
@@ -80,7 +80,7 @@ def who(message: Message, context: Context) -> Message:
     """Say which clients this node hosts, and what time it is here."""
     with _errors_kept_here():
         node = NodePlan(context.node_config)
-        _ = node.trial  # a mistake in it is said now, and not in the middle of a phase
+        _ = node.trial  # report a mistake in it now, not in the middle of a phase
         said = {"clients": [info.name for info in node.clients], "time": time.time()}
         return Message(packed(said), reply_to=message)
 

@@ -27,7 +27,7 @@ WORTH_SAYING: Final = 1.0
 """Seconds by which a clock must be off to be mentioned."""
 
 _ANSWERS = 5.0
-_RESOLUTION = 1.0  # of the time that a server says with every answer
+_RESOLUTION = 1.0  # of the time in a server's answers
 
 
 def seconds_ahead(

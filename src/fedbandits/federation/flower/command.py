@@ -62,7 +62,7 @@ class FlowerCommand:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env=self._environment,
-                start_new_session=True,  # Ctrl-C is for those who have started it
+                start_new_session=True,  # Ctrl-C is for the parent
             )
 
     def close(self) -> None:

@@ -89,7 +89,7 @@ def run_node(connection: NodeConnection, config: Mapping[str, str | int]) -> Non
     """
     check_flower()
     os.environ.update(processes.quiet_environment())  # of all processes that are started here
-    _ = NodePlan(dict(config)).trial  # a mistake is said now, and not when a message comes
+    _ = NodePlan(dict(config)).trial  # report a mistake now, not when a message comes
     check_clock(connection.superlink, connection.authority, _LOG.warning)
     with private_scratch() as folder, contextlib.closing(_Tasks()) as tasks:
         secret = secrets.token_bytes(32)
@@ -159,8 +159,8 @@ def _supernode(
         [processes.flower_program("flower-supernode"), *words],
         stdin=subprocess.DEVNULL,
         env={"FLWR_HOME": str(folder / "home"), **os.environ},
-        # In a group of its own it gets one signal, from here: a second one would cut it short, and
-        # the server would take it for alive for a minute.
+        # In a group of its own it gets one signal, from here. A second signal would cut its
+        # shutdown short, and the server would take it for alive for another minute.
         process_group=None if sys.platform == "win32" else 0,
         preexec_fn=_follow_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - no threads
     )
@@ -183,7 +183,7 @@ class _Tasks:
     def __init__(self) -> None:
         if sys.platform == "win32":
             self._context = multiprocessing.get_context("spawn")
-        else:  # a fork of a process that has everything loaded starts at once
+        else:  # a fork of a process with everything loaded starts at once
             self._context = multiprocessing.get_context("forkserver")
             self._context.set_forkserver_preload(["fedbandits.federation.flower.task"])
         self._running: list[BaseProcess] = []

@@ -27,7 +27,7 @@ from fedbandits.federation.state_files import Closing, open_private, private_fol
 HOST = "127.0.0.1"
 CONNECTION = "fedbandits-local"
 
-# A SuperLink looks this often for a process that is to be started; 1 s by default.
+# Seconds between a SuperLink's looks for a process to start; 1 s by default.
 _TASK_POLL = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2"}
 
 MOST_OUTPUT = 8 * 2**20
@@ -46,7 +46,7 @@ class Child:
     name : str
         What it is.
     process : subprocess.Popen
-        It.
+        The running process.
     output : path
         What it says.
     """
@@ -77,7 +77,7 @@ class Child:
         self.process.wait()
 
     def _signal(self, number: signal.Signals) -> None:
-        # Its session has its id; when all of it is gone there is nobody to end.
+        # The session has the same id as the process; it may be gone already.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
 
@@ -86,7 +86,7 @@ class Child:
 
         It goes on writing at the end of the file, which is then its beginning.
         """
-        with contextlib.suppress(OSError):  # of a full disk, say: later, then
+        with contextlib.suppress(OSError):  # for instance on a full disk: try again later
             if self.output.stat().st_size > MOST_OUTPUT:
                 with self.output.open("rb") as file, open_private(self._before, "wb") as before:
                     file.seek(-MOST_OUTPUT, os.SEEK_END)

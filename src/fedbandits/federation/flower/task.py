@@ -116,7 +116,7 @@ def answer_task(task: Task, config: Mapping[str, str | int]) -> None:
     Parameters
     ----------
     task : Task
-        It.
+        The message.
     config : mapping
         What this node is for, as `NodePlan` reads it. The server has no say in it.
     """

@@ -192,8 +192,8 @@ class FlowerTransport:
         self._homes: dict[str, int] = {}
         self._sent: dict[str, _Sent] = {}
         self._resending: dict[tuple[int, str], _Resending] = {}
-        # The last message but recalls, the clients whose node is not known yet, and those that
-        # have not confirmed it if it is the last word.
+        # The last message other than a recall, the clients whose node is not known yet, and, if it
+        # is the last word, those that have not confirmed it.
         self._last: Assignment | Conclusion | None = None
         self._without_node: set[str] = set()
         self._unconfirmed: set[str] = set()
@@ -292,7 +292,7 @@ class FlowerTransport:
             came = number in there and not known.here
             known.here = number in there
             known.settled &= not came
-            if came:  # what it was told before it went may be lost
+            if came:  # what it was told before may be lost
                 known.trust()
                 self._resending.pop((number, RECALL), None)
             if known.here and not known.settled and not known.muted:
@@ -381,7 +381,7 @@ class FlowerTransport:
             sent = self._sent.pop(reply.metadata.reply_to_message_id, None)
             if sent is not None:
                 self._note_answered(sent)
-                if not reply.has_error():  # Flower itself may have said so, and not the node
+                if not reply.has_error():  # an error may come from Flower, not from the node
                     self._note_order(sent)
                 answers += self._opened(sent, reply)
         now = self.clock()
@@ -416,7 +416,7 @@ class FlowerTransport:
             return []
         try:
             said = unpacked(reply)
-            if said.get("strangers"):  # it hosts others than it did
+            if said.get("strangers"):  # the clients that it hosts have changed
                 self._nodes[sent.node].settled = False
             match sent.kind:
                 case "who":
@@ -504,7 +504,7 @@ class FlowerTransport:
                 wrong.append(f'it speaks for client "{answer.client}", which is not its own')
                 continue
             if isinstance(answer, Refusal) and answer.why is Refused.PAUSED:
-                self._resending[sent.node, sent.kind].again = 0.0  # it goes on when it is asked
+                self._resending[sent.node, sent.kind].again = 0.0  # it continues when asked again
             answers.append(_short(answer))
         if wrong:
             self._strike(sent.node, wrong[0])

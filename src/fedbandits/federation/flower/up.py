@@ -101,7 +101,7 @@ def planned(log: Path) -> LocalPlan:
             "was not begun by fedbandits up; where its SuperLink runs, go on with: fedbandits serve"
             f" PROJECT --log {log}",
         )
-    # The server would refuse it as well, when all processes have been started for it.
+    # The server would refuse it as well, but only after all processes have started.
     check_same(begun, load_trial(plan.project), log)
     return plan
 
@@ -131,7 +131,7 @@ class LocalPlace(Place):
         """Start the SuperLink and the nodes if they are not there, and submit the run."""
         federation, plan = self._federation, self._plan
         if federation.superlink is None or not federation.superlink.alive:
-            federation.close()  # what is left of one before this
+            federation.close()  # what is left of an earlier one
             stage("starting the SuperLink")
             federation.start()
             names = [f"node-{place}" for place in range(plan.nodes)]
@@ -209,12 +209,12 @@ def bring_up(log: Path, plan: LocalPlan, *, stage: Stage, watch: ShowNow) -> Non
     InputError
         If the server refuses, for instance because another one writes the log.
     """
-    # Logs of one name in two places are two runs.
+    # Logs with the same name in two places are two runs.
     place = hashlib.blake2b(str(log).encode(), digest_size=4).hexdigest()
     folder = Path(plan.project) / ".federation" / f"{log.stem}-{place}"
     private_folder(folder)
     with _alone(folder, log), LocalFederation(folder) as federation:
-        federation.close()  # what one before this has left, if it was killed
+        federation.close()  # what is left of an earlier one that was killed
         if is_held(log):
             raise InputError(str(log), "has a server already; watch it with: fedbandits status")
         keep_running(log, LocalPlace(federation, log, plan), stage=stage, watch=watch)

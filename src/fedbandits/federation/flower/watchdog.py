@@ -18,7 +18,7 @@ from fedbandits.protocol import PhaseClosed
 MOST_CRASHES = 3
 """The number of crashes in a row, with no phase decided between them, after which it gives up."""
 
-# Between looks at the server.
+# Seconds between looks at the server.
 _LOOK = 0.25
 
 # A server lets go of its log just before it says that it has ended.
@@ -183,7 +183,7 @@ def _watch_until_over(
             alive, told = moment, False
         silent = moment - alive
         if now is not None and presence.sign is Sign.GONE and silent >= _GONE:
-            last = read_now(now_path(log))  # it may have said so in this moment
+            last = read_now(now_path(log))  # it may have said so just now
             if last is None or not last.over:
                 _crash("the server has died", place, run, presence.resume)
         if now is None and moment - asked >= _DOUBT:
