@@ -361,7 +361,7 @@ def test_a_trial_takes_an_algorithm_of_ones_own(project: Path) -> None:
     edit(project / "my_rules.py", "    all_clients_from_start: ClassVar[bool] = False\n", "")
     with pytest.raises(
         fb.InputError,
-        match=r'^algorithm: "bold" does not run in a federation, since Bold does not say all_clie',
+        match=r'^algorithm: "bold" does not run in a federation: Bold does not say all_clie',
     ):
         load_trial(project)
 

@@ -167,7 +167,7 @@ def test_a_log_may_have_any_name(tmp_path: Path, name: str) -> None:
 
 def test_a_log_of_another_run_is_refused(path: Path) -> None:
     before = path.read_bytes()
-    with pytest.raises(InputError, match="is the log of another run"):
+    with pytest.raises(InputError, match="is another run's log"):
         DurableLog(path, {**RUN, "delta": 0.1})
     assert path.read_bytes() == before
     with DurableLog(path, dict(reversed(RUN.items()))) as log:  # the same, in another order
@@ -404,7 +404,7 @@ def test_what_is_no_database_is_refused_and_left_alone(tmp_path: Path, content: 
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
     for opened in opened_every_way(path, RUN):
-        with pytest.raises(DamagedLogError, match=r"notes\.txt: is damaged, or not a log of a run"):
+        with pytest.raises(DamagedLogError, match=r"notes\.txt: is damaged, or not a log"):
             opened()
     assert path.read_bytes() == content
 

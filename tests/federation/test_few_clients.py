@@ -108,7 +108,7 @@ def test_rules_of_all_kinds_begin_with_the_least_number(algorithm: str) -> None:
 
 
 def test_a_least_number_that_there_never_is_is_refused() -> None:
-    with pytest.raises(InputError, match=r"quorum\.least: 9, and population is 8"):
+    with pytest.raises(InputError, match=r"quorum\.least: 9 is above the population, 8"):
         read_trial({**TABLES, "population": 8, "quorum": {"least": 9}})
     waits = read_trial({**TABLES, "patience": {"clients": 4}})
     with pytest.raises(InputError, match=r"patience\.clients: 4, and there are 2 clients"):

@@ -146,7 +146,7 @@ def test_who_speaks_for_somebody_elses_client_is_not_heard(project: Path) -> Non
     assert not {"client-4", "client-5"} & {update.client for update in accepted}
     assert hall.rejections() == [Rejection.FORM] * STRIKES
     assert any('speaks for client "client-1"' in news for news in hall.news)
-    named = "(of client-4, client-5) is not listened to any more"
+    named = "(of client-4, client-5) is ignored from now on"
     assert sum(named in news for news in hall.news) == 1
 
 
@@ -240,7 +240,7 @@ def test_a_node_with_a_new_key_is_heard_once_its_clients_are_rebound(project: Pa
             assert not any(node == 2 for node, kind in room.asked if "phase" in kind)
             hall.server.rebind(["client-4", "client-5"], key_of(7), "its key was renewed")
 
-    hall.transport._sleep = sleep
+    hall.transport.sleep = sleep
     hall.run()
     assert moved
     assert decided(hall.server.log) == decided(simulated().log)

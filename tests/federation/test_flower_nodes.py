@@ -22,11 +22,10 @@ from fedbandits.federation.flower.processes import MOST_OUTPUT, Child, LocalFede
 from fedbandits.federation.flower.server import serve
 from fedbandits.federation.flower.transport import STRIKES
 from fedbandits.federation.flower.wire import packed, unpacked
-from fedbandits.federation.in_time import each_in_time
 from fedbandits.federation.last_word import best_arm
 from fedbandits.federation.local import server_of
-from fedbandits.federation.output_limit import MOST
 from fedbandits.federation.trial import load_trial
+from fedbandits.federation.user_code import MOST, each_in_time
 from fedbandits.protocol import (
     AnswerRefused,
     PhaseClosed,
@@ -268,7 +267,7 @@ def test_given_clients_are_all_waited_for(project: Path) -> None:
         if hall.now > 20.0:
             nodes[2] = late
 
-    hall.transport._sleep = sleep
+    hall.transport.sleep = sleep
     hall.run(clients=1)
     assert len(hall.server.clients) == CLIENTS
 

@@ -21,7 +21,7 @@ import pytest
 
 from fedbandits.errors import InputError
 from fedbandits.federation.audit_file import read_audit
-from fedbandits.federation.durable_log import is_begun, read_log
+from fedbandits.federation.durable_log import has_begun, read_log
 from fedbandits.federation.flower.processes import Child, LocalFederation
 from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.last_word import best_arm
@@ -376,13 +376,13 @@ def test_up_is_interrupted_and_resumed_to_the_same_decisions(tmp_path: Path) -> 
     )
     try:
         end = time.monotonic() + LONGEST
-        while not (is_begun(log) and read_log(log).records):
+        while not (has_begun(log) and read_log(log).records):
             assert time.monotonic() < end
             assert up.poll() is None
             time.sleep(0.2)
         # Nobody else may run it meanwhile: what runs for it would be ended.
         other = typed("resume", str(log))
-        assert (other.returncode, "is being run already" in other.stderr) == (2, True)
+        assert (other.returncode, "runs already" in other.stderr) == (2, True)
         up.send_signal(signal.SIGINT)
         said, _ = up.communicate(timeout=LONGEST)
     finally:
@@ -433,7 +433,7 @@ def test_up_goes_on_by_itself_when_the_server_and_then_the_superlink_are_killed(
         return words in (tmp_path / "said.txt").read_text(encoding="utf-8")
 
     try:
-        wait(lambda: is_begun(log) and read_log(log).records)
+        wait(lambda: has_begun(log) and read_log(log).records)
         (folder,) = (project / ".federation").iterdir()
         federation = LocalFederation(folder)
         os.kill(process_of(federation, "flwr-serverapp"), signal.SIGKILL)

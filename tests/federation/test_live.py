@@ -232,7 +232,7 @@ def test_a_new_run_begins_with_new_units(shop: Shop) -> None:
     assert all(shop.live.record(unit, 0.0) for unit in arms)
     assert shop.update(phase(1, 2, 2, 2, header=new)).means == (0.0, 0.0, 0.0)
     # The run before does not come back.
-    assert '"run 2" was begun here since' in shop.pending(phase(2, 2, 2, 2))
+    assert '"run 2" has begun here since' in shop.pending(phase(2, 2, 2, 2))
     store = shop.live.store
     store.conclude("run 1", decided(0, (True, False, False), reason=Reason.ONE_ARM_LEFT))
     assert shop.live.best_arm() is None
@@ -322,7 +322,7 @@ def test_forgetting_says_so_if_it_cannot_overwrite(
         ({"live": {"maturity": 60, "missing": float("nan")}}, "live.missing", "finite"),
         ({"live": {"maturity": 60, "mising": 0}}, "live.mising", "did you mean"),
         ({"live": {"maturity": 86400, "missing": 0}}, "live.maturity", "patience.deadline is 3600"),
-        ({"live": LIVE, "range": [1, 2]}, "live.missing", "outside the range 1 to 2"),
+        ({"live": LIVE, "range": [1, 2]}, "live.missing", "outside range = [1, 2]"),
         ({"live": LIVE, "interleave": False}, "interleave", "time of day"),
         ({"live": {}, "patience": {"resend": 3600}}, "patience.resend", "ask more often"),
     ],

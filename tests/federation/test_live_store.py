@@ -19,10 +19,12 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.federation import LiveTrial
-from fedbandits.federation.live_store import Collected, LiveStore, order_of_units
+from fedbandits.federation.live_store import LiveStore, order_of_units
 from fedbandits.federation.state_files import live_file
 from fedbandits.protocol import (
     Assignment,
+    Refusal,
+    Refused,
 )
 from shop import ARMS, PATIENT, TRIAL, Shop, Time, phase
 
@@ -45,7 +47,7 @@ def reported_means(make: Callable[[Path, str, Time], LiveStore], folder: Path) -
         store = make(folder, f"c{number}", clock)
         store.take(asked)
         later: list[tuple[float, str, float]] = []
-        while not store.take(asked).ready:
+        while isinstance(store.take(asked), Refusal):
             clock.now += 1
             unit = f"u{clock.now}"
             store.assign(unit)
@@ -68,13 +70,11 @@ class FirstOutcomes(LiveStore):
         self.came[self.assign(unit)].append(value)
         return True
 
-    def take(self, assignment: Assignment) -> Collected:
+    def take(self, assignment: Assignment) -> Refusal | tuple[int, ...]:
         super().take(assignment)
-        return Collected(
-            ready=all(
-                len(self.came[arm]) >= n for arm, n in zip(ARMS, assignment.pulls, strict=True)
-            )
-        )
+        each = zip(ARMS, assignment.pulls, strict=True)
+        ready = all(len(self.came[arm]) >= n for arm, n in each)
+        return () if ready else assignment.refused(self.client, Refused.PENDING)
 
     def read(self, arm: int, n: int) -> list[float]:
         return self.came[ARMS[arm]][:n]
@@ -293,7 +293,7 @@ def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path, content: bytes | 
         content = path.read_bytes()
     else:
         path.write_bytes(content)
-    with pytest.raises(fb.InputError, match=r"not a database|not one of live traffic"):
+    with pytest.raises(fb.InputError, match=r"not a database|not a file of live traffic"):
         LiveTrial(TRIAL, client="shop", state=tmp_path)
     assert path.read_bytes() == content
 

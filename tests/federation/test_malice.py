@@ -139,7 +139,7 @@ def test_a_client_that_is_named_twice_plays_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "x" * 300, "a\nb", "\x1b[2J"])
 def test_a_service_has_a_name_that_a_node_could_have(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match="is no name"):
+    with pytest.raises(InputError, match="is not a name"):
         LiveTrial(TRIAL, client=name, state=tmp_path)
 
 

@@ -303,10 +303,10 @@ def test_a_run_with_too_few_clients_is_refused_at_the_start(
 
 
 def test_more_clients_than_exist_are_not_waited_for(project: Path) -> None:
-    with pytest.raises(InputError, match=r"^patience.clients: 7 clients, and the population is 6"):
+    with pytest.raises(InputError, match=r"^patience.clients: 7 clients of a population of 6"):
         read_trial({**TRIAL, "population": 6, "patience": {"clients": 7}})
     write_trial(project, population=6)
-    with pytest.raises(InputError, match=r"^run-config.clients: 7 clients, and the population"):
+    with pytest.raises(InputError, match=r"^run-config.clients: 7 clients of a population"):
         serve(Room(three_nodes(project)), config(project, clients=7))
 
 
@@ -518,7 +518,7 @@ def test_flwr_is_loaded_once_for_many_commands(tmp_path: Path) -> None:
         loaded += federation.strays()
     assert len(loaded) == 2
     assert len(set(loaded)) == 1
-    federation.stop()
+    federation.close()
     assert federation.strays() == []
 
 

@@ -22,7 +22,7 @@ from fedbandits.federation.host import ClientHost, ClientInfo
 from fedbandits.federation.local import server_of
 from fedbandits.federation.requests import leave_request
 from fedbandits.federation.run import header_of
-from fedbandits.federation.state_files import open_private, private_folder, written_whole
+from fedbandits.federation.state_files import open_private, private_folder, write_whole
 from fedbandits.federation.trial import Trial, read_trial
 from fedbandits.protocol import conclusion_of
 from repository import DOCS
@@ -113,7 +113,7 @@ def _keep_everything(folder: Path) -> None:
         live.assign("ada")
         make_certificates(folder / "certificates")
         make_node_key(folder / "keys", "node")
-        written_whole(folder / "server" / "now.json", "{}")
+        write_whole(folder / "server" / "now.json", "{}")
         _check(folder)
         live.close()
     _check(folder)
@@ -178,7 +178,7 @@ def test_a_service_of_the_folders_group_shares_its_files(place: Path, other: int
 
 def test_what_root_makes_in_somebodys_folder_is_theirs(place: Path, other: int) -> None:
     os.chown(place, other, other)
-    written_whole(place / "note.json", "{}")
+    write_whole(place / "note.json", "{}")
     private_folder(place / "requests")
     assert {path.stat().st_uid for path in place.iterdir()} == {other}
 

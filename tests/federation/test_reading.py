@@ -33,14 +33,14 @@ TRIAL: dict[str, Any] = {
 READ = """
 import os
 import sys
-from fedbandits.federation.durable_log import is_begun, read_log
+from fedbandits.federation.durable_log import has_begun, read_log
 from pathlib import Path
 if os.geteuid() == 0:
     os.setgroups([])
     os.setgid(65534)
     os.setuid(65534)
 content = read_log(sys.argv[1])
-assert is_begun(Path(sys.argv[1]))
+assert has_begun(Path(sys.argv[1]))
 print(len(content.records), content.dropped)
 """
 

@@ -24,6 +24,7 @@ from fedbandits.federation.flower import client as client_module
 from fedbandits.federation.flower.server import serve
 from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.host import ClientHost, ClientInfo
+from fedbandits.federation.kept_file import WorkbenchFile
 from fedbandits.federation.last_word import best_arm
 from fedbandits.federation.live import LiveTrial
 from fedbandits.federation.live_store import LiveStore
@@ -31,7 +32,6 @@ from fedbandits.federation.local import LocalTransport, server_of
 from fedbandits.federation.now_file import Now
 from fedbandits.federation.requests import leave_request
 from fedbandits.federation.trial import load_trial, read_trial
-from fedbandits.federation.workbench_file import WorkbenchFile
 from fedbandits.privacy.policy import Privacy, Quantize
 from fedbandits.privacy.sampling import seeded_noise
 from fedbandits.protocol import (
@@ -368,7 +368,7 @@ def test_pull_obeys_between_two_calls_of_a_phase_that_goes_on(
     (accepted,) = of_kind(records, UpdateAccepted)
     assert accepted.update.counts == (0, 40, 40)
     assert of_kind(records, RecallConfirmed)
-    assert LoggedRun(log).status().unrecalled == ()
+    assert LoggedRun(log).status().unconfirmed == ()
 
 
 # Stopping -----------------------------------------------------------------------------------------
@@ -544,11 +544,11 @@ def test_who_has_not_confirmed_is_named_when_the_run_is_over_and_if_it_was_not_l
             Receipt(header=server.header, client=name, arms=(0,)) for name in ("c0", "outside")
         ]
         server.confirm(receipts[:1])
-        assert LoggedRun(path).status().unrecalled == ("c1", "outside")
+        assert LoggedRun(path).status().unconfirmed == ("c1", "outside")
         server.stop(words="enough")
         assert "not confirmed yet by: c1, outside" in command("status", path).out
         server.confirm(receipts)  # also after the end
-    assert LoggedRun(path).status().unrecalled == ("c1",)
+    assert LoggedRun(path).status().unconfirmed == ("c1",)
 
 
 def test_an_option_that_was_decided_against_can_be_withdrawn_and_does_not_come_back() -> None:

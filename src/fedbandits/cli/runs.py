@@ -320,7 +320,7 @@ def _await_receipts(log: Path, seconds: float) -> None:
     from fedbandits.federation.status import shortened  # noqa: PLC0415 - after --help
 
     for run in _followed(log, seconds):
-        unconfirmed = run.status().unrecalled
+        unconfirmed = run.status().unconfirmed
         if not unconfirmed:
             typer.echo("all clients have confirmed that they no longer give it to anybody")
             return

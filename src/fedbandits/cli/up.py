@@ -81,7 +81,7 @@ def serve(
     watch.
     """
     require_flower()
-    from fedbandits.federation.durable_log import is_begun  # noqa: PLC0415 - after --help
+    from fedbandits.federation.durable_log import has_begun  # noqa: PLC0415 - after --help
     from fedbandits.federation.flower.command import FlowerCommand  # noqa: PLC0415 - heavy
     from fedbandits.federation.flower.watchdog import Submitted, keep_running  # noqa: PLC0415
     from fedbandits.federation.followed import LoggedRun  # noqa: PLC0415 - likewise
@@ -93,7 +93,7 @@ def serve(
     path = (project / LOG_FILE if log is None else log).absolute()
     trial = load_trial(project)
     check_not_above(clients, trial.population, "--clients")
-    if is_begun(path):
+    if has_begun(path):
         with trusted(path):
             check_same(LoggedRun(path).trial, trial, path)
     config: dict[str, str | int] = {"project": str(project), "log": str(path), "clients": clients}
@@ -109,11 +109,11 @@ def serve(
 
 
 def _run(log: Path, plan: LocalPlan) -> None:
-    from fedbandits.federation.durable_log import is_begun  # noqa: PLC0415 - after --help
+    from fedbandits.federation.durable_log import has_begun  # noqa: PLC0415 - after --help
     from fedbandits.federation.flower.up import bring_up  # noqa: PLC0415 - heavy
 
     def left_behind() -> str:
-        if not is_begun(log):
+        if not has_begun(log):
             return "nothing had started; run it again"
         return f"everything so far is in the log; continue with: fedbandits resume {log}"
 

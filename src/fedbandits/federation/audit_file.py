@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from fedbandits.errors import InputError
-from fedbandits.federation.state_files import lock_file, open_private, sync_folder
+from fedbandits.federation.state_files import file_errors, lock_file, open_private, sync_folder
 from fedbandits.privacy.accounting import Spending
 from fedbandits.privacy.mechanisms import Mechanism, Noised, Rounded
 from fedbandits.privacy.packing import unpack
@@ -25,7 +25,7 @@ FORMAT = 1
 
 
 class AuditFile:
-    """An outbox in a file: a line of JSON an update, on disk before the update leaves.
+    """An outbox in a file: one line of JSON per update, on disk before the update leaves.
 
     A last line that a crash has cut short was never sent: it is dropped, and what follows is
     written in its place.
@@ -49,16 +49,16 @@ class AuditFile:
     def claim(self) -> None:
         """Refuse a second client of the same outbox."""
         if self._claimed:
-            raise InputError(
-                str(self.path), "is another client's; open it anew for each, one after the other"
-            )
+            raise InputError(str(self.path), "is another client's; open it again for each client")
         self._claimed = True
 
     def append(self, entry: Entry) -> None:
         """Add an entry and wait until it is on disk."""
         entry = replace(entry, at=datetime.now(UTC).isoformat(timespec="seconds"))
         line = _line(entry)
-        try:
+        with file_errors(
+            self.path, "cannot be written", "; nothing was sent, because it could not be recorded"
+        ):
             is_new = not self._length and not self.path.exists()
             with open_private(self.path, "x+b" if is_new else "r+b") as file:
                 lock_file(file)  # until it is closed: looking and writing are one step
@@ -70,17 +70,11 @@ class AuditFile:
                 os.fsync(file.fileno())
             if is_new:
                 sync_folder(self.path.absolute().parent)
-        except OSError as error:
-            raise InputError(
-                str(self.path),
-                f"cannot be written: {error.strerror}; nothing was sent, since it could not be"
-                " recorded",
-            ) from None
         self._length += len(line)
         self._entries.append(entry)
 
     def _check_unchanged(self, file: BinaryIO) -> None:
-        """Refuse to write over what somebody else has written, or cut off."""
+        """Refuse to overwrite what somebody else has written, or cut off."""
         end = file.seek(0, os.SEEK_END)
         file.seek(min(end, self._length))
         if end < self._length or b"\n" in file.read():
@@ -95,7 +89,7 @@ class AuditFile:
 
 
 def read_audit(path: str | Path) -> list[Entry]:
-    """Return the entries of an audit file; refuse one that is none, or was tampered with.
+    """Return the entries of an audit file; refuse another file, or one that was tampered with.
 
     Raises
     ------
@@ -106,17 +100,15 @@ def read_audit(path: str | Path) -> list[Entry]:
 
 
 def _content(path: Path) -> bytes:
-    try:
+    with file_errors(path, "cannot be read"):
         return path.read_bytes()
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
 
 
 def _entries(content: bytes, path: Path) -> list[Entry]:
     entries: list[Entry] = []
     seen: set[tuple[str, str, int]] = set()
     lines = content.split(b"\n")
-    # What follows the last end of a line was cut short by a crash, and never sent.
+    # Text after the last end of line was cut short by a crash, and never sent.
     for number, line in enumerate(lines[:-1], start=1):
         try:
             entry = _entry(json.loads(line))
@@ -126,23 +118,21 @@ def _entries(content: bytes, path: Path) -> list[Entry]:
             reason = error.problem if isinstance(error, InputError) else type(error).__name__
             raise InputError(
                 f"{path}, line {number}",
-                f"is not an entry of an audit file ({reason}); restore the file, since what was"
-                " released and spent is known from it alone",
+                f"is not an entry of an audit file ({reason}); restore the file: nothing else"
+                " says what was released and spent",
             ) from None
         entries.append(entry)
     return entries
 
 
 def _check_entry(entry: Entry) -> None:
-    """Refuse what no client has written: numbers that are none, or that contradict each other."""
+    """Refuse what no client has written: values that are not numbers, or contradict each other."""
     update, mechanism = entry.update, entry.release.mechanism
     header = update.header
     if not all(isinstance(word, str) for word in (update.client, header.run, header.arms)):
         raise InputError("client", "names are text")
-    whole = (
-        *(header.epoch, header.version, update.phase, entry.clipped),
-        *(*update.counts, *update.halted),
-    )
+    whole = [header.epoch, header.version, update.phase, entry.clipped]
+    whole += [*update.counts, *update.halted]
     if not all(type(n) is int and n >= 0 for n in whole):
         raise InputError("counts", "counts are whole numbers")
     if len(entry.means) != len(update.counts) or not all(
@@ -168,7 +158,9 @@ def _check_alone(entry: Entry, before: list[Entry], seen: set[tuple[str, str, in
 
 
 def _line(entry: Entry) -> bytes:
-    update, mechanism = entry.update, entry.release.mechanism
+    update, mechanism, protection = entry.update, entry.release.mechanism, None
+    if mechanism is not None:
+        protection = {"mechanism": type(mechanism).__name__.lower(), **asdict(mechanism)}
     said: dict[str, Any] = {
         "format": FORMAT,
         "at": entry.at,
@@ -182,16 +174,12 @@ def _line(entry: Entry) -> bytes:
         "clipped": entry.clipped,
         "clipped_sent": update.clipped,
         "halted": update.halted,
-        "protection": None if mechanism is None else _described(mechanism),
+        "protection": protection,
         "spent": asdict(entry.spent),
         "spent_in_total": asdict(entry.total),
         "budget": entry.budget,
     }
     return json.dumps(said, ensure_ascii=False).encode() + b"\n"
-
-
-def _described(mechanism: Mechanism) -> dict[str, Any]:
-    return {"mechanism": type(mechanism).__name__.lower(), **asdict(mechanism)}
 
 
 def _mechanism(said: dict[str, Any] | None) -> Mechanism | None:
@@ -216,9 +204,7 @@ def _entry(said: dict[str, Any]) -> Entry:
     mechanism = _mechanism(said["protection"])
     squares = said["squares"]
     update = Update(
-        header=Header(
-            run=said["run"], epoch=said["epoch"], arms=said["arms"], version=said["version"]
-        ),
+        header=Header(**{key: said[key] for key in ("run", "epoch", "arms", "version")}),
         phase=said["phase"],
         client=said["client"],
         counts=tuple(said["counts"]),

@@ -1,20 +1,22 @@
 """The loop of a live run: whom to ask, how long to wait, when to decide.
 
 It joins a `Server` machine with whatever carries its messages. Nothing is sent that is not in the
-server's log, so that after a crash the same loop goes on from the log.
+server's log, so that after a crash the same loop continues from the log.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from fedbandits.errors import InputError, ProtocolError, check_number
+from fedbandits.errors import InputError, ProtocolError, check_count, check_number
+from fedbandits.federation.status import shortened
 from fedbandits.protocol import (
     Assignment,
     Conclusion,
@@ -38,37 +40,37 @@ Sent: TypeAlias = Assignment | Recall | Conclusion
 """What a server sends."""
 
 Received: TypeAlias = Reply | None
-"""What comes in: a reply, or nothing that can be read, which the server writes down as such."""
+"""What comes in: a reply, or None for what cannot be read, which the server records."""
 
 
 class Transport(Protocol):
-    """Carries messages to clients and back: in order or not, once, twice or never."""
+    """Carries messages to clients and back, in any order, once, twice or never."""
 
     def connected(self) -> Sequence[str]:
         """Return the clients that can be reached now."""
         ...
 
     def send(self, message: Sent, clients: Sequence[str]) -> None:
-        """Send a message to clients; whether it arrives is another matter."""
+        """Send a message to clients; it may not arrive."""
         ...
 
     def receive(self, timeout: float) -> Sequence[Received]:
-        """Return what has come in, after so many seconds at the latest."""
+        """Return what has come in, at the latest when the time is over."""
         ...
 
     def flush(self, timeout: float) -> None:
-        """Wait until the last word has arrived where it can, so many seconds at most."""
+        """Wait until the last word has arrived, or the time is over."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawal:
-    """Somebody wants an arm out.
+    """Somebody wants to withdraw an arm.
 
     Parameters
     ----------
     arm : int
-        Which.
+        The number of the arm.
     reason : str
         Why, in words.
     """
@@ -92,12 +94,12 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebinding:
-    """Somebody wants clients to be answered for by another node.
+    """Somebody wants another node to answer for clients.
 
     Parameters
     ----------
     clients : tuple of str
-        Which.
+        The clients to move.
     node : str
         Fingerprint of the node's key.
     reason : str
@@ -110,10 +112,10 @@ class Rebinding:
 
 
 Wanted: TypeAlias = Withdrawal | Stop | Rebinding
-"""What people may want of a run that goes on."""
+"""What people may ask of a run in progress."""
 
 Requests: TypeAlias = Callable[[], Sequence[Wanted]]
-"""What people want done to a run; asked again and again, and a thing done twice is done once."""
+"""Returns what people ask for; called again and again, and repeated requests have no effect."""
 
 
 Clock: TypeAlias = Callable[[], float]
@@ -132,15 +134,15 @@ class Patience:
     grace : float
         Seconds more to wait for a quorum; then the phase is abandoned.
     resend : float
-        Seconds after which an assignment is sent again to who has not answered. Clients answer a
-        repeated assignment with what they have sent before.
+        Seconds after which an assignment is sent again to clients without an answer. They answer a
+        repeated assignment with what they sent before.
     abandoned : int
-        After so many abandoned phases in a row the run stops.
+        The number of abandoned phases in a row after which the run stops.
     clients : int
-        So many clients must be connected before the first phase.
+        How many clients must be connected before the first phase.
     pulls : float
         Seconds that a client's own code may take for a phase. Then the client gives up, and says
-        so, instead of hanging; the others of its node go on. All of them give up before the
+        so, instead of hanging; the others of its node continue. All of them give up before the
         deadline.
     """
 
@@ -159,11 +161,8 @@ class Patience:
                 raise InputError(name, f"{value!r} is not a positive number of seconds")
             if value > _CENTURY:
                 raise InputError(name, f"{value:g} seconds are more than a hundred years")
-        for name in ("abandoned", "clients"):
-            value = getattr(self, name)
-            check_number(value, name, whole=True)
-            if value < 1:
-                raise InputError(name, f"{value} is below 1; give one such as 3")
+        check_count(self.abandoned, "abandoned")
+        check_count(self.clients, "clients")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,11 +212,11 @@ Announce: TypeAlias = Callable[[Bulletin], None]
 
 
 MOST_AWAY = 1000
-"""So many clients that cannot be reached are named."""
+"""The most clients that cannot be reached and are named."""
 
 _TICK = 1e-6
 
-# No clock is asked what time it is later than that.
+# No clock is asked for a later time.
 _CENTURY = 100 * 366 * 86_400.0
 
 # A sign of life is given this often while there is no news.
@@ -226,13 +225,14 @@ _BEAT = 1.0
 LOOK = 1.0
 """Seconds after which the server looks again at what people ask for, at the latest."""
 
-# So many seconds, at most, who has not confirmed a recall is left in peace.
+# The most seconds until a recall is sent again to a client that has not confirmed it.
 _RECALL_AGAIN = 30.0
 
-# So long, at least, the last word is given to arrive.
+# The fewest seconds that the last word has to arrive.
 _LAST_WORD = 60.0
 
 
+@dataclass(eq=False)
 class Coordinator:
     """Drives a server through its phases.
 
@@ -256,26 +256,17 @@ class Coordinator:
         Told where the run is at least every few seconds, whether or not anything has happened.
     """
 
-    def __init__(
-        self,
-        server: Server,
-        transport: Transport,
-        *,
-        clock: Clock,
-        seed: int = 0,
-        patience: Patience | None = None,
-        watch: Announce = lambda _: None,
-        requests: Requests = tuple,
-        beat: Announce | None = None,
-    ) -> None:
-        self.server = server
-        self.transport = transport
-        self.clock = clock
-        self.seed = seed
-        self.patience = Patience() if patience is None else patience
-        self.watch = watch
-        self.requests = requests
-        self.beat = beat
+    server: Server
+    transport: Transport
+    _: KW_ONLY
+    clock: Clock
+    seed: int = 0
+    patience: Patience = field(default_factory=Patience)
+    watch: Announce = lambda _: None
+    requests: Requests = tuple
+    beat: Announce | None = None
+
+    def __post_init__(self) -> None:
         self.connected: frozenset[str] = frozenset()
         self._beaten = -math.inf
         self._news = ""
@@ -283,20 +274,20 @@ class Coordinator:
         self._sent = -math.inf
         # What was withdrawn when a client was last told, and when that was.
         self._recalls: dict[str, tuple[Recall, float]] = {}
-        # Those who may not answer any more, since their privacy budget is spent.
+        # Clients that may no longer answer, because their privacy budget is spent.
         self._spent: set[str] = set()
-        # Those who have played the open phase already, for a server with a newer log than this.
+        # Clients that have already played the open phase, for a server with a newer log.
         self._ahead: set[str] = set()
         self._waiting = ""
 
     def run(self) -> Decision | None:
-        """Go on until the run is over; return its last decision."""
+        """Run until the end; return the last decision."""
         while self.step():
             pass
         return self.server.decision
 
     def step(self) -> bool:
-        """Do the next thing: open a phase, wait for answers, or decide; return whether to go on."""
+        """Do the next thing: open a phase, wait or decide; return whether there is more to do."""
         self._beat()
         if not self.server.finished:
             self._do_requests()
@@ -315,61 +306,56 @@ class Coordinator:
         return True
 
     def _do_requests(self) -> None:
-        """Do what people want: take arms out, move clients, end the run."""
-        # What was withdrawn in the same moment in which the run is stopped is withdrawn first.
+        """Do what people ask for: withdraw arms, move clients, end the run."""
+        # An arm that is withdrawn together with a stop of the run is withdrawn first.
         for wanted in sorted(self.requests(), key=lambda each: isinstance(each, Stop)):
-            if isinstance(wanted, Rebinding):
-                self._rebind(wanted)
-            elif isinstance(wanted, Stop):
-                self.server.stop(words=wanted.reason)
-                self._tell(f"the run is stopped: {wanted.reason}")
-            else:
-                self._withdraw(wanted)
+            match wanted:
+                case Stop(reason=reason):
+                    self.server.stop(words=reason)
+                    self._tell(f"the run is stopped: {reason}")
+                case Withdrawal(arm=number, reason=reason):
+                    arm = self.server.arms[number]
+                    with self._refusal_told(f"{arm} cannot be withdrawn"):
+                        self.server.withdraw(number, reason)
+                        self._tell(f"{arm} is withdrawn: {reason}")
+                case Rebinding(clients=clients, node=node, reason=reason):
+                    with self._refusal_told(f"clients cannot be moved to node {node}"):
+                        self.server.rebind(clients, node, reason)
+                        self._tell(f"moved to node {node}: {shortened(clients, most=1)}")
             if self.server.finished:
                 return
 
-    def _withdraw(self, wanted: Withdrawal) -> None:
-        arm = self.server.arms[wanted.arm]
+    @contextmanager
+    def _refusal_told(self, what: str) -> Iterator[None]:
+        """Tell it if the server refuses what is done within the block."""
         try:
-            self.server.withdraw(wanted.arm, wanted.reason)
+            yield
         except ProtocolError as error:
-            self._tell(f"{arm} cannot be withdrawn: {error}")
-        else:
-            self._tell(f"{arm} is withdrawn: {wanted.reason}")
-
-    def _rebind(self, wanted: Rebinding) -> None:
-        try:
-            self.server.rebind(wanted.clients, wanted.node, wanted.reason)
-        except ProtocolError as error:
-            self._tell(f"clients cannot be moved to node {wanted.node}: {error}")
-        else:
-            more = len(wanted.clients) - 1
-            names = f"{wanted.clients[0]}{f' and {more} more' if more else ''}"
-            self._tell(f"moved to node {wanted.node}: {names}")
+            self._tell(f"{what}: {error}")
 
     def _recall(self) -> bool:
-        """Tell everybody what is withdrawn who can be reached and has not confirmed it.
+        """Tell what is withdrawn to all who can be reached and have not confirmed it.
 
-        Those who were not let in yet are told, too: their service may give any option by now.
-        Return whether there is anybody.
+        This includes clients that were not admitted yet: their service may already give options.
+        Return whether there are any.
         """
         server, now = self.server, self.clock()
         if not server.withdrawn:
             return False
         recall, known = server.recall, server.run_state.recalled
-        untold = [client for client in self._reachable() if client not in known]
+        unconfirmed = [client for client in self._reachable() if client not in known]
         again = min(self.patience.resend, _RECALL_AGAIN)
-        # Who comes back is told at once.
-        last = {client: self._recalls[client] for client in untold if client in self._recalls}
+        # A client that comes back is told at once.
+        last = {client: self._recalls[client] for client in unconfirmed if client in self._recalls}
         due = [
             client
-            for client in untold
+            for client in unconfirmed
             if client not in last or last[client][0] != recall or now - last[client][1] >= again
         ]
         self._recalls = last | dict.fromkeys(due, (recall, now))
         if due:
             self.transport.send(recall, due)
-        return bool(untold)
+        return bool(unconfirmed)
 
     def _open(self) -> None:
         server = self.server
@@ -378,10 +364,12 @@ class Coordinator:
             return
         connected = self._reachable()
         inside = set(server.clients)
-        outside = [client for client in connected if client not in inside and self._counts(client)]
+        outside = [client for client in connected if client not in inside]
+        if server.terms.weights is not None:  # a client without one does not count
+            outside = [client for client in outside if client in server.terms.weights]
         if inside and not server.wanted():
             outside = []
-        # Where all clients are to play from the first phase on, nobody is let in later.
+        # If all clients are to play from the first phase on, none is admitted later.
         all_of_them = server.wanted() if server.wanted() == server.rule.population else 1
         least = server.terms.quorum.least
         fewest = 1 if inside else max(self.patience.clients, all_of_them, least)
@@ -403,18 +391,13 @@ class Coordinator:
             self._ask()
         self._tell(f"phase {server.phase} is open")
 
-    def _counts(self, client: str) -> bool:
-        """Return whether a client has a weight, where clients have weights."""
-        weights = self.server.terms.weights
-        return weights is None or client in weights
-
     def _reachable(self) -> list[str]:
         reachable = sorted(set(self.transport.connected()))
         self.connected = frozenset(reachable)
         return reachable
 
     def _chosen(self, outside: Sequence[str], wanted: int) -> list[str]:
-        """Return new clients at random; the choice is in the log, and the same if made again."""
+        """Return new clients at random. The choice is in the log; made again, it is the same."""
         # The seed of a phase does not depend on what happened before it.
         rng = np.random.default_rng([self.seed, self.server.phase + 1])
         order = rng.permutation(len(outside))[:wanted]
@@ -430,7 +413,7 @@ class Coordinator:
     def _collect(self) -> None:
         server, patience = self.server, self.patience
         now = self.clock()
-        if self._opened is None:  # taken up from the log: clients have the whole time again
+        if self._opened is None:  # resumed from the log: clients have the whole time again
             self._opened = now
         if now - self._sent >= patience.resend - _TICK:
             self._ask()
@@ -452,10 +435,12 @@ class Coordinator:
             self._opened = None
             self._tell(f"phase {decision.phase} is decided: {decision.reason.value}")
         elif not waited_for or in_grace == 0.0:
-            self._abandon()
+            server.abandon()
+            self._opened = None
+            self._tell(f"phase {server.phase} is abandoned: too few clients have reported")
 
     def _waited_for(self) -> bool:
-        """Return whether somebody may still report; a halt may be lifted, if it is needed."""
+        """Return whether a client may still report; without a quorum, a halt may yet be lifted."""
         silent, state = self._spent | self._ahead, self.server.run_state
         if state.has_quorum and state.assignment is not None:
             pulls, out = state.assignment.pulls, state.assignment.withdrawn
@@ -468,15 +453,15 @@ class Coordinator:
         deadline = opened + self.patience.deadline
         now = self.clock()
         ends = (deadline - now, deadline + self.patience.grace - now)
-        # What is less than a clock can tell is no time.
+        # Less than a clock can measure is no time.
         first, second = (end if end > _TICK else 0.0 for end in ends)
         return first, second
 
     def _take(self, answers: Sequence[Received]) -> None:
-        """Hand in what has come; of many that are alike, one is told with their number."""
+        """Hand in what has come; of many equal answers, one is told with their number."""
         news: Counter[str] = Counter()
         self._confirm([answer for answer in answers if isinstance(answer, Receipt)])
-        # Who is still to report is looked up once, since thousands may say that they cannot yet.
+        # Looked up once, because thousands of clients may answer that they cannot report yet.
         missing = set(self.server.missing) if answers else set()
         for answer in answers:
             self._beat()
@@ -492,7 +477,7 @@ class Coordinator:
             self._tell(said if times == 1 else f"{said} (and {times - 1} more)")
 
     def _confirm(self, receipts: Sequence[Receipt]) -> None:
-        """Write down who gives nobody the withdrawn options any more."""
+        """Record which clients have confirmed that they no longer give the withdrawn options."""
         for receipt in receipts:
             self._note_halt(receipt)
         if self.server.confirm(receipts):
@@ -510,15 +495,15 @@ class Coordinator:
         rejection = self.server.receive(answer)
         if rejection is None:
             return None
-        if answer is None or rejection is Rejection.FORM:  # whose it is cannot be told
+        if answer is None or rejection is Rejection.FORM:  # nobody knows whose it is
             return f"a message does not count: {rejection.value}"
         return f"an update of {answer.client} does not count: {rejection.value}"
 
     def _refused(self, refusal: Refusal, missing: set[str]) -> str | None:
-        """Take a client's word that it does not answer: the others go on."""
+        """Take a client's word that it does not answer: the others continue."""
         server = self.server
         known = refusal.header == server.header and refusal.client in missing
-        # One of those that came together may have ended the run.
+        # Another answer of the same batch may have ended the run.
         if server.state is not ServerState.COLLECTING or not known or refusal.phase != server.phase:
             return None
         self._note_halt(refusal)
@@ -536,33 +521,24 @@ class Coordinator:
                 server.refuse(refusal)
         if refusal.why is Refused.PLAYED:
             self._ahead.add(refusal.client)
-            self._check_newest(refusal)
+            if not self._can_decide_without(self._ahead):
+                raise InputError(
+                    "log",
+                    "is an old copy: clients have played more phases since then"
+                    f" ({refusal.client}: {refusal.detail}); restore the newest copy, or begin a"
+                    " new run with another log",
+                )
         return f"{refusal.client} does not answer: {refusal.why.value} ({refusal.detail})"
 
     def _can_decide_without(self, clients: set[str]) -> bool:
-        """Return whether there is a quorum of those who are not among these clients."""
+        """Return whether the clients that are not among these are a quorum."""
         server = self.server
         able = set(server.clients).difference(server.quarantined, clients)
         enough = server.run_state.decides_with(len(able))
         return enough and not server.rule.estimator.needs_shares
 
-    def _check_newest(self, refusal: Refusal) -> None:
-        """Refuse to go on from an old copy of a log, if there is no quorum of clients for that."""
-        if not self._can_decide_without(self._ahead):
-            raise InputError(
-                "log",
-                f"is an old copy: clients have played on since ({refusal.client}:"
-                f" {refusal.detail}); restore the newest copy, or begin a new run with another log",
-            )
-
-    def _abandon(self) -> None:
-        server = self.server
-        server.abandon()
-        self._opened = None
-        self._tell(f"phase {server.phase} is abandoned: too few clients have reported")
-
     def _conclude(self) -> None:
-        """Tell the last word to all clients, also to those who were not let in and are there."""
+        """Send the last word to all clients, including connected ones that were never admitted."""
         self._tell("the last word is sent to all clients")
         self._recall()
         everybody = dict.fromkeys((*self.server.clients, *self._reachable()))
@@ -586,7 +562,7 @@ class Coordinator:
         self.watch(self._bulletin())
 
     def _beat(self) -> None:
-        """Give a sign of life, now and then."""
+        """Give a sign of life, at most once per `_BEAT`."""
         now = self.clock()
         if self.beat is not None and now - self._beaten >= _BEAT:
             self._beaten = now

@@ -14,14 +14,14 @@ class PhaseEnd(Enum):
     """How a phase ended."""
 
     OPEN = "open"
-    """It has not: clients are at it."""
+    """It has not ended: clients play it."""
     DECIDED = "decided"
     ABANDONED = "abandoned"
     """Too few clients have reported: what came is counted, and nothing was decided."""
     REFUSED = "refused"
     """A client's privacy budget is spent, and the run stopped."""
     CUT = "cut short"
-    """The horizon ended before it did: it is played out, and nobody reports."""
+    """The horizon ends within it: it is played to the end, and nobody reports."""
     STOPPED = "stopped"
     """The run was given up in it."""
 
@@ -62,7 +62,7 @@ class PhaseCourse:
 
 @dataclass(slots=True, kw_only=True)
 class ClientCourse:
-    """What one client has sent, as far as the log has it.
+    """What one client has sent, according to the log.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class ClientCourse:
         In how many its update was counted.
     pulls, means, bits, clipped : int
         Behind these updates; means that they held, and the bits of them; observations outside the
-        declared range, where that is told.
+        declared range, if clients report them.
     rejections : mapping of Rejection to int
         Its messages that were not counted.
     """
@@ -105,7 +105,7 @@ class Withdrawn:
     Parameters
     ----------
     arm, reason : str
-        Which and why.
+        The arm, and why it was withdrawn.
     phase : int
         The last one that was opened before; 0 if none was.
     when : str
@@ -128,9 +128,9 @@ class HaltAtClient:
     Parameters
     ----------
     client : str
-        Where.
+        The client.
     arms : tuple of str
-        What is halted there from then on; nothing if everything goes on again.
+        What is halted there from then on; empty if nothing is halted any longer.
     reason, when, at : str
         Why; before, in or after which phase the server heard of it; the time.
     """
@@ -143,7 +143,7 @@ class HaltAtClient:
 
     @property
     def words(self) -> str:
-        """It in a sentence."""
+        """The event in a sentence."""
         if not self.arms:
             return f"{self.client} has lifted what was halted there ({self.when})"
         return f"{self.client} has halted {', '.join(self.arms)} ({self.when}): {self.reason}"
@@ -156,7 +156,7 @@ class Move:
     Parameters
     ----------
     clients : tuple of str
-        Which.
+        The clients that were moved.
     node, reason : str
         Fingerprint of the node's key, and why.
     at : str
@@ -176,7 +176,7 @@ class Restart:
     Parameters
     ----------
     epoch : int
-        Its own.
+        The epoch that it began.
     when : str
         In words: before, in or after which phase.
     at : str
@@ -209,7 +209,7 @@ class Course:
     rejections : mapping of Rejection to int
         All messages that were not counted.
     refusals : tuple of Refusal
-        Why clients did not answer, in order; once a client, phase and reason.
+        Why clients did not answer, in order; once per client, phase and reason.
     ending : str or None
         Why the run was given up, or who refused to go on; None if neither happened.
     """
@@ -229,7 +229,7 @@ _GIVEN_UP = {Reason.QUORUM: "too few clients answer", Reason.STOPPED: "somebody 
 
 
 class CourseReader:
-    """Reads records one after the other; what each costs does not depend on how many came before.
+    """Reads records one after the other; none costs more because of those before it.
 
     Parameters
     ----------
@@ -260,15 +260,6 @@ class CourseReader:
         self._moves: list[Move] = []
         self._restarts: list[Restart] = []
         self._ending: str | None = None
-
-    @property
-    def withdrawals(self) -> Sequence[Withdrawn]:
-        """The arms that somebody has taken out, in order."""
-        return self._withdrawals
-
-    def joined(self) -> dict[str, int]:
-        """Return the clients that are in, with the phase in which each joined."""
-        return {name: sent.admitted for name, sent in self._clients.items()}
 
     @property
     def _when(self) -> str:
@@ -358,18 +349,13 @@ class CourseReader:
 
     def _withdraw(self, record: records.ArmWithdrawn, at: str) -> None:
         self._active = tuple(a and k != record.arm for k, a in enumerate(self._active))
+        arm, phase = self._arms[record.arm], self._phases[-1].phase if self._phases else 0
         self._withdrawals.append(
-            Withdrawn(
-                arm=self._arms[record.arm],
-                reason=record.reason,
-                phase=self._phases[-1].phase if self._phases else 0,
-                when=self._when,
-                at=at,
-            )
+            Withdrawn(arm=arm, reason=record.reason, phase=phase, when=self._when, at=at)
         )
 
     def _give_up(self, reason: Reason, words: str, at: str) -> None:
-        """Say why a run was given up, if it was; a phase that is open ends with it."""
+        """Note why a run was given up, if it was; an open phase ends with it."""
         refused = [one for one in self._refusals if one.why is Refused.BUDGET]
         if reason is Reason.BUDGET and refused:
             self._end(PhaseEnd.REFUSED, at)

@@ -1,8 +1,8 @@
 """The log of a live run, in SQLite: on disk before anything is sent because of it.
 
-Every record is a row with a checksum over itself and the checksum before it. A damaged tail is what
-a crash may leave: the run goes on from the last good record. Damage before a good record is
-something else, and refused. One process at a time writes a log, which holds a lock while it does.
+Every record is a row with a checksum over itself and the checksum before it. A crash may leave a
+damaged tail: the run continues from the last good record. Damage before a good record has another
+cause, and is refused. One process at a time writes a log, and holds a lock while it does.
 """
 
 from __future__ import annotations
@@ -14,18 +14,25 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO, Self, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 from pydantic_core import from_json  # three times as fast as the standard library's
 
 from fedbandits.errors import FedbanditsError, InputError
-from fedbandits.federation.state_files import is_locked, lock_file, open_private, private_database
+from fedbandits.federation.state_files import (
+    Closing,
+    file_errors,
+    is_locked,
+    lock_file,
+    open_private,
+    private_database,
+)
 from fedbandits.protocol.codec import decode, encode
 from fedbandits.protocol.records import Record
 
@@ -34,13 +41,13 @@ FORMAT = 2
 
 _MAGIC = b"SQLite format 3\0"
 
-# What SQLite says of a damaged file may quote what is damaged, and not be text.
+# An error of SQLite may quote what is damaged, and then not be text.
 _UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
-# What SQLite calls it when a file is whole and cannot be opened.
+# Errors of SQLite about a file that is whole and cannot be opened.
 _CLOSED = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_BUSY")
 
-# So often a log that is being written is copied again.
+# A log that is being written is copied at most this often.
 _COPIES = 20
 
 _SCHEMA = (
@@ -80,7 +87,7 @@ class LogContent:
     dropped: int = 0
 
 
-class DurableLog:
+class DurableLog(Closing):
     """A log that outlasts the process; a `fedbandits.protocol.log.Log`.
 
     Parameters
@@ -114,16 +121,13 @@ class DurableLog:
         self.path = Path(path)
         if header is None:
             _check_there(self.path)
-        try:
-            self._lock = _locked(self.path)
-        except OSError as error:
-            raise InputError(str(self.path), f"cannot be written: {error.strerror}") from None
-        try:
-            self._database = _opened(self.path)
-        except BaseException:
-            self._lock.close()
-            raise
-        try:
+        with ExitStack() as opened:  # if anything goes wrong, all of it is closed again
+            with file_errors(self.path, "cannot be written"):
+                opened.enter_context(_locked(self.path))
+            if not self.path.exists():
+                private_database(self.path)
+            self._database = opened.enter_context(closing(_connected(self.path, "rwc")))
+            _prepare(self._database, self.path)
             self.header = self._begin(header)
             rows = _Rows(self.path)
             for _ in rows.after(self._database):
@@ -131,36 +135,34 @@ class DurableLog:
             if rows.dropped:
                 with self._database:
                     self._database.execute("DELETE FROM records WHERE number > ?", (rows.number,))
-        except BaseException:
-            self.close()
-            raise
+            self._opened = opened.pop_all()
         self.dropped, self._number, self._checksum = rows.dropped, rows.number, rows.checksum
 
     def _begin(self, header: dict[str, Any] | None) -> dict[str, Any]:
-        """Return what the run is; say it first in a new log."""
+        """Return what the run is. A new log gets its tables and says it first: all or nothing."""
         if header is not None and not _tables(self._database, self.path):
-            self._make(header)
+            text = json.dumps(header, sort_keys=True)
+            with self._writing() as database:
+                database.execute("BEGIN")
+                for table in _SCHEMA:
+                    database.execute(table)
+                said = {"format": str(FORMAT), "run": text, "checksum": _digest("", text)}
+                database.executemany("INSERT INTO header VALUES (?, ?)", said.items())
         found = _header(self._database, self.path)
         if header is not None and found != json.loads(json.dumps(header)):
-            raise InputError(
-                str(self.path), "is the log of another run; name another file, or resume that run"
-            )
+            raise InputError(str(self.path), "is another run's log; name another, or resume it")
         return found
 
-    def _make(self, header: dict[str, Any]) -> None:
-        """Make the tables and say what the run is: both or neither."""
-        text = json.dumps(header, sort_keys=True)
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """Yield the database for one change, which is on disk when this returns."""
         try:
             with self._database:
-                self._database.execute("BEGIN")
-                for table in _SCHEMA:
-                    self._database.execute(table)
-                self._database.executemany(
-                    "INSERT INTO header VALUES (?, ?)",
-                    [("format", str(FORMAT)), ("run", text), ("checksum", _digest("", text))],
-                )
+                yield self._database
         except sqlite3.Error as error:
-            raise _unwritable(self.path, error) from None
+            raise InputError(
+                str(self.path), f"cannot be written: {error}; nothing was sent because of it"
+            ) from None
 
     def append(self, record: Record) -> None:
         """Add a record; when this returns it is on disk.
@@ -168,20 +170,16 @@ class DurableLog:
         Raises
         ------
         InputError
-            If it cannot be written, as on a disk that is full. Whether it is there is not known
-            then: open the log again.
+            If it cannot be written, for instance because the disk is full. It may be there or
+            not: open the log again to find out.
         """
         body = json.dumps(encode(record))
         number = self._number + 1
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         checksum = _digest(self._checksum, f"{now} {body}")
-        try:
-            with self._database:
-                self._database.execute(
-                    "INSERT INTO records VALUES (?, ?, ?, ?)", (number, now, body, checksum)
-                )
-        except sqlite3.Error as error:
-            raise _unwritable(self.path, error) from None
+        row = (number, now, body, checksum)
+        with self._writing() as database:
+            database.execute("INSERT INTO records VALUES (?, ?, ?, ?)", row)
         self._number, self._checksum = number, checksum
 
     def __iter__(self) -> Iterator[Record]:
@@ -193,18 +191,11 @@ class DurableLog:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._database.close()
-        self._lock.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        self._opened.close()
 
 
-def is_begun(path: Path) -> bool:
-    """Return whether a log says what its run is; else a run can be begun with it.
+def has_begun(path: Path) -> bool:
+    """Return whether the run of a log has begun; if not, a run can begin with it.
 
     Raises
     ------
@@ -219,8 +210,45 @@ def is_begun(path: Path) -> bool:
         return bool(_tables(database, path))
 
 
-class LogReader:
-    """Reads a log that may be written meanwhile: first all of it, and then what is new.
+_Row: TypeAlias = tuple[int, str, str, str]
+
+_ALL_ROWS = "SELECT number, at, body, checksum FROM records"
+
+
+class _Rows:
+    """The rows of a log as far as they were read, each checked against the one before."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.number = 0
+        self.checksum = ""
+        self.dropped = 0
+
+    def after(self, database: sqlite3.Connection) -> Iterator[_Row]:
+        """Yield the rows that follow those that were read; leave out a damaged tail."""
+        self.dropped = 0
+        with _sqlite_errors(self.path):
+            self._check_unchanged(database)
+            after = f"{_ALL_ROWS} WHERE number > ? ORDER BY number"
+            for row in database.execute(after, (self.number,)):
+                if row[0] != self.number + 1 or row[3] != _checksum(row, self.checksum):
+                    every = database.execute(f"{_ALL_ROWS} ORDER BY number").fetchall()
+                    _check_tail(every, self.number, self.path)
+                    self.dropped = len(every) - self.number
+                    return
+                self.number, self.checksum = row[0], row[3]
+                yield row
+
+    def _check_unchanged(self, database: sqlite3.Connection) -> None:
+        """Refuse to continue in a log that no longer holds what was read from it."""
+        last_read = "SELECT checksum FROM records WHERE number = ?"
+        last = database.execute(last_read, (self.number,)).fetchone()
+        if self.number and (last is None or last[0] != self.checksum):
+            raise DamagedLogError(f"{self.path}: record {self.number} has changed; read it again")
+
+
+class LogReader(_Rows):
+    """Reads a log while it may be written: first all of it, and then what is new.
 
     Parameters
     ----------
@@ -236,20 +264,14 @@ class LogReader:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self._rows = _Rows(self.path)
+        super().__init__(Path(path))
         with _reading(self.path) as database:
             self.header = _header(database, self.path)
 
-    @property
-    def dropped(self) -> int:
-        """Damaged records at the end, which are as if they had never been written."""
-        return self._rows.dropped
-
     def new(self) -> Iterator[tuple[Record, str]]:
-        """Yield the records that were written since the last time, each with when it was."""
+        """Yield the records that were written since the last call, each with its time."""
         with _reading(self.path) as database:
-            for row in self._rows.after(database):
+            for row in self.after(database):
                 yield _record(row, self.path), row[1]
 
 
@@ -266,29 +288,27 @@ def read_log(path: str | Path) -> LogContent:
 
 
 def _check_there(path: Path) -> None:
-    """Refuse a log that is not there, or was never begun."""
-    try:
+    """Refuse a log that is not there, or empty."""
+    with file_errors(path, "cannot be opened"):
         if not path.is_file():
             raise InputError(str(path), "is not there; name the log of a run")
         newest, _ = _beside(path)
         if path.stat().st_size == 0 and not (newest.is_file() and newest.stat().st_size):
             raise InputError(str(path), "is empty; name the log of a run")
-    except OSError as error:
-        raise InputError(str(path), f"cannot be opened: {error.strerror}") from None
 
 
 def _beside(path: Path) -> tuple[Path, Path]:
-    """Return the files beside a log: what was written last, and SQLite's index of that."""
+    """Return SQLite's files beside a log: the newest changes, and their index."""
     return path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
 
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Yield the database of a log to read in; no file is made or changed, whoever owns it.
+    """Yield the database of a log for reading; no file is made or changed.
 
-    Whoever reads by SQLite's own ways writes an index beside the log. That is there already while
-    a server writes, and not needed if all is in the log itself. Else a copy is read, as from a
-    read-only disk or another account.
+    SQLite writes an index beside a log that it reads. While a server writes, the index is there
+    already, and if all is in the log itself it is not needed. Otherwise a copy is read, as from a
+    read-only disk or under another account.
     """
     _check_there(path)
     newest, index = _beside(path)
@@ -297,14 +317,9 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
         if not newest.exists():
             mode = "ro&immutable=1"
         elif not os.access(index, os.W_OK):
-            try:
+            room = "; make room, or set TMPDIR to a folder that has some"
+            with file_errors(path, "cannot be copied to be read", room):
                 folder = stack.enter_context(TemporaryDirectory(prefix="fedbandits-"))
-            except OSError as error:
-                raise InputError(
-                    str(path),
-                    f"cannot be copied to be read: {error.strerror}; make room, or set TMPDIR to a"
-                    " folder that has some",
-                ) from None
             path = _copied(path, Path(folder))
         before = _signature(path)
         database = stack.enter_context(closing(_connected(path, mode)))
@@ -313,23 +328,19 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
         except DamagedLogError:
             if _signature(path) == before:
                 raise
-            raise InputError(
-                str(path), "was written while it was being read; read it again"
-            ) from None
+            raise InputError(str(path), "changed while it was being read; read it again") from None
 
 
 def _copied(path: Path, folder: Path) -> Path:
-    """Return a copy of a log, with what was written last, of one moment."""
+    """Return a copy of a log and its newest changes, both of the same moment."""
     newest, _ = _beside(path)
     copy = folder / path.name
     for _attempt in range(_COPIES):
         before = _signature(path)
-        try:
+        with file_errors(path, "cannot be read"):
             shutil.copyfile(path, copy)
             if newest.exists():
                 shutil.copyfile(newest, _beside(copy)[0])
-        except OSError as error:
-            raise InputError(str(path), f"cannot be read: {error.strerror}") from None
         if _signature(path) == before:
             return copy
     raise InputError(str(path), "is written faster than it can be read; read a backup of it")
@@ -342,24 +353,19 @@ def _signature(path: Path) -> list[tuple[int, int]]:
 
 
 def _check_kind(path: Path) -> None:
-    """Refuse a file that is no database: SQLite would take a short one for an empty database."""
-    try:
-        with path.open("rb") as file:
+    """Refuse a file that is not a database: SQLite takes a short one for an empty database."""
+    with file_errors(path, "cannot be opened"):
+        begins = b""
+        with suppress(FileNotFoundError), path.open("rb") as file:
             begins = file.read(len(_MAGIC))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise InputError(str(path), f"cannot be opened: {error.strerror}") from None
     if begins not in (b"", _MAGIC):
         raise _unreadable(path, "it is no database")
 
 
 def _tables(database: sqlite3.Connection, path: Path) -> set[str]:
-    """Return the tables of a log; none if it is new. Refuse a database of somebody else."""
-    try:
+    """Return the tables of a log; none if it is new. Refuse a database of another program."""
+    with _sqlite_errors(path):
         rows = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    except _UNREADABLE as error:
-        raise _unreadable(path, error) from None
     tables = {str(name) for (name,) in rows}
     if tables not in (set(), {"header", "records"}):
         raise InputError(str(path), "is a database, and not the log of a run; name another file")
@@ -367,13 +373,11 @@ def _tables(database: sqlite3.Connection, path: Path) -> set[str]:
 
 
 def _header(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
-    """Return what the run of a log is."""
+    """Return what a log says of its run."""
     if not _tables(database, path):
         raise InputError(str(path), "is empty; name the log of a run")
-    try:
+    with _sqlite_errors(path):
         header = dict(database.execute("SELECT key, value FROM header").fetchall())
-    except _UNREADABLE as error:
-        raise _unreadable(path, error) from None
     if header.get("format") != str(FORMAT) or "run" not in header:
         raise DamagedLogError(
             f"{path}: is a log of format {header.get('format')}, and this version of fedbandits"
@@ -385,14 +389,11 @@ def _header(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
     return found
 
 
-_Row: TypeAlias = tuple[int, str, str, str]
-
-
 def _check_tail(rows: list[_Row], good: int, path: Path) -> None:
-    """Refuse a log in which something whole comes after the first damaged record.
+    """Refuse a log in which a whole record follows the first damaged one.
 
-    A crash leaves at most a damaged end. A row that is whole, behind or in the place of one that is
-    not, was written when what is missing now was there.
+    A crash damages at most the end. A whole row behind a damaged one, or in its place, was written
+    while what is missing now was still there.
     """
     tail = rows[good:]
     numbers = [row[0] for row in rows]
@@ -412,51 +413,8 @@ def _check_tail(rows: list[_Row], good: int, path: Path) -> None:
         )
 
 
-class _Rows:
-    """The rows of a log as far as they were read, each checked against the one before."""
-
-    def __init__(self, path: Path) -> None:
-        self.number = 0
-        self.checksum = ""
-        self.dropped = 0
-        self._path = path
-
-    def after(self, database: sqlite3.Connection) -> Iterator[_Row]:
-        """Yield the rows that follow those that were read; leave out a damaged tail."""
-        try:
-            yield from self._good(database)
-        except _UNREADABLE as error:
-            raise _unreadable(self._path, error) from None
-
-    def _good(self, database: sqlite3.Connection) -> Iterator[_Row]:
-        self._check_unchanged(database)
-        self.dropped = 0
-        rows = database.execute(f"{_ALL_ROWS} WHERE number > ? ORDER BY number", (self.number,))
-        for row in rows:
-            if row[0] != self.number + 1 or row[3] != _checksum(row, self.checksum):
-                every = database.execute(f"{_ALL_ROWS} ORDER BY number").fetchall()
-                _check_tail(every, self.number, self._path)
-                self.dropped = len(every) - self.number
-                return
-            self.number, self.checksum = row[0], row[3]
-            yield row
-
-    def _check_unchanged(self, database: sqlite3.Connection) -> None:
-        """Refuse to go on in a log that does not hold any more what was read from it."""
-        last = database.execute(
-            "SELECT checksum FROM records WHERE number = ?", (self.number,)
-        ).fetchone()
-        if self.number and (last is None or last[0] != self.checksum):
-            raise DamagedLogError(
-                f"{self._path}: record {self.number} is another one than before; read it anew"
-            )
-
-
-_ALL_ROWS = "SELECT number, at, body, checksum FROM records"
-
-
 def _record(row: _Row, path: Path) -> Record:
-    """Return the record of a row that is as it was written."""
+    """Return the record in a row that was found unchanged."""
     try:
         found: Record = decode(Record, from_json(row[2]), "record")
     except ValueError as error:  # an InputError is one
@@ -468,7 +426,7 @@ def _record(row: _Row, path: Path) -> Record:
 
 
 def _checksum(row: _Row, before: str) -> str:
-    # The number of a row does not count: one that was moved is still seen to be whole.
+    # The number of a row is left out: a row that was moved still shows that it is whole.
     _, at, body, _ = row
     return _digest(before, f"{at} {body}")
 
@@ -477,23 +435,13 @@ def _digest(before: str, text: str) -> str:
     return hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    """Return the database of a log, to write in; refuse a file that is something else, as it is."""
-    if not path.exists():
-        private_database(path)
-    database = _connected(path, "rwc")
-    try:
-        _tables(database, path)
-        private_database(path)
+def _prepare(database: sqlite3.Connection, path: Path) -> None:
+    """Set up a log to be written; a file that is something else is refused, and left as it is."""
+    _tables(database, path)
+    private_database(path)
+    with _sqlite_errors(path):
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
-    except _UNREADABLE as error:
-        database.close()
-        raise _unreadable(path, error) from None
-    except BaseException:
-        database.close()
-        raise
-    return database
 
 
 def _connected(path: Path, mode: str) -> sqlite3.Connection:
@@ -502,7 +450,7 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
         database = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)
     except sqlite3.Error as error:
         raise InputError(str(path), f"cannot be opened: {error}") from None
-    # Damaged text is damaged, and no reason to read nothing at all.
+    # Damaged text is no reason to stop reading.
     database.text_factory = lambda data: data.decode(errors="replace")
     return database
 
@@ -510,13 +458,16 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
 def _unreadable(path: Path, error: Exception | str) -> FedbanditsError:
     if getattr(error, "sqlite_errorname", "").startswith(_CLOSED):
         return InputError(str(path), f"cannot be read: {error}; is it yours to read?")
-    return DamagedLogError(
-        f"{path}: is damaged, or not a log of a run ({error}); restore it from a copy"
-    )
+    return DamagedLogError(f"{path}: is damaged, or not a log ({error}); restore it from a copy")
 
 
-def _unwritable(path: Path, error: sqlite3.Error) -> InputError:
-    return InputError(str(path), f"cannot be written: {error}; nothing was sent because of it")
+@contextmanager
+def _sqlite_errors(path: Path) -> Iterator[None]:
+    """Say what is wrong with a log if SQLite cannot read it."""
+    try:
+        yield
+    except _UNREADABLE as error:
+        raise _unreadable(path, error) from None
 
 
 def is_held(path: Path) -> bool | None:
@@ -528,7 +479,7 @@ def _lock_path(path: Path) -> Path:
     return path.with_name(path.name + ".lock")
 
 
-# Who looks whether a log is held has its lock for a moment.
+# A process that checks whether a log is held has its lock for a moment.
 _TRIES = 5
 _BETWEEN_TRIES = 0.02
 
@@ -544,7 +495,4 @@ def _locked(path: Path) -> BinaryIO:
         else:
             return file
     file.close()
-    raise LogInUseError(
-        f"{path}: another server writes this log; there is one at a time (stop the other, or"
-        " wait for it)"
-    )
+    raise LogInUseError(f"{path}: another server writes this log; stop it, or wait until it ends")

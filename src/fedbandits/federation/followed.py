@@ -1,7 +1,7 @@
 """A run followed through its log: the server's own fold, with a little history beside it.
 
-What is new costs what it is, whatever came before: a status of a run of a million records is
-refreshed as fast as one of a thousand.
+Only new records cost time: the status of a run of a million records is refreshed as fast as that
+of a thousand.
 """
 
 from __future__ import annotations
@@ -12,20 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedbandits.federation.client_means import client_means
-from fedbandits.federation.course import CourseReader
+from fedbandits.federation.course import Course, CourseReader
 from fedbandits.federation.durable_log import LogReader
 from fedbandits.federation.local import server_of
 from fedbandits.federation.presence import presence_of
-from fedbandits.federation.run import said_by
-from fedbandits.federation.status import (
-    MOST_PHASES,
-    ArmState,
-    ArmStatus,
-    Interval,
-    RunStatus,
-    interval_of,
-)
+from fedbandits.federation.run import run_in_header
+from fedbandits.federation.status import MOST_PHASES, RunStatus, arm_statuses, client_means
 from fedbandits.federation.trial import Trial
 from fedbandits.protocol import (
     Answer,
@@ -38,7 +30,7 @@ from fedbandits.protocol import (
     answer_of,
 )
 
-# After the first phases, of which all are kept, each that is kept is this much later.
+# All of the first phases are kept; after them, each one kept is this many times later.
 _APART = 1.1
 
 
@@ -65,14 +57,13 @@ class FollowedRun:
         self.dropped = 0
         self._course = CourseReader(trial.arms)
         self._answers = _AnswersOverPhases(self.server)
-        # What was known of an arm when it was withdrawn: what came later is not in its estimate.
-        self._withdrawn: dict[int, Interval] = {}
+        # What was known when an arm was withdrawn: what came later is not in its estimate.
+        self._withdrawn: dict[str, Answer | None] = {}
 
     def take(self, record: Record, at: str) -> None:
         """Take one more record, and when it was written."""
         if isinstance(record, ArmWithdrawn):
-            arm = record.arm
-            self._withdrawn[arm] = interval_of(self.trial.arms[arm], self.answer())
+            self._withdrawn[self.trial.arms[record.arm]] = self.answer()
         self.server.follow(record)
         self._course.take(record, at)
         self._answers.take(record)
@@ -95,7 +86,7 @@ class FollowedRun:
 
     def status(self) -> RunStatus:
         """Return where the run is."""
-        server, answer = self.server, self.answer()
+        server, answer, course = self.server, self.answer(), self._course.course()
         missing, quarantined = server.missing, server.quarantined
         silent = {*missing, *quarantined}
         collecting = server.state is ServerState.COLLECTING
@@ -106,12 +97,12 @@ class FollowedRun:
             wrote=self.wrote,
             state=server.state,
             epoch=server.header.epoch,
-            arms=self._arms(answer),
+            arms=arm_statuses(server, course, answer, self._withdrawn),
             answer=answer,
             reported=tuple(c for c in server.clients if c not in silent) if collecting else (),
             missing=missing,
             quarantined=quarantined,
-            unrecalled=self._unrecalled(),
+            unconfirmed=self._unconfirmed(course),
             halted=tuple(
                 f"halted at {client}: {', '.join(self.trial.arms[arm] for arm in halt.arms)}"
                 f" ({halt.reason})"
@@ -119,58 +110,26 @@ class FollowedRun:
             ),
             homes=server.run_state.homes,
             conflicts=server.run_state.conflicts,
-            course=self._course.course(),
+            course=course,
             means=client_means(server.run_state),
             dropped=self.dropped,
         )
 
-    def _unrecalled(self) -> tuple[str, ...]:
+    def _unconfirmed(self, course: Course) -> tuple[str, ...]:
         """Return the clients that have not confirmed a withdrawal, unless they joined after it.
 
-        Those who were not let in yet are among them: their service may give any option.
+        Clients that were not admitted yet are among them: their service may give any option.
         """
-        if not self._course.withdrawals:
+        if not course.withdrawals:
             return ()
-        since, state = self._course.withdrawals[-1].phase, self.server.run_state
-        joined = {**dict.fromkeys(state.homes, 0), **self._course.joined()}
-        return tuple(
-            client
-            for client, phase in joined.items()
-            if phase <= since and client not in state.recalled
-        )
-
-    def _arms(self, answer: Answer | None) -> tuple[ArmStatus, ...]:
-        state = self.server.run_state
-        gone = {one.arm: one for one in self._course.withdrawals}
-        found = []
-        phase: int | None
-        for number, name in enumerate(self.trial.arms):
-            out = gone.get(name)
-            if out is not None:
-                fate, phase = ArmState.WITHDRAWN, out.phase
-                estimate, low, high = self._withdrawn[number]
-            else:
-                estimate, low, high = interval_of(name, answer)
-                beaten = state.beaten.get(number)
-                fate = ArmState.LEFT if beaten is None else ArmState.OUT
-                phase = None if beaten is None else beaten.phase
-            found.append(
-                ArmStatus(
-                    name=name,
-                    state=fate,
-                    phase=phase,
-                    when=None if out is None else out.when,
-                    reason=None if out is None else out.reason,
-                    estimate=estimate,
-                    low=low,
-                    high=high,
-                )
-            )
-        return tuple(found)
+        since, state = course.withdrawals[-1].phase, self.server.run_state
+        joined = dict.fromkeys(state.homes, 0) | {one.name: one.admitted for one in course.clients}
+        told = (client for client, phase in joined.items() if phase <= since)
+        return tuple(client for client in told if client not in state.recalled)
 
 
 class _AnswersOverPhases:
-    """What could be said after phases: of all at first, then of fewer and fewer.
+    """What could be said after phases: after all of the first ones, then after fewer and fewer.
 
     Only the last decided phase is kept as a state; an answer is worked out when it is to be kept.
     """
@@ -181,7 +140,6 @@ class _AnswersOverPhases:
         self._telling: set[int] = set()
         self._last: tuple[int, RunState] | None = None
         self._next = 1
-        self._withdrawn_in = 0
 
     def take(self, record: Record) -> None:
         """Take a record that the server has followed."""
@@ -220,11 +178,8 @@ class _AnswersOverPhases:
             return list(found.values())
         steps = [number ** (step / (MOST_PHASES - 1)) for step in range(MOST_PHASES)]
         places = {min(found, key=lambda kept: abs(kept - step)) for step in steps}
-        return [
-            answer
-            for place, answer in found.items()
-            if place in places or answer.phase in self._telling
-        ]
+        places |= {place for place, answer in found.items() if answer.phase in self._telling}
+        return [answer for place, answer in found.items() if place in places]
 
 
 class LoggedRun(FollowedRun):
@@ -245,12 +200,12 @@ class LoggedRun(FollowedRun):
 
     def __init__(self, path: str | Path) -> None:
         self._log = LogReader(path)
-        name, trial = said_by(self._log.header, Path(path))
+        name, trial = run_in_header(self._log.header, Path(path))
         super().__init__(name, trial, self._log.header.get("versions", {}))
         self.refresh()
 
     def refresh(self) -> None:
-        """Take the records that were written since the last time."""
+        """Take the records that were written since the last call."""
         for record, at in self._log.new():
             self.take(record, at)
         self.dropped = self._log.dropped

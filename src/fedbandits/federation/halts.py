@@ -1,7 +1,8 @@
-"""The switch of a site: its operator halts an option, or a client altogether, without any server.
+"""A switch at the site: its operator halts an option, or a whole client, without any server.
 
-It is one small file in the folder of the clients' files. It is looked at by every call of `assign`
-and before every call of ``pull``, and lasts until it is lifted, whatever a server says.
+It is one small file in the folder of the clients' files. Every call of `assign` reads it, and so
+does a client before every call of ``pull``. A halt lasts until it is lifted, whatever a server
+says.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def read_halts(folder: Path) -> tuple[SiteHalt, ...]:
     Raises
     ------
     InputError
-        If the file cannot be read: nothing is given to anybody as long as that is so.
+        If the file cannot be read; until it can, nothing is given to anybody.
     """
     return _file(folder).read() or ()
 
@@ -74,7 +75,7 @@ def _file(folder: Path) -> KeptFile[tuple[SiteHalt, ...]]:
 def halt_of(folder: Path, client: str, arms: Sequence[str]) -> Halt | None:
     """Return what is halted at a client, or None.
 
-    An option that the client does not know may be any: then all are halted.
+    If a halted option is not one that the client knows, it could be any: all are halted.
     """
     found = [halt for halt in read_halts(folder) if halt.client in (None, client)]
     if not found:

@@ -1,11 +1,11 @@
-"""A client in its place: the user's function, and the machine that answers for it."""
+"""A client: the user's function, and the machine that answers for it."""
 
 from __future__ import annotations
 
 import inspect
 import traceback
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
@@ -14,19 +14,12 @@ import numpy as np
 
 from fedbandits.errors import InputError
 from fedbandits.federation.audit_file import AuditFile
-from fedbandits.federation.halts import halt_of, refuse_halted
-from fedbandits.federation.last_word import best_in, keep_last_word, read_last_word
+from fedbandits.federation.halts import halt_of
+from fedbandits.federation.kept_file import Recalls, WorkbenchFile
+from fedbandits.federation.last_word import best_arm, best_in, keep_last_word
 from fedbandits.federation.live_store import LiveStore
-from fedbandits.federation.recalls import Recalls
-from fedbandits.federation.state_files import (
-    audit_file,
-    last_word_file,
-    live_file,
-    recalls_file,
-    workbench_file,
-)
+from fedbandits.federation.state_files import audit_file, live_file, recalls_file, workbench_file
 from fedbandits.federation.trial import Trial
-from fedbandits.federation.workbench_file import WorkbenchFile
 from fedbandits.privacy.sampling import Noise, discrete_noise
 from fedbandits.protocol import (
     Assignment,
@@ -42,7 +35,7 @@ from fedbandits.protocol import (
     Update,
     arms_hash,
 )
-from fedbandits.protocol.client import Pull, Slice
+from fedbandits.protocol.client import Slice
 from fedbandits.protocol.demands import check_demand
 from fedbandits.protocol.turns import in_order, permuted_blocks
 from fedbandits.rules.arrays import FloatArray
@@ -68,6 +61,7 @@ PullByName: TypeAlias = Callable[[str, int, ClientInfo], Sequence[float] | Float
 """``pull(arm, n, client)`` tries an option n times and returns the n outcomes: the user's code."""
 
 
+@dataclass(eq=False)
 class ClientHost:
     """Answers a server's messages for one client.
 
@@ -76,8 +70,8 @@ class ClientHost:
     info : ClientInfo
         Who it is.
     pull : callable, optional
-        The user's function; none where the trial has its outcomes from live traffic, or where
-        nothing is to be played.
+        The user's function; None if the outcomes come from live traffic, or if nothing is to be
+        played.
     trial : Trial
         What is compared; the client keeps to it whatever the server asks.
     folder : path, optional
@@ -91,52 +85,59 @@ class ClientHost:
         Where the outcomes of live traffic are; the client's file in the folder by default.
     """
 
-    def __init__(
-        self,
-        info: ClientInfo,
-        pull: PullByName | None,
-        trial: Trial,
-        *,
-        folder: Path | None = None,
-        noise: Noise = discrete_noise,
-        rng: np.random.Generator | None = None,
-        live: LiveStore | None = None,
-    ) -> None:
-        self.info = info
-        self.trial = trial
-        self._folder = folder
+    info: ClientInfo
+    pull: PullByName | None
+    trial: Trial
+    _: KW_ONLY
+    folder: Path | None = None
+    noise: Noise = discrete_noise
+    rng: np.random.Generator | None = None
+    live: LiveStore | None = None
+
+    def __post_init__(self) -> None:
+        name, folder = self.info.name, self.folder
         self._last_word: Conclusion | None = None
-        self._recalls = Recalls(None if folder is None else recalls_file(folder, info.name))
-        self._live = _live_store(info, trial, folder) if live is None else live
-        self._pull = pull
-        self._noise = noise
-        self._rng = rng
+        self._recalls = Recalls(None if folder is None else recalls_file(folder, name))
+        if self.trial.live is not None and self.live is None:
+            if folder is None:
+                raise InputError("folder", f"client {name} has none; live outcomes are kept there")
+            self.live = LiveStore(live_file(folder, name), name, self.trial)
 
     @cached_property
     def _client(self) -> Client:
-        """The machine that plays. A withdrawal needs none of its files, damaged or not."""
-        info, trial, folder, live = self.info, self.trial, self._folder, self._live
+        """The machine that plays. A withdrawal works even if its files are damaged."""
+        name, trial, folder, live = self.info.name, self.trial, self.folder, self.live
         return Client(
-            info.name,
-            _observing(info, self._pull, trial, live),
+            name,
+            self._observe if live is None else live.read,
             privacy=trial.privacy,
-            outbox=None if folder is None else AuditFile(audit_file(folder, info.name)),
-            noise=self._noise,
-            rng=self._rng,
-            turns=permuted_blocks(trial.seed, info.name) if trial.interleave else in_order,
+            outbox=None if folder is None else AuditFile(audit_file(folder, name)),
+            noise=self.noise,
+            rng=self.rng,
+            turns=permuted_blocks(trial.seed, name) if trial.interleave else in_order,
             min_pulls=trial.min_pulls,
             halted=self.halt if live is None else live.halt,
-            workbench=None if folder is None else WorkbenchFile(workbench_file(folder, info.name)),
+            workbench=None if folder is None else WorkbenchFile(workbench_file(folder, name)),
             limits=trial.range,
             outside=trial.outside,
-            where=_naming(info, self._pull, trial, live),
+            where=self._name_outcomes,
         )
+
+    def _observe(self, arm: int, n: int) -> Sequence[float] | FloatArray:
+        return call_pull(self.pull, self.trial.arms[arm], n, self.info)
+
+    def _name_outcomes(self, arm: int, n: int) -> str:
+        """Return what outcomes are called in an error: by option, client and line."""
+        name = self.trial.arms[arm]
+        if self.live is not None:
+            return f'outcomes of "{name}" in {self.live.path}'
+        return call_words(self.pull, name, n, self.info)
 
     def halt(self) -> Halt | None:
         """Return what the operator of this client has halted here, or None."""
-        if self._folder is None:
+        if self.folder is None:
             return None
-        return halt_of(self._folder, self.info.name, self.trial.arms)
+        return halt_of(self.folder, self.info.name, self.trial.arms)
 
     def answer(self, assignment: Assignment, within: Slice | None = None) -> Update | Refusal:
         """Play a phase, or as much of it as a slice of time allows, or refuse to.
@@ -146,14 +147,14 @@ class ClientHost:
         return replace(self._answer(assignment, within), halt=self.halt())
 
     def recall(self, recall: Recall) -> Receipt:
-        """Take back the options that are withdrawn: nobody gets them any more."""
+        """Take back the options that are withdrawn: nobody is given them from now on."""
         if recall.header.arms != arms_hash(self.trial.arms):
             raise InputError("arms", f"the recall is about others than {self.trial.arms}")
         check_demand(recall, len(self.trial.arms))
-        if self._live is None:
+        if self.live is None:
             self._recalls.add(recall.header.run, recall.arms)
         else:
-            with self._live as store:
+            with self.live as store:
                 store.recall(recall.header.run, recall.arms)
         return Receipt(
             header=recall.header, client=self.info.name, arms=recall.arms, halt=self.halt()
@@ -161,32 +162,27 @@ class ClientHost:
 
     def _answer(self, assignment: Assignment, within: Slice | None) -> Update | Refusal:
         if assignment.header.arms != arms_hash(self.trial.arms):
-            return assignment.refused(
-                self.info.name,
-                Refused.ARMS,
-                "server and clients need the same in fedbandits.toml, in the same order",
-            )
+            words = "server and clients need the same in fedbandits.toml, in the same order"
+            return assignment.refused(self.info.name, Refused.ARMS, words)
         check_demand(assignment, len(self.trial.arms))
         if self._asks_too_much(assignment.release):
             words = f"{assignment.release}, which is not in the trial"
             return assignment.refused(self.info.name, Refused.POLICY, words)
-        if self._live is None:
+        if self.live is None:
             out = self._recalls.add(assignment.header.run, assignment.withdrawn)
             return self._played(assignment, out, within)
-        try:  # before anybody gets an option for it
+        try:  # before any unit gets an option for it
             self._client.refuse_forbidden(assignment)
         except RefusalError as error:
             return error.refusal
-        with self._live as store:
-            collected = store.take(assignment)
-            if collected.ready:
-                return self._played(assignment, collected.withdrawn, None)
-        return assignment.refused(self.info.name, collected.why, collected.words)
+        with self.live as store:
+            taken = store.take(assignment)
+            return taken if isinstance(taken, Refusal) else self._played(assignment, taken, None)
 
     def _asks_too_much(self, release: Release) -> bool:
-        """Return whether more is to be sent of outcomes than the trial says.
+        """Return whether the server asks for more about outcomes than the trial says.
 
-        A mechanism of the server's own would tell how many outcomes lie where it likes.
+        A mechanism of the server's own could reveal how many outcomes lie in any range.
         """
         if release.squares and not self.trial.rule().needs_squares:
             return True
@@ -195,7 +191,7 @@ class ClientHost:
     def _played(
         self, assignment: Assignment, withdrawn: Collection[int], within: Slice | None
     ) -> Update | Refusal:
-        """Play without what is withdrawn: an assignment that was sent before may come after it."""
+        """Play without what is withdrawn: an older assignment may arrive after a withdrawal."""
         out = tuple(arm for arm, n in enumerate(assignment.pulls) if n and arm in withdrawn)
         try:
             return self._client.play(replace(assignment, withdrawn=out), within)
@@ -205,15 +201,13 @@ class ClientHost:
     def conclude(self, conclusion: Conclusion) -> None:
         """Take the last word, and keep it."""
         if conclusion.arms != self.trial.arms:
-            raise InputError(
-                "arms", f"the last word is about others than {', '.join(self.trial.arms)}"
-            )
+            raise InputError("arms", f"the last word is about others than {self.trial.arms}")
         check_demand(conclusion, len(self.trial.arms))
-        if self._live is not None:
-            with self._live as store:
+        if self.live is not None:
+            with self.live as store:
                 store.conclude(conclusion.header.run, conclusion.decision)
-        if self._folder is not None:
-            keep_last_word(self._folder, self.info.name, conclusion)
+        if self.folder is not None:
+            keep_last_word(self.folder, self.info.name, conclusion)
         self._client.conclude(conclusion.decision)
         self._last_word = conclusion
 
@@ -225,55 +219,22 @@ class ClientHost:
         HaltedError
             If it is halted here.
         """
-        last = self._last_word
-        if last is None and self._folder is not None:
-            last = read_last_word(last_word_file(self._folder, self.info.name))
-        best = None if last is None else best_in(last)
-        if best is not None and self._folder is not None:
-            refuse_halted(self._folder, self.info.name, best, self.trial.arms)
-        return best
+        if self.folder is not None:
+            return best_arm(self.folder, self.info.name)
+        return None if self._last_word is None else best_in(self._last_word)
 
 
-def _live_store(info: ClientInfo, trial: Trial, folder: Path | None) -> LiveStore | None:
-    """Return where a client's outcomes are, if they come from live traffic."""
-    if trial.live is None:
-        return None
-    if folder is None:
-        raise InputError(
-            "folder", f"client {info.name} has none; the outcomes of live traffic are kept there"
-        )
-    return LiveStore(live_file(folder, info.name), info.name, trial)
-
-
-def _observing(
-    info: ClientInfo, pull: PullByName | None, trial: Trial, live: LiveStore | None
-) -> Pull:
-    """Return where observations come from: live traffic, or the user's function."""
-    if live is not None:
-        return live.read
-    return lambda arm, n: asked(pull, trial.arms[arm], n, info)
-
-
-def _naming(
-    info: ClientInfo, pull: PullByName | None, trial: Trial, live: LiveStore | None
-) -> Callable[[int, int], str]:
-    """Return how outcomes that are not as they must be are named: by option, client and line."""
-    if live is not None:
-        return lambda arm, _: f'outcomes of "{trial.arms[arm]}" in {live.path}'
-    return lambda arm, n: called(pull, trial.arms[arm], n, info)
-
-
-def called(pull: PullByName | None, arm: str, n: int, info: ClientInfo) -> str:
-    """Return a call of the user's function in words, with where that function stands."""
+def call_words(pull: PullByName | None, arm: str, n: int, info: ClientInfo) -> str:
+    """Return a call of the user's function in words, with the function's file and line."""
     code = getattr(inspect.unwrap(pull) if pull is not None else pull, "__code__", None)
     line = "" if code is None else f" in {code.co_filename}, line {code.co_firstlineno}"
     return f'pull("{arm}", {n}, {info.name}){line}'
 
 
-def asked(
+def call_pull(
     pull: PullByName | None, arm: str, n: int, info: ClientInfo
 ) -> Sequence[float] | FloatArray:
-    """Call the user's function; what goes wrong in it is said with its line."""
+    """Call the user's function; an error in it is reported with its line."""
     if pull is None:
         raise InputError("pull", "is missing; only a trial with live in fedbandits.toml needs none")
     try:
@@ -282,17 +243,17 @@ def asked(
         code = getattr(inspect.unwrap(pull), "__code__", None)
         file = "" if code is None else code.co_filename
         raise InputError(
-            f'pull("{arm}", {n}, {info.name})', f"failed: {told(error, file)}"
+            f'pull("{arm}", {n}, {info.name})', f"failed: {error_line(error, file)}"
         ) from error
 
 
-def told(error: Exception, file: str = "") -> str:
-    """Return an error of the user's code in one line, with where in that code it happened.
+def error_line(error: Exception, file: str = "") -> str:
+    """Return an error of the user's code in one line, with its place in that code.
 
     Parameters
     ----------
     error : Exception
-        It.
+        What was raised.
     file : str
         The user's file: lines of what lies in its folder are named rather than those of a library
         that it calls.

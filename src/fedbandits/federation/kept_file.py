@@ -1,15 +1,21 @@
-"""Small files in which one thing is kept: all of it or nothing, and checked when it is read."""
+"""Small files that hold one value: written whole or not at all, and checked when read.
+
+A client keeps two of them: the phase that it has not finished, which the next process continues,
+and the options that it was told are withdrawn, because messages may come in any order.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from fedbandits.errors import InputError
-from fedbandits.federation.state_files import written_whole
+from fedbandits.federation.state_files import file_errors, write_whole
 from fedbandits.protocol.codec import decode, encode
+from fedbandits.protocol.unfinished import Unfinished
 
 FORMAT = 1
 
@@ -29,7 +35,7 @@ class KeptFile(Generic[T]):
     name : str
         What the value is called in the file.
     problem : str
-        What is said of a file that is something else, with braces for why, and the way out.
+        The message about a file with something else in it, with braces for the reason.
 
     Examples
     --------
@@ -70,6 +76,91 @@ class KeptFile(Generic[T]):
         return found
 
     def write(self, value: T) -> None:
-        """Keep a value instead of what was kept before; it is on disk then."""
+        """Replace the value; when this returns it is on disk."""
         said = {"format": FORMAT, self.name: encode(value)}
-        written_whole(self.path, json.dumps(said, indent=1))
+        write_whole(self.path, json.dumps(said, indent=1))
+
+
+class WorkbenchFile(KeptFile[Unfinished]):
+    """A `fedbandits.protocol.unfinished.Workbench` that outlasts the process.
+
+    Parameters
+    ----------
+    path : path
+        Of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, Unfinished, "phase", "is no phase ({})")
+
+    def read(self) -> Unfinished | None:
+        """Return what is kept; None if there is nothing, or nothing that can be read.
+
+        What cannot be read is pulled again: nothing of it was sent.
+        """
+        try:
+            return super().read()
+        except InputError:
+            return None
+
+    def keep(self, work: Unfinished) -> None:
+        """Replace what was kept."""
+        self.write(work)
+
+    def clear(self) -> None:
+        """Forget it: it is reported."""
+        with file_errors(self.path, "cannot be removed"):
+            self.path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """The options that were withdrawn in a run, as far as a client was told.
+
+    Parameters
+    ----------
+    run : str
+        The name of the run.
+    arms : tuple of int
+        The options.
+    """
+
+    run: str
+    arms: tuple[int, ...]
+
+
+class Recalls:
+    """The options that were withdrawn in all runs of a client.
+
+    Parameters
+    ----------
+    path : path, optional
+        Of the file; without one it is forgotten with the process.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._known: dict[str, frozenset[int]] = {}
+        self._file: KeptFile[tuple[Recalled, ...]] | None = None
+        if path is not None:
+            problem = "does not say what is withdrawn ({}); resume the run after removing it"
+            self._file = KeptFile(path, tuple[Recalled, ...], "recalls", problem)
+
+    def add(self, run: str, arms: Iterable[int]) -> frozenset[int]:
+        """Keep on disk that options are withdrawn in a run; return all that are.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read: then nothing is pulled.
+        """
+        if self._file is not None:
+            self._known = {one.run: frozenset(one.arms) for one in self._file.read() or ()}
+        before = self._known.get(run, frozenset())
+        after = before.union(arms)
+        if after != before:
+            self._known[run] = after
+            if self._file is not None:
+                known = self._known.items()
+                kept = (Recalled(run=name, arms=tuple(sorted(out))) for name, out in known)
+                self._file.write(tuple(kept))
+        return after

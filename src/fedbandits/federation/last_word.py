@@ -1,4 +1,4 @@
-"""What a client keeps of the last word: what to stay on is known without anybody being asked."""
+"""The last word of a run, kept by the client: it knows what to stay on without a server."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fedbandits.protocol import Conclusion
 
 
 def keep_last_word(state: Path, client: str, conclusion: Conclusion) -> None:
-    """Write what a run has found to a client's file: all of it or nothing.
+    """Write what a run has found to a client's file, whole or not at all.
 
-    A run that the client has played is not forgotten for one that it has played before.
+    The last word of an older run does not replace that of the newest run that was played.
     """
     path, run = last_word_file(state, client), conclusion.header.run
     kept = read_last_word(path)
@@ -33,7 +33,7 @@ def _file(path: Path) -> KeptFile[Conclusion]:
 
 
 def read_last_word(path: Path) -> Conclusion | None:
-    """Return what a run has found; None if nothing was heard of it yet.
+    """Return what a run has found; None if it is not known yet.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def best_in(conclusion: Conclusion) -> str | None:
 
 
 def best_arm(state: str | Path, client: str) -> str | None:
-    """Return the option that a client is to stay on; None while the run goes on.
+    """Return the option that a client should stay on; None while the run goes on.
 
     It is read from the client's own files: no server is needed.
 

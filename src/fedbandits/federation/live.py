@@ -1,4 +1,4 @@
-"""A client whose outcomes come from live traffic, and later than the choice.
+"""A client whose outcomes come from live traffic, some time after the choice.
 
 The service that has the traffic asks for each unit (a visitor, an order, a patient) which option it
 gets, and says what came of it when that is known. The server's messages are answered elsewhere, by
@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 
 from fedbandits.errors import LARGEST, InputError
 from fedbandits.federation.live_store import LiveStore, WallClock
-from fedbandits.federation.state_files import check_name, live_file, private_folder
+from fedbandits.federation.state_files import (
+    Closing,
+    check_name,
+    file_errors,
+    live_file,
+    private_folder,
+)
 from fedbandits.federation.trial import Trial, load_trial
 from fedbandits.protocol.codec import is_text
 from fedbandits.protocol.outcomes import refuse_outside
 
 
-class LiveTrial:
-    """A trial in the service that has the traffic.
+class LiveTrial(Closing):
+    """A trial, for the service that has the traffic.
 
-    Threads may share one, and processes the same folder; what has returned is on disk. After a fork
-    it goes on in both processes.
+    Threads may share one, and processes may share the folder; what has returned is on disk. After a
+    fork both processes can use it.
 
     Parameters
     ----------
@@ -73,14 +78,11 @@ class LiveTrial:
         folder = Path(state)
         self.trial = trial
         self._limits = trial.range
-        self.store = LiveStore(
-            live_file(folder, client), client, trial, clock=clock, durable=durable
-        )
-        try:
+        path = live_file(folder, client)
+        self.store = LiveStore(path, client, trial, clock=clock, durable=durable)
+        with file_errors(folder, "cannot be made"):
             private_folder(folder)
-        except OSError as error:
-            raise InputError(str(folder), f"cannot be made: {error.strerror}") from None
-        # What is wrong with the file is said now, and not to the first visitor.
+        # Report a problem with the file now, not to the first visitor.
         self.store.wanted()
 
     def assign(self, unit: str) -> str:
@@ -99,7 +101,7 @@ class LiveTrial:
         return self.store.assign(unit)
 
     def record(self, unit: str, value: float) -> bool:
-        """Say what came of a unit; return whether it counts.
+        """Record the outcome of a unit; return whether it counts.
 
         It does not if no phase has counted the unit, its phase is over, or it comes later than
         ``maturity``. The same outcome may be recorded again.
@@ -115,12 +117,12 @@ class LiveTrial:
         return self.store.record(unit, self._checked(value))
 
     def _checked(self, value: float) -> float:
-        """Return an outcome as it is kept; if the trial clips, it does when the outcome counts."""
+        """Return an outcome as it is kept; a trial that clips does so when the outcome counts."""
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
             number = float("nan")
-        if isinstance(value, bool | np.bool_):  # as of pull: it may be a comparison by mistake
+        if isinstance(value, bool | np.bool_):  # as in pull: it may be a mistaken comparison
             raise InputError("value", f"{value!r} is a truth value; record 1.0 or 0.0")
         if isinstance(value, str) or not abs(number) <= LARGEST:
             raise InputError("value", f"{value!r} is not a finite number such as 1.0")
@@ -132,7 +134,7 @@ class LiveTrial:
         return number
 
     def wanted(self) -> int:
-        """Return how many new units more the open phase counts; 0 when none is open."""
+        """Return how many more new units the open phase counts; 0 if none is open."""
         return self.store.wanted()
 
     def best_arm(self) -> str | None:
@@ -148,8 +150,8 @@ class LiveTrial:
     def forget(self, before: float) -> int:
         """Delete units that were assigned before a time, and overwrite them; return how many.
 
-        Those of the phase that goes on stay. A unit that is forgotten is a new one when it comes
-        again, and its outcome cannot be recorded any more.
+        Units of the open phase stay. A forgotten unit is a new one when it comes again, and its
+        outcome can no longer be recorded.
 
         Parameters
         ----------
@@ -161,12 +163,6 @@ class LiveTrial:
     def close(self) -> None:
         """Let go of the file. The next call opens it again."""
         self.store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _check_unit(unit: object) -> None:

@@ -1,9 +1,9 @@
 """What a client in live traffic keeps on disk: who got which option, and what came of it.
 
-The table of units is a ledger: a row is added for every allocation, and nothing in it is changed
-but that an outcome is entered, once. Rows go when they are forgotten, and not before. A phase
-counts the units that are assigned first, as many as it asks for: which ones count is settled when
-they are assigned, and never by which outcomes come first.
+The table of units is a ledger: every allocation adds a row, and the only change to a row is that
+its outcome is entered, once. A row is removed only when its unit is forgotten. A phase counts the
+units that are assigned first, as many as it asks for: which ones count is settled when they are
+assigned, and never by which outcomes come first.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from fedbandits.errors import InputError
 from fedbandits.federation.halts import HaltedError, halt_of, refuse_halted
-from fedbandits.federation.state_files import alone_with, private_database
+from fedbandits.federation.state_files import Closing, alone_with, private_database
 from fedbandits.federation.trial import Trial
-from fedbandits.protocol import Assignment, Decision, Halt, Refused
+from fedbandits.protocol import Assignment, Decision, Halt, Refusal, Refused
 from fedbandits.protocol.codec import decode, encode
 from fedbandits.protocol.outcomes import joint_range
 from fedbandits.protocol.turns import turns
@@ -36,10 +37,10 @@ from fedbandits.protocol.turns import turns
 FORMAT = 2
 
 WAIT = 10.0
-"""So many seconds a process waits for another one that is writing."""
+"""Seconds that a process waits for another one that is writing."""
 
 WallClock: TypeAlias = Callable[[], float]
-"""Seconds since 1970: it goes on while no process runs."""
+"""Seconds since 1970: a clock that runs on while no process does."""
 
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS state (only_one INTEGER PRIMARY KEY CHECK (only_one = 1),"
@@ -71,7 +72,7 @@ _COUNTED = "CASE WHEN counted THEN value ELSE ? END"
 """What a unit counts: its outcome, or the value of a unit whose outcome has not come in time."""
 
 _AT_ONCE = 1000
-"""So many units are read or forgotten at a time; others may write in between."""
+"""How many units are read or forgotten at a time; others may write in between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +86,11 @@ class LiveState:
     active : tuple of bool
         Those that the last phase has, or that were left in the end.
     withdrawn : tuple of int
-        Options that nobody gets any more in this run.
+        Options that nobody gets in the rest of this run.
     run : str
         Its name; empty before the first phase.
     replaced : tuple of str
-        Runs before it. What is late of them is not taken up again.
+        Runs before it. Their late messages are ignored.
     begins : int
         The number of its first unit.
     phase : int
@@ -135,12 +136,12 @@ class LiveState:
 
     @property
     def open(self) -> bool:
-        """Whether a phase goes on here."""
+        """Whether a phase is open here."""
         return self.phase > 0 and not self.over
 
     @property
     def size(self) -> int:
-        """How many units the phase has, those of options that were left out included."""
+        """How many units the phase has, including those of options that were left out."""
         return self.since + sum(self.rest) if self.open else 0
 
     @property
@@ -150,15 +151,11 @@ class LiveState:
 
     def counts(self, unit: _Unit) -> bool:
         """Return whether the phase counts a unit."""
-        return (
-            self.open
-            and unit.number >= self.first
-            and unit.phase == self.phase
-            and unit.arm not in self.left_out
-        )
+        inside = unit.number >= self.first and unit.phase == self.phase
+        return self.open and inside and unit.arm not in self.left_out
 
     def given(self, out: Collection[int]) -> list[int]:
-        """Return the options that may be given: those of the phase, but for what is halted here.
+        """Return the options that may be given: those of the phase, except halted ones.
 
         If all of the phase were withdrawn, others come back with the next one.
         """
@@ -169,29 +166,6 @@ class LiveState:
         """Return the option of a unit that no phase counts: the best one, or each in turn."""
         left = self.given(out)
         return self.best if self.best in left else left[number % len(left)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Collected:
-    """How far a phase is.
-
-    Parameters
-    ----------
-    ready : bool
-        Whether all its outcomes are final.
-    words : str
-        What is missing. It says nothing of outcomes: where only some units ever have one, how many
-        are there is an outcome itself.
-    why : Refused
-        Why there is no update yet.
-    withdrawn : tuple of int
-        Options of which nothing is reported.
-    """
-
-    ready: bool
-    words: str = ""
-    why: Refused = Refused.PENDING
-    withdrawn: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +183,7 @@ def order_of_units(
 ) -> Iterator[int]:
     """Yield the options of a phase's units, in permuted blocks of one unit each.
 
-    The order is drawn anew for every part of a phase: options that are left then, in full blocks.
+    Each part of a phase has a new order: the options that are left then, in full blocks.
 
     Up to `fedbandits.protocol.turns.MOST_TURNS` units of an option it is the order in which
     `fedbandits.protocol.turns.permuted_blocks` pulls. With more that one pulls several times in a
@@ -230,7 +204,8 @@ def order_of_units(
             yield arm
 
 
-class LiveStore:
+@dataclass(eq=False)
+class LiveStore(Closing):
     """The file of one client; several threads and processes may use it at once.
 
     Parameters
@@ -248,28 +223,23 @@ class LiveStore:
         traffic only.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        client: str,
-        trial: Trial,
-        *,
-        clock: WallClock = time.time,
-        durable: bool = True,
-    ) -> None:
+    path: Path
+    client: str
+    trial: Trial
+    _: KW_ONLY
+    clock: WallClock = time.time
+    durable: bool = True
+
+    def __post_init__(self) -> None:
+        trial = self.trial
         if trial.live is None:
             raise InputError(
                 "live",
                 "is not in fedbandits.toml; write live = {} there, or when a unit without an"
                 " outcome is final, as in live = { maturity = 86400, missing = 0.0 }",
             )
-        self.path = path
-        self.client = client
-        self.trial = trial
-        self.clock = clock
         self._live = trial.live
-        self._durable = durable
-        # What a unit's outcome tells must not show in when the phase is reported.
+        # The time of the report must not reveal anything about outcomes.
         self._private = trial.privacy is not None and trial.privacy.noise is not None
         self._order: Iterator[int] = iter(())
         self._order_of: tuple[str, int, int] = ("", 0, 0)
@@ -277,33 +247,33 @@ class LiveStore:
         self._read: dict[int, Iterator[float]] = {}
         self._known = ""
         self._state = _new_state(trial)
-        self._database: sqlite3.Connection | None = None
-        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self.lock = threading.Lock()
         _STORES.add(self)
 
     # In the service -------------------------------------------------------------------------------
 
     def assign(self, unit: str) -> str:
-        """Return a unit's option, the one it has or a new one; it is on disk then."""
+        """Return a unit's option, the one it has or a new one, once it is on disk."""
         halt = self._halt_here()
         out = () if halt is None else halt.arms
-        with self._reading() as database:
-            state, found = self._look_up(database, unit)
+        with self._reading():
+            state, found = self._look_up(unit)
             if found is not None and self._keeps(state, found, out):
                 return state.arms[found.arm]
-        with self._writing() as database:
-            state, found = self._look_up(database, unit)
+        with self._writing():
+            state, found = self._look_up(unit)
             if not state.given(out):
                 why = "" if halt is None else f" ({halt.reason})"
                 raise HaltedError(
                     "assign", f"the trial is halted here{why}; give what you give without it"
                 )
-            state = self._without(database, state, out)
-            if found is not None and self._keeps(state, found, out):  # somebody was faster
+            state = self._without(state, out)
+            if found is not None and self._keeps(state, found, out):  # another call was faster
                 arm = found.arm
             else:
                 fresh = found is None or found.number < state.begins
-                arm = self._allocate(database, state, unit, out, may_count=fresh)
+                arm = self._allocate(state, unit, out, fresh=fresh)
             return state.arms[arm]
 
     def _halt_here(self) -> Halt | None:
@@ -312,53 +282,50 @@ class LiveStore:
 
     def halt(self) -> Halt | None:
         """Return the options that were halted here at any time since the phase was opened."""
-        with self._reading() as database:
-            state = self._state_now(database)
+        with self._reading():
+            state = self._state_now()
         arms = tuple(k for k in state.left_out if k not in state.withdrawn)
         return Halt(arms=arms, reason="") if arms else None
 
     def _keeps(self, state: LiveState, found: _Unit, out: Collection[int]) -> bool:
-        """Return whether a unit stays with its option: one that is out is not given any more."""
+        """Return whether a unit stays with its option: one that is out is no longer given."""
         inside = state.active[found.arm] and found.arm not in state.withdrawn
         return found.number >= state.begins and inside and found.arm not in out
 
-    def _allocate(
-        self,
-        database: sqlite3.Connection,
-        state: LiveState,
-        unit: str,
-        out: Collection[int],
-        *,
-        may_count: bool,
-    ) -> int:
-        """Add a row to the ledger; a unit that has had an option in this run does not count."""
-        number = _next_number(database)
-        place = self._next_place(database, state) if may_count else None
+    def _allocate(self, state: LiveState, unit: str, out: Collection[int], *, fresh: bool) -> int:
+        """Add a row to the ledger; only a unit that has had no option in this run counts."""
+        number = self._next_number()
+        place = self._next_place(state) if fresh else None
         if place is None:
             arm = state.outside(number, out)
         else:
             arm = self._ordered(state, place)
             if place + 1 == state.size:
                 state = replace(state, last=number)
-        database.execute(
+        self._database.execute(
             "INSERT INTO units (number, unit, arm, at, phase, place) VALUES (?, ?, ?, ?, ?, ?)",
             (number, unit, arm, self.clock(), 0 if place is None else state.phase, place),
         )
-        self._keep(database, state)
+        self._keep(state)
         return arm
 
-    def _next_place(self, database: sqlite3.Connection, state: LiveState) -> int | None:
+    def _next_number(self) -> int:
+        find = "SELECT seq FROM sqlite_sequence WHERE name = 'units'"
+        row = self._database.execute(find).fetchone()
+        return 1 if row is None else int(row[0]) + 1
+
+    def _next_place(self, state: LiveState) -> int | None:
         """Return the place of the next unit in the phase; None if no phase counts it."""
         if not state.open or state.last is not None:
             return None
-        place = self._came(database, state)
+        place = self._came(state)
         return place if place < state.size else None
 
-    def _came(self, database: sqlite3.Connection, state: LiveState) -> int:
+    def _came(self, state: LiveState) -> int:
         """Return how many units of the open phase have come."""
         if state.last is not None:
             return state.size
-        row = database.execute(
+        row = self._database.execute(
             "SELECT place FROM units WHERE number >= ? AND place IS NOT NULL"
             " ORDER BY number DESC LIMIT 1",
             (state.first,),
@@ -366,7 +333,7 @@ class LiveStore:
         return 0 if row is None else int(row[0]) + 1
 
     def _ordered(self, state: LiveState, place: int) -> int:
-        """Return the option in a place of the phase's order; places mostly come one by one."""
+        """Return the option at a place in the phase's order; places mostly come in sequence."""
         order = (state.run, state.phase, state.part)
         place -= state.since
         if order != self._order_of or place < self._drawn:
@@ -378,9 +345,7 @@ class LiveStore:
         self._drawn = place + 1
         return arm
 
-    def _without(
-        self, database: sqlite3.Connection, state: LiveState, out: Collection[int]
-    ) -> LiveState:
+    def _without(self, state: LiveState, out: Collection[int]) -> LiveState:
         """Return where a client is when options are withdrawn or halted in the open phase.
 
         Those that are left still get as many units as they were to get. An option that is halted
@@ -392,43 +357,33 @@ class LiveStore:
         if not state.open or not gone:
             return state
         left_out = tuple(sorted({*state.left_out, *gone}))
-        came = dict(
-            database.execute(
-                "SELECT arm, count(*) FROM units WHERE number >= ? AND phase = ? GROUP BY arm",
-                (state.first, state.phase),
-            ).fetchall()
-        )
+        by_arm = "SELECT arm, count(*) FROM units WHERE number >= ? AND phase = ? GROUP BY arm"
+        came = dict(self._database.execute(by_arm, (state.first, state.phase)).fetchall())
         rest = tuple(0 if k in left_out else n - came.get(k, 0) for k, n in enumerate(state.pulls))
         last = state.last
         if last is None and not sum(rest):
-            last = _next_number(database) - 1
-        return replace(
-            state,
-            left_out=left_out,
-            part=state.part + 1,
-            since=sum(came.values()),
-            rest=rest,
-            last=last,
-        )
+            last = self._next_number() - 1
+        part, since = state.part + 1, sum(came.values())
+        return replace(state, left_out=left_out, part=part, since=since, rest=rest, last=last)
 
     def record(self, unit: str, value: float) -> bool:
         """Keep a unit's outcome, whether it counts or not; return whether it does."""
-        with self._reading() as database:
-            found, counts = self._judged(database, unit, value)
+        with self._reading():
+            found, counts = self._judged(unit, value)
         if found.value is not None:
             return counts
-        with self._writing() as database:
-            found, counts = self._judged(database, unit, value)
+        with self._writing():
+            found, counts = self._judged(unit, value)
             if found.value is None:
-                database.execute(
+                self._database.execute(
                     "UPDATE units SET value = ?, heard = ?, counted = ? WHERE number = ?",
                     (value, self.clock(), int(counts), found.number),
                 )
         return counts
 
-    def _judged(self, database: sqlite3.Connection, unit: str, value: float) -> tuple[_Unit, bool]:
+    def _judged(self, unit: str, value: float) -> tuple[_Unit, bool]:
         """Return a unit, and whether an outcome of it counts."""
-        state, found = self._look_up(database, unit)
+        state, found = self._look_up(unit)
         if found is None:
             raise InputError(
                 "unit", f"{unit!r} was never assigned, or is forgotten; call assign(unit) first"
@@ -448,15 +403,15 @@ class LiveStore:
         return found, not (state.complete or late)
 
     def wanted(self) -> int:
-        """Return how many units more the phase counts; 0 when none is open."""
-        with self._reading() as database:
-            state = self._look_up(database, "")[0]
-            return max(0, state.size - self._came(database, state)) if state.open else 0
+        """Return how many more units the phase counts; 0 if none is open."""
+        with self._reading():
+            state = self._look_up("")[0]
+            return max(0, state.size - self._came(state)) if state.open else 0
 
     def best(self) -> str | None:
-        """Return the option to stay on; None while the run goes on. One that is halted is not."""
-        with self._reading() as database:
-            state = self._look_up(database, "")[0]
+        """Return the option to stay on, unless it is halted; None while the run goes on."""
+        with self._reading():
+            state = self._look_up("")[0]
         if state.best is None or not state.over:
             return None
         best = state.arms[state.best]
@@ -467,95 +422,90 @@ class LiveStore:
         """Delete units that were assigned before a time and that the phase does not count."""
         forgotten, more = 0, True
         while more:
-            with self._writing() as database:
-                state = self._look_up(database, "")[0]
-                gone = database.execute(
+            with self._writing():
+                state = self._look_up("")[0]
+                gone = self._database.execute(
                     "DELETE FROM units WHERE number IN (SELECT number FROM units WHERE at < ?"
                     " AND NOT (phase = ? AND number >= ?) LIMIT ?) RETURNING number, phase",
                     (before, state.phase if state.open else -1, state.first, _AT_ONCE),
                 ).fetchall()
-                database.executemany(
+                self._database.executemany(
                     "UPDATE reports SET forgotten = forgotten + 1"
                     " WHERE ? BETWEEN first AND last AND phase = ?",
                     gone,
                 )
             forgotten, more = forgotten + len(gone), len(gone) == _AT_ONCE
-        with self._reading() as database:
-            (busy, _, _) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        with self._reading():
+            (busy, _, _) = self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
             raise InputError(
                 str(self.path),
-                f"{forgotten} units are deleted, and not overwritten on disk yet, since a program"
+                f"{forgotten} units are deleted, and not overwritten on disk yet, because a program"
                 " reads the file all the time; end it and forget again",
             )
         return forgotten
 
     # For the server's messages --------------------------------------------------------------------
 
-    def take(self, assignment: Assignment) -> Collected:
-        """Open the phase of an assignment, if it is a new one; return how far it is."""
-        self._read = {}
-        with self._in_run(assignment.header.run) as (database, now):
-            if now is None:
-                return Collected(ready=False, words=f'"{self._state.run}" was begun here since')
-            return self._taken(database, now, assignment)
+    def take(self, assignment: Assignment) -> Refusal | tuple[int, ...]:
+        """Open the phase of an assignment, if it is a new one.
 
-    def _taken(
-        self, database: sqlite3.Connection, state: LiveState, assignment: Assignment
-    ) -> Collected:
-        phase = assignment.phase
-        if state.over or phase < state.phase:
-            words = f"phase {phase} is over here"
-            return Collected(ready=False, words=words, why=Refused.PLAYED)
-        if phase > state.phase:
-            state = _opened(state, assignment, _next_number(database))
-        elif assignment.pulls != state.pulls:
-            words = f"phase {phase} with {assignment.pulls} pulls, and {state.pulls} before"
-            return Collected(ready=False, words=words, why=Refused.PLAYED)
-        state = _withdrawn(state, assignment.withdrawn)
-        halt = self._halt_here()
-        state = self._without(database, state, () if halt is None else halt.arms)
-        came = self._came(database, state)
-        if not state.complete and came == state.size:
-            complete = self._all_final(database, state)
-            state = replace(state, complete=complete)
-            if complete:
-                self._keep_report(database, state)
-        self._keep(database, state)
-        if halt is not None and state.asked <= set(halt.arms):
-            return Collected(ready=False, words=halt.reason, why=Refused.HALTED)
-        if state.complete:
-            return Collected(ready=True, withdrawn=state.withdrawn)
-        outcomes = "; their outcomes are waited for" if came == state.size else ""
-        return Collected(ready=False, words=f"{came} of {state.size} units have come{outcomes}")
+        Return the withdrawn options once all outcomes of the phase are final, and until then a
+        refusal that says what is missing. It says nothing of outcomes: if only some units ever have
+        one, how many there are is an outcome itself.
+        """
+        self._read = {}
+        phase, refused = assignment.phase, partial(assignment.refused, self.client)
+        with self._in_run(assignment.header.run) as found:
+            if found is None:
+                return refused(Refused.PENDING, f'"{self._state.run}" has begun here since')
+            if found.over or phase < found.phase:
+                return refused(Refused.PLAYED, f"phase {phase} is over here")
+            state = found
+            if phase > state.phase:
+                state = _opened(state, assignment, self._next_number())
+            elif assignment.pulls != state.pulls:
+                words = f"phase {phase} with {assignment.pulls} pulls, and {state.pulls} before"
+                return refused(Refused.PLAYED, words)
+            halt = self._halt_here()
+            state = _withdrawn(state, assignment.withdrawn)
+            state = self._without(state, () if halt is None else halt.arms)
+            came = self._came(state)
+            if not state.complete and came == state.size and self._all_final(state):
+                state = replace(state, complete=True)
+                self._keep_report(state)
+            self._keep(state)
+            if halt is not None and state.asked <= set(halt.arms):
+                return refused(Refused.HALTED, halt.reason)
+            if state.complete:
+                return state.withdrawn
+            outcomes = "; their outcomes are waited for" if came == state.size else ""
+            return refused(Refused.PENDING, f"{came} of {state.size} units have come{outcomes}")
 
     def recall(self, run: str, arms: Sequence[int]) -> None:
-        """Take options back: nobody gets them any more in this run, from now on."""
-        with self._in_run(run) as (database, state):
+        """Take options back: nobody gets them in this run from now on."""
+        with self._in_run(run) as state:
             if state is not None:
-                self._keep(database, self._without(database, _withdrawn(state, arms), ()))
+                self._keep(self._without(_withdrawn(state, arms), ()))
 
-    def _all_final(self, database: sqlite3.Connection, state: LiveState) -> bool:
-        """Return whether no outcome of the phase is waited for any more."""
+    def _all_final(self, state: LiveState) -> bool:
+        """Return whether all outcomes of the phase are final."""
         maturity = self._live.maturity
-        if maturity is None:
-            waited = "value IS NULL"
-        elif self._private:
-            waited = "at > :young"
-        else:
-            waited = "value IS NULL AND at > :young"
-        young = None if maturity is None else self.clock() - maturity
+        waited, young = "value IS NULL", -math.inf
+        if maturity is not None:
+            waited = "TRUE" if self._private else waited
+            young = self.clock() - maturity
         left = ", ".join(map(str, sorted(state.asked)))
-        (found,) = database.execute(
+        (found,) = self._database.execute(
             "SELECT EXISTS (SELECT 1 FROM units WHERE number BETWEEN :first AND :last"
-            f" AND phase = :phase AND arm IN ({left}) AND {waited})",
+            f" AND phase = :phase AND arm IN ({left}) AND {waited} AND at > :young)",
             {"first": state.first, "last": state.last, "phase": state.phase, "young": young},
         ).fetchone()
         return not found
 
-    def _keep_report(self, database: sqlite3.Connection, state: LiveState) -> None:
-        """Keep what is about to be reported, before it is protected: it can be verified then."""
-        last = _next_number(database) - 1 if state.last is None else state.last
+    def _keep_report(self, state: LiveState) -> None:
+        """Keep what is about to be reported, before it is protected, so that it can be verified."""
+        last = self._next_number() - 1 if state.last is None else state.last
         privacy = self.trial.privacy
         kept: dict[str, Any] = {
             "arms": state.arms,
@@ -563,29 +513,25 @@ class LiveStore:
             # Outcomes outside it are kept as they are, and clipped when they count.
             "range": joint_range((self.trial.range, None if privacy is None else privacy.range)),
         }
-        found = values_of(database, (state.first, last, state.phase), state.asked, kept)
+        found = values_of(self._database, (state.first, last, state.phase), state.asked, kept)
         each = [found.get(arm, []) for arm in range(len(state.arms))]
         counts = [len(values) for values in each]
         means = [mean_of(values) for values in each]
-        database.execute(
-            "INSERT OR REPLACE INTO reports VALUES (?, ?, ?, ?, ?, 0)",
-            (
-                *(state.run, state.phase, state.first, last),
-                json.dumps({**kept, "counts": counts, "means": means}),
-            ),
-        )
+        body = json.dumps({**kept, "counts": counts, "means": means})
+        report = (state.run, state.phase, state.first, last, body)
+        self._database.execute("INSERT OR REPLACE INTO reports VALUES (?, ?, ?, ?, ?, 0)", report)
 
     def read(self, arm: int, n: int) -> list[float]:
         """Return the next n outcomes of an option in the phase, in the order of assignment."""
         return list(islice(self._read.setdefault(arm, self._outcomes(arm)), n))
 
     def _outcomes(self, arm: int) -> Iterator[float]:
-        with self._reading() as database:
-            state = self._state_now(database)
+        with self._reading():
+            state = self._state_now()
         read = state.first - 1
         while True:
-            with self._reading() as database:
-                rows = database.execute(
+            with self._reading():
+                rows = self._database.execute(
                     f"SELECT number, {_COUNTED} FROM units WHERE number > ? AND number <= ?"
                     " AND phase = ? AND arm = ? ORDER BY number LIMIT ?",
                     (self._live.missing, read, state.last, state.phase, arm, _AT_ONCE),
@@ -598,42 +544,38 @@ class LiveStore:
     def conclude(self, run: str, decision: Decision) -> None:
         """Keep the last decision of a run: units get the best option from now on."""
         best = decision.best if decision.known else None
-        with self._in_run(run) as (database, state):
+        with self._in_run(run) as state:
             if state is not None:
                 over = replace(state, over=True, active=decision.active, best=best)
-                self._keep(database, over)
+                self._keep(over)
 
     @contextmanager
-    def _in_run(self, run: str) -> Iterator[tuple[sqlite3.Connection, LiveState | None]]:
-        """Yield where a client is in a run, which may begin now; None if another was begun since.
+    def _in_run(self, run: str) -> Iterator[LiveState | None]:
+        """Yield where a client is in a run, which may begin now; None if a later one has begun.
 
         When a run begins, units of the one before are new again.
         """
-        with self._writing() as database:
-            state = self._state_now(database)
+        with self._writing():
+            state = self._state_now()
             if run in state.replaced:
-                yield database, None
+                yield None
             elif run == state.run:
-                yield database, state
+                yield state
             elif not state.run and state.arms == self.trial.arms:
-                yield database, replace(state, run=run)
+                yield replace(state, run=run)
             else:
-                yield database, self._fresh(state, run, _next_number(database))
+                yield self._fresh(state, run)
 
-    def _fresh(self, state: LiveState, run: str, number: int) -> LiveState:
-        before = (state.run,) if state.run else ()
-        return replace(
-            _new_state(self.trial),
-            run=run,
-            replaced=state.replaced + before,
-            begins=number,
-            first=number,
-        )
+    def _fresh(self, state: LiveState, run: str) -> LiveState:
+        """Return where a client is when a run begins after another one."""
+        replaced = (*state.replaced, state.run) if state.run else state.replaced
+        now = self._next_number()
+        return replace(_new_state(self.trial), run=run, replaced=replaced, begins=now, first=now)
 
     # The file -------------------------------------------------------------------------------------
 
-    def _look_up(self, database: sqlite3.Connection, unit: str) -> tuple[LiveState, _Unit | None]:
-        body, number, *rest = database.execute(_LOOK_UP, (unit,)).fetchone()
+    def _look_up(self, unit: str) -> tuple[LiveState, _Unit | None]:
+        body, number, *rest = self._database.execute(_LOOK_UP, (unit,)).fetchone()
         state = self._parsed(body)
         if state.arms != self.trial.arms:
             raise InputError(
@@ -643,8 +585,8 @@ class LiveStore:
             )
         return state, None if number is None else _Unit(number, *rest)
 
-    def _state_now(self, database: sqlite3.Connection) -> LiveState:
-        (body,) = database.execute("SELECT body FROM state").fetchone()
+    def _state_now(self) -> LiveState:
+        (body,) = self._database.execute("SELECT body FROM state").fetchone()
         return self._parsed(body)
 
     def _parsed(self, body: str) -> LiveState:
@@ -653,121 +595,97 @@ class LiveStore:
             self._known = body
         return self._state
 
-    def _keep(self, database: sqlite3.Connection, state: LiveState) -> None:
+    def _keep(self, state: LiveState) -> None:
         body = json.dumps(encode(state))
         if body != self._known:
-            database.execute("INSERT OR REPLACE INTO state VALUES (1, ?)", (body,))
+            self._database.execute("INSERT OR REPLACE INTO state VALUES (1, ?)", (body,))
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._failing():
-            yield self._connected()
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._failing():
-            database = self._connected()
-            database.execute("BEGIN IMMEDIATE")
+    def _reading(self) -> Iterator[None]:
+        with self.lock:
             try:
-                yield database
-                database.execute("COMMIT")
+                yield
+            except (sqlite3.Error, UnicodeDecodeError, json.JSONDecodeError) as error:
+                raise InputError(
+                    str(self.path),
+                    f"cannot be used: {error} (is the disk full, the file somebody else's, or on a"
+                    " network drive?)",
+                ) from error
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with self._reading():
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._database.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):  # it may be rolled back already
-                    database.execute("ROLLBACK")
+                    self._database.execute("ROLLBACK")
                 raise
 
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise InputError(
-                str(self.path),
-                f"cannot be used: {error} (is the disk full, the file somebody else's, or on a"
-                " network drive?)",
-            ) from error
-
-    def _connected(self) -> sqlite3.Connection:
-        if self._database is None:
+    @property
+    def _database(self) -> sqlite3.Connection:
+        """The file: opened when it is needed, in `_reading` or `_writing`."""
+        if self._connection is None:
             with alone_with(self.path):
                 private_database(self.path)
-                database = sqlite3.connect(
+                self._connection = sqlite3.connect(
                     self.path, timeout=WAIT, isolation_level=None, check_same_thread=False
                 )
                 try:
-                    self._prepare(database)
+                    self._prepare()
                 except BaseException:
-                    database.close()
+                    self._connection.close()
+                    self._connection = None
                     raise
-            self._database = database
-        return self._database
+        return self._connection
 
-    def _prepare(self, database: sqlite3.Connection) -> None:
-        """Make the file if it is new, and begin anew if its options are of a run that is over."""
-        database.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'OFF'}")
+    def _prepare(self) -> None:
+        """Make a new file, and start afresh if the options are those of a run that is over."""
+        self._database.execute(f"PRAGMA synchronous = {'FULL' if self.durable else 'OFF'}")
         # What is forgotten is overwritten.
-        database.execute("PRAGMA secure_delete = ON")
-        tables = {name for (name,) in database.execute(_NAMES)}
+        self._database.execute("PRAGMA secure_delete = ON")
+        tables = {name for (name,) in self._database.execute(_NAMES)}
         if not tables:
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("BEGIN IMMEDIATE")
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("BEGIN IMMEDIATE")
             for table in _SCHEMA:
-                database.execute(table)
+                self._database.execute(table)
             body = json.dumps(encode(_new_state(self.trial)))
-            database.execute("INSERT OR IGNORE INTO state VALUES (1, ?)", (body,))
-            database.execute(f"PRAGMA user_version = {FORMAT}")
-            database.execute("COMMIT")
+            self._database.execute("INSERT OR IGNORE INTO state VALUES (1, ?)", (body,))
+            self._database.execute(f"PRAGMA user_version = {FORMAT}")
+            self._database.execute("COMMIT")
         elif tables != _TABLES:
-            raise InputError(
-                str(self.path), "is a database, and not one of live traffic; name another folder"
-            )
-        (found,) = database.execute("PRAGMA user_version").fetchone()
+            raise InputError(str(self.path), "is not a file of live traffic; name another folder")
+        (found,) = self._database.execute("PRAGMA user_version").fetchone()
         if found != FORMAT:
             raise InputError(str(self.path), f"has format {found}, and this version reads {FORMAT}")
-        state = self._state_now(database)
+        state = self._state_now()
         if state.arms != self.trial.arms and (state.over or not state.run):
-            database.execute("BEGIN IMMEDIATE")
-            self._keep(database, self._fresh(state, "", _next_number(database)))
-            database.execute("COMMIT")
+            self._database.execute("BEGIN IMMEDIATE")
+            self._keep(self._fresh(state, ""))
+            self._database.execute("COMMIT")
 
     def close(self) -> None:
-        """Let go of the file; whoever uses the store again opens it again."""
-        with self._lock:
-            self._close()
+        """Let go of the file; the next use of the store opens it again."""
+        with self.lock:
+            self.close_file()
 
-    def _close(self) -> None:
-        if self._database is not None:
+    def close_file(self) -> None:
+        """Let go of the file; the caller holds the lock."""
+        if self._connection is not None:
             with alone_with(self.path):
-                self._database.close()
-        self._database = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def before_fork(self) -> None:
-        """Let go of the file until `after_fork`: SQLite cannot be carried into another process."""
-        self._lock.acquire()
-        self._close()
-
-    def after_fork(self) -> None:
-        """Go on, in either process."""
-        self._lock.release()
+                self._connection.close()
+        self._connection = None
 
 
 def _new_state(trial: Trial) -> LiveState:
     return LiveState(arms=trial.arms, active=(True,) * len(trial.arms))
 
 
-def _next_number(database: sqlite3.Connection) -> int:
-    row = database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'units'").fetchone()
-    return 1 if row is None else int(row[0]) + 1
-
-
 def _opened(state: LiveState, assignment: Assignment, number: int) -> LiveState:
-    """Return where a client is when a phase begins, whatever became of the one before."""
+    """Return where a client is when a phase begins, however the one before it ended."""
     previous = assignment.previous
     return replace(
         state,
@@ -841,14 +759,16 @@ _FORKING: list[LiveStore] = []
 
 
 def _before_fork() -> None:
+    """Let go of all files: SQLite cannot be carried into another process."""
     for store in list(_STORES):
+        store.lock.acquire()
         _FORKING.append(store)
-        store.before_fork()
+        store.close_file()
 
 
 def _after_fork() -> None:
     while _FORKING:
-        _FORKING.pop().after_fork()
+        _FORKING.pop().lock.release()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,4 +1,4 @@
-"""The whole federation in one process, in memory: how a trial is tried before it is deployed."""
+"""The whole federation in one process, in memory, to try a trial before it is deployed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,21 @@ from contextlib import ExitStack
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 
-from fedbandits.errors import InputError
+from fedbandits.errors import InputError, check_count
 from fedbandits.federation.client_app import is_client_app
 from fedbandits.federation.coordinator import Announce, Coordinator, Reply, Sent
-from fedbandits.federation.host import ClientHost, ClientInfo, PullByName, asked, called, told
+from fedbandits.federation.host import (
+    ClientHost,
+    ClientInfo,
+    PullByName,
+    call_pull,
+    call_words,
+    error_line,
+)
 from fedbandits.federation.live import LiveTrial
 from fedbandits.federation.live_store import LiveStore
 from fedbandits.federation.trial import Trial
@@ -62,7 +69,7 @@ class LocalTransport:
                 self._answers.append(self._hosts[name].answer(message))
 
     def receive(self, timeout: float) -> list[Reply]:
-        """Return the answers; if there are none, the time that was to be waited has passed."""
+        """Return the answers; if there are none, let the waiting time pass."""
         answers, self._answers = self._answers, []
         if not answers:
             self.now += timeout
@@ -73,7 +80,7 @@ class LocalTransport:
 
 
 class TrafficTransport(LocalTransport):
-    """Carries messages by calling the clients, and lets traffic come to who waits for outcomes.
+    """Carries messages by calling the clients, with traffic for those that wait for outcomes.
 
     Parameters
     ----------
@@ -87,12 +94,12 @@ class TrafficTransport(LocalTransport):
         self._traffic: dict[str, Callable[[], None]] = {}
 
     def join(self, host: ClientHost, traffic: Callable[[], None]) -> None:
-        """Add a client, and what lets traffic come to it."""
+        """Add a client, and the function that sends it traffic."""
         self._hosts[host.info.name] = host
         self._traffic[host.info.name] = traffic
 
     def receive(self, timeout: float) -> list[Reply]:
-        """Return the answers of those who are done; who waits for outcomes is asked again later."""
+        """Return the answers of clients that are done; the others are asked again later."""
         answers = super().receive(timeout)
         waiting = [answer.client for answer in answers if _pending(answer)]
         for name in waiting:
@@ -107,7 +114,7 @@ def _pending(answer: Reply) -> bool:
 
 
 def simulated_traffic(live: LiveTrial, pull: PullByName, info: ClientInfo) -> Callable[[], None]:
-    """Return what lets as many units come to a client as its phase wants, with ``pull`` for each.
+    """Return a function that sends a client the units its phase wants, with ``pull`` for each.
 
     The outcome of a unit is there at once.
     """
@@ -118,18 +125,18 @@ def simulated_traffic(live: LiveTrial, pull: PullByName, info: ClientInfo) -> Ca
             for _ in range(live.wanted()):
                 unit = f"unit-{next(numbers)}"
                 arm = live.assign(unit)
-                returned = asked(pull, arm, 1, info)
+                returned = call_pull(pull, arm, 1, info)
                 try:
                     (value,) = as_outcomes(returned, 1).tolist()
                     live.record(unit, value)
                 except InputError as error:
-                    raise error.within(called(pull, arm, 1, info)) from None
+                    raise error.within(call_words(pull, arm, 1, info)) from None
 
     return come
 
 
 def server_of(trial: Trial, log: Log | None = None, run: str | None = None) -> Server:
-    """Return the server of a trial, new or from its log; by its title if the run has no name."""
+    """Return the server of a trial, new or from its log; the run's default name is its title."""
     return Server(
         trial.rule(),
         arms=trial.arms,
@@ -153,7 +160,7 @@ def try_trial(
     log: Log | None = None,
     watch: Announce = lambda _: None,
 ) -> Server:
-    """Play a trial with so many clients in this process; return its server.
+    """Play a trial with some clients in this process; return its server.
 
     Nothing is waited for, and noise is seeded: it protects nothing here. If outcomes come from live
     traffic, ``pull`` stands in for it: units are assigned, pulled once each and recorded in the
@@ -185,18 +192,33 @@ def try_trial(
     >>> server.arms[server.decision.winner]
     'blue'
     """
-    if clients < 1:
-        raise InputError("clients", f"{clients} is below 1; a federation has some")
+    check_count(clients, "clients")
     trial.check_clients(clients)
     chosen = trial.seed if seed is None else seed
     infos = [ClientInfo(name=f"client-{number}", number=number) for number in range(clients)]
     server = server_of(replace(trial, seed=chosen), log)
+
+    def host(
+        info: ClientInfo, pull: PullByName | None, live: LiveStore | None = None
+    ) -> ClientHost:
+        """Return a client with seeds for what it draws, which is for trying only."""
+        noise = seeded_noise(np.random.default_rng([chosen, info.number, 1]))
+        rng = np.random.default_rng([chosen, info.number, 2])
+        return ClientHost(info, pull, trial, noise=noise, rng=rng, live=live)
+
+    transport: LocalTransport
     with ExitStack() as stack:
         if trial.live is None:
-            transport = LocalTransport([_seeded(info, pull, trial, chosen) for info in infos])
+            transport = LocalTransport([host(info, pull) for info in infos])
         else:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fedbandits-"))
-            transport = _with_traffic(infos, pull, trial, chosen, folder)
+            transport = traffic = TrafficTransport(trial.live.maturity or 0.0)
+            for info in infos:
+                live = LiveTrial(
+                    trial, client=info.name, state=folder, clock=traffic.clock, durable=False
+                )
+                live.close()
+                traffic.join(host(info, None, live.store), simulated_traffic(live, pull, info))
         Coordinator(
             server,
             transport,
@@ -206,41 +228,6 @@ def try_trial(
             watch=watch,
         ).run()
     return server
-
-
-def _seeded(
-    info: ClientInfo,
-    pull: PullByName | None,
-    trial: Trial,
-    seed: int,
-    live: LiveStore | None = None,
-) -> ClientHost:
-    """Return a client with seeds for what it draws, which is for trying only."""
-    return ClientHost(
-        info,
-        pull,
-        trial,
-        noise=seeded_noise(np.random.default_rng([seed, info.number, 1])),
-        rng=np.random.default_rng([seed, info.number, 2]),
-        live=live,
-    )
-
-
-def _with_traffic(
-    infos: Sequence[ClientInfo], pull: PullByName, trial: Trial, seed: int, folder: str
-) -> TrafficTransport:
-    """Return a transport to clients whose outcomes come from simulated traffic."""
-    maturity = None if trial.live is None else trial.live.maturity
-    transport = TrafficTransport(0.0 if maturity is None else maturity)
-    for info in infos:
-        live = LiveTrial(
-            trial, client=info.name, state=folder, clock=transport.clock, durable=False
-        )
-        live.close()
-        transport.join(
-            _seeded(info, None, trial, seed, live.store), simulated_traffic(live, pull, info)
-        )
-    return transport
 
 
 def load_pull(folder: Path) -> PullByName:
@@ -265,14 +252,15 @@ def load_pull(folder: Path) -> PullByName:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise InputError(str(path), f"fails when it is read: {told(error, str(path))}") from error
+        raise InputError(
+            str(path), f"fails when it is read: {error_line(error, str(path))}"
+        ) from error
     marked = [value for value in vars(module).values() if is_client_app(value)]
     if len(marked) > 1:
         raise InputError(str(path), f"has {len(marked)} functions with @client_app; keep one")
-    found: Any = marked[0] if marked else getattr(module, "pull", None)
+    found = marked[0] if marked else getattr(module, "pull", None)
     if not callable(found):
         raise InputError(
             str(path), "has no function pull(arm, n, client); write one, with @client_app above it"
         )
-    pull: PullByName = found
-    return pull
+    return cast("PullByName", found)

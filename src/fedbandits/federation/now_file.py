@@ -1,7 +1,7 @@
 """Where a run is at this moment, in a small file beside its log: the server's sign of life.
 
-It is for those who watch: the truth is in the log. Its server writes it every second or so, and
-nobody else does, so that its age tells whether the server is at work.
+It is for people who watch; the log is what counts. Only the server writes it, about every second,
+so its age tells whether the server is at work.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any
 
 from fedbandits.errors import FedbanditsError, InputError
 from fedbandits.federation.coordinator import Bulletin
-from fedbandits.federation.state_files import written_whole
+from fedbandits.federation.state_files import write_whole
 from fedbandits.protocol import Server, ServerState, answer_of
 
-# The file is not written more often than this for a mere sign of life.
+# Seconds between writes that are only a sign of life.
 _BEAT = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """What can be seen of a run that goes on.
+    """What can be seen of a run in progress.
 
     Parameters
     ----------
@@ -45,11 +45,11 @@ class Now:
     over : bool
         Whether the server has ended.
     error : str or None
-        Why the server could not go on, if it could not.
+        Why the server failed, if it did.
     where : str or None
         Where the user's mistake is, if it was one.
     crashed : bool
-        Whether it was an error that the server does not raise itself: going on may help.
+        Whether the error was not one of the server's own: starting again may help.
     """
 
     at: float = 0.0
@@ -66,7 +66,7 @@ class Now:
 
 
 def now_path(log: Path) -> Path:
-    """Return where the server of a log says where the run is."""
+    """Return the file in which the server of a log says where the run is."""
     return log.with_name(f"{log.name}.now.json")
 
 
@@ -91,9 +91,7 @@ class NowFile:
         self._arms: tuple[object, list[dict[str, Any]]] = (None, [])
         self._last = Now(project=str(project), bulletin={}, arms=[])
 
-    def write(
-        self, bulletin: Bulletin, server: Server, nodes: Sequence[dict[str, Any]] = ()
-    ) -> None:
+    def write(self, bulletin: Bulletin, server: Server, nodes: Sequence[dict[str, Any]]) -> None:
         """Say where a run is."""
         now, is_open, last = self._clock(), server.state is ServerState.COLLECTING, self._last
         self._write(
@@ -108,12 +106,12 @@ class NowFile:
         )
 
     def beat(self) -> None:
-        """Give a sign of life, if the last one is not a moment ago."""
+        """Give a sign of life, unless the last one is recent."""
         if abs(self._clock() - self._last.at) >= _BEAT:
             self._write(self._last)
 
     def ended(self, error: BaseException | None = None) -> None:
-        """Say that the server has ended, and why if it had to."""
+        """Say that the server has ended, and with which error if there was one."""
         why = None if error is None else f"{type(error).__name__}: {error}"
         where, crashed = None, False
         match error:
@@ -148,12 +146,12 @@ class NowFile:
 
     def _write(self, now: Now) -> None:
         self._last = replace(now, at=self._clock())
-        with suppress(InputError):  # it is for the eye: the run goes on without it
-            written_whole(self.path, json.dumps(asdict(self._last)), durable=False)
+        with suppress(InputError):  # only people read it: the run does not need it
+            write_whole(self.path, json.dumps(asdict(self._last)), durable=False)
 
 
 def _steady(at: float, before: float | None) -> float:
-    """Return a time, or the one before if they differ only by what clocks differ."""
+    """Return a time, or the one before it if they differ only by the inaccuracy of clocks."""
     return at if before is None or abs(at - before) >= _BEAT else before
 
 

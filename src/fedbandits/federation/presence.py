@@ -20,7 +20,7 @@ from fedbandits.federation.run import plan_path
 from fedbandits.federation.status import clock_time, counted, node_words, shortened
 
 SILENT_AFTER = 15.0
-"""A server that has given no sign of life for so many seconds hangs, or is gone."""
+"""Seconds without a sign of life after which a server hangs, or is gone."""
 
 
 class Sign(Enum):
@@ -45,7 +45,7 @@ class Presence:
     now : Now or None
         What it said then.
     resume : str
-        The command that goes on with the run.
+        The command that continues the run.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class Presence:
             case Sign.GONE:
                 return [f"no server is running{self._how_it_ended()}; go on with: {self.resume}"]
             case Sign.SILENT:
-                since = "" if self.age is None else f" for {lasting(self.age)}"
+                since = "" if self.age is None else f" for {duration(self.age)}"
                 return [
                     f"a process holds the log and has given no sign of life{since}: it hangs, or"
                     f" its machine is overloaded; if it does not recover, end it and go on with:"
@@ -77,10 +77,10 @@ class Presence:
             return ""
         if self.now.error is not None:
             where = f"{self.now.where}: " if self.now.where else ""
-            return f": the last one ended {lasting(self.age)} ago ({where}{self.now.error})"
+            return f": the last one ended {duration(self.age)} ago ({where}{self.now.error})"
         if self.now.over:
-            return f": the last one ended {lasting(self.age)} ago"
-        return f": the last one died; its last sign of life was {lasting(self.age)} ago"
+            return f": the last one ended {duration(self.age)} ago"
+        return f": the last one died; its last sign of life was {duration(self.age)} ago"
 
     def _running(self) -> list[str]:
         if self.now is None or not self.now.bulletin:
@@ -95,7 +95,7 @@ class Presence:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it in values that JSON has; what a server has said that is gone is left out."""
+        """Return it in values that JSON has, without what a server that is gone has said."""
         now = self.now
         found: dict[str, Any] = {
             "state": self.sign.value,
@@ -118,15 +118,15 @@ class Presence:
 
 def notes(now: Now) -> list[str]:
     """Return the deadline of the open phase, who is away, and what is wrong with nodes."""
-    at, found = now.bulletin, []
+    said, found = now.bulletin, []
     if now.deadline is not None and now.given_up is not None:
+        ends, given_up = (clock_time(_iso(at)) for at in (now.deadline, now.given_up))
         found.append(
-            f"phase {at['phase']} is decided at {clock_time(_iso(now.deadline))} at the latest if"
-            f" enough clients have reported, and abandoned at {clock_time(_iso(now.given_up))} if"
-            " not"
+            f"phase {said['phase']} is decided at {ends} at the latest if enough clients have"
+            f" reported, and abandoned at {given_up} if not"
         )
-    if at["away"]:
-        found.append(f"not connected: {shortened(at['away'])}")
+    if said["away"]:
+        found.append(f"not connected: {shortened(said['away'])}")
     return found + [
         f"{node_words(n['key'], n['hosts'])} {n['trouble']}" for n in now.nodes if n["trouble"]
     ]
@@ -142,7 +142,7 @@ def presence_of(log: Path) -> Presence:
             sign = Sign.RUNNING if fresh else Sign.SILENT
         case False:
             sign = Sign.GONE
-        case None:  # not for us to know: what it says itself must do
+        case None:  # cannot be found out: trust what the server says itself
             sign = Sign.RUNNING if fresh and now is not None and not now.over else Sign.GONE
     return Presence(sign=sign, age=age, now=now, resume=_resume(log, now))
 
@@ -155,12 +155,12 @@ def _resume(log: Path, now: Now | None) -> str:
     return f"fedbandits serve {project} --log {said}"
 
 
-def lasting(seconds: float) -> str:
-    """Return how long something lasts, as people say it.
+def duration(seconds: float) -> str:
+    """Return a number of seconds, as people say it.
 
     Examples
     --------
-    >>> lasting(8.2), lasting(200), lasting(9000), lasting(400_000)
+    >>> duration(8.2), duration(200), duration(9000), duration(400_000)
     ('8 s', '3 min', '2.5 h', '4.6 days')
     """
     if seconds < 120:

@@ -1,4 +1,4 @@
-"""A new project: a trial that runs as it is, to be changed into one's own."""
+"""A new project: a trial that runs as it is, for the user to change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fedbandits.errors import InputError
 from fedbandits.federation.local import CLIENT_FILE
-from fedbandits.federation.state_files import private_folder, written_whole
+from fedbandits.federation.state_files import file_errors, private_folder, write_whole
 from fedbandits.federation.trial import FILE
 
 FLOWER_APP = "flower"
@@ -16,7 +16,7 @@ FLOWER_APP = "flower"
 
 _APP_FILE = "pyproject.toml"
 
-# Where the files of the template come from; what tools would take for ours is called otherwise.
+# The source of each file; some have other names there, so that no tool takes them for ours.
 _TEMPLATE = {
     FILE: FILE,
     CLIENT_FILE: f"{CLIENT_FILE}.txt",
@@ -32,7 +32,7 @@ def new_project(folder: Path) -> list[Path]:
     Raises
     ------
     InputError
-        If the folder is there and not empty, or its name is none.
+        If the folder is there and not empty, or its name is not a valid one.
     """
     name = folder.absolute().name
     if not re.fullmatch(r"[A-Za-z][\w-]*", name):
@@ -41,13 +41,11 @@ def new_project(folder: Path) -> list[Path]:
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(str(folder), "is there already, and not an empty folder; name another")
-    try:
+    with file_errors(folder, "cannot be written"):
         for file in _TEMPLATE:
             path = folder / file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(_text(file, name), encoding="utf-8")
-    except OSError as error:
-        raise InputError(str(folder), f"cannot be written: {error.strerror}") from None
     return [folder / file for file in _TEMPLATE]
 
 
@@ -57,7 +55,7 @@ def flower_app(folder: Path, project: Path) -> Path:
     if (own / _APP_FILE).is_file():
         return own
     text = _text(f"{FLOWER_APP}/{_APP_FILE}", "trial")
-    written_whole(private_folder(folder) / _APP_FILE, text)
+    write_whole(private_folder(folder) / _APP_FILE, text)
     return folder
 
 

@@ -1,7 +1,7 @@
-"""What people ask of a run that goes on: one small file each, beside the log.
+"""What people ask of a run in progress: one small file per request, beside the log.
 
-Only the server writes its log. Whoever wants an arm out, or the run to end, leaves a request; the
-server takes it into the log within a second, and removes it then.
+Only the server writes its log. To withdraw an arm or end the run, people leave a request. The
+server takes it into the log within a second, and then removes it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,14 @@ from pathlib import Path
 from fedbandits.errors import InputError
 from fedbandits.federation.coordinator import Wanted, Withdrawal
 from fedbandits.federation.kept_file import KeptFile
-from fedbandits.federation.state_files import private_folder
+from fedbandits.federation.state_files import file_errors, private_folder
 
 
 def leave_request(log: Path, wanted: Wanted) -> None:
     """Leave a request for the server that writes a log."""
     folder = _folder(log)
-    try:
+    with file_errors(folder, "cannot be made", "; the server was not told"):
         private_folder(folder)
-    except OSError as error:
-        raise InputError(
-            str(folder), f"cannot be made: {error.strerror}; the server was not told"
-        ) from None
     name = f"{time.time_ns():020}-{uuid.uuid4().hex}.json"  # read in the order of their names
     _file(folder / name).write(wanted)
 
@@ -36,7 +32,7 @@ def _file(path: Path) -> KeptFile[Wanted]:
 
 
 class RequestFolder:
-    """The requests that were left for a server; they are gone once it has come back for more.
+    """The requests that were left for a server; they are removed when it asks for more.
 
     Parameters
     ----------
@@ -52,9 +48,9 @@ class RequestFolder:
         self._seen: set[Path] = set()
 
     def __call__(self) -> Sequence[Wanted]:
-        """Return the new ones. Those that were returned before are done by now, and removed."""
+        """Return the new ones. Those that were returned before are done, and are removed."""
         for path in self._seen:
-            with suppress(OSError):  # somebody else's, who may remove it
+            with suppress(OSError):  # another account's file, which may remove it
                 path.unlink(missing_ok=True)
         return list(self._fresh())
 
@@ -65,12 +61,11 @@ class RequestFolder:
                 continue
             try:
                 wanted = _file(path).read()
-            except InputError:  # not now, or not one of ours; it is looked at again
+            except InputError:  # half written, or not one of ours; it is read again
                 continue
             self._seen.add(path)
-            if wanted is None:
-                continue
-            if not isinstance(wanted, Withdrawal) or 0 <= wanted.arm < self._n_arms:
+            known = not isinstance(wanted, Withdrawal) or 0 <= wanted.arm < self._n_arms
+            if wanted is not None and known:
                 yield wanted
 
 

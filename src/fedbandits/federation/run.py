@@ -1,4 +1,4 @@
-"""A run: a trial with its log. It begins once, and goes on from its log as often as it must."""
+"""A run: a trial with its log. It begins once, and continues from its log after each stop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedbandits.errors import InputError
-from fedbandits.federation.durable_log import DamagedLogError, DurableLog, is_begun
+from fedbandits.federation.durable_log import DamagedLogError, DurableLog, has_begun
 from fedbandits.federation.local import server_of
 from fedbandits.federation.trial import Trial, read_trial
 from fedbandits.plugins import check_unchanged
@@ -19,7 +19,7 @@ from fedbandits.protocol import Server
 from fedbandits.protocol.messages import PROTOCOL_VERSION
 
 LOG_FILE = "run.fedlog"
-"""What the log of a project's run is called, unless it is said."""
+"""The default name of the log of a project's run."""
 
 _PATIENCE = "patience"
 
@@ -44,15 +44,15 @@ class ServedRun:
 
 
 def plan_path(log: Path) -> Path:
-    """Return where it stands how `fedbandits up` runs a log on this machine."""
+    """Return the file that says how `fedbandits up` runs a log on this machine."""
     return log.with_name(f"{log.name}.up.json")
 
 
 def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, ServedRun]:
-    """Open the log of a run, or begin one; return it with the run as it stands.
+    """Open the log of a run, or begin one; return the log and the run.
 
-    A server that goes on from a log speaks in a new epoch: messages to the one before it do not
-    count any more.
+    A server that continues from a log starts a new epoch: messages to the one before it no longer
+    count.
 
     Raises
     ------
@@ -61,14 +61,14 @@ def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, ServedRun]:
     LogInUseError
         If another server is writing it.
     """
-    if is_begun(path):
+    if has_begun(path):
         log = DurableLog(path)
         try:
             return log, _resumed(trial, log)
         except BaseException:
             log.close()
             raise
-    # A name of its own: clients answer a phase of a run that they have played from memory.
+    # A unique name: clients answer a phase that they have played before from memory.
     name = f"{trial.title} {uuid.uuid4().hex[:8]}"
     log = DurableLog(path, header_of(trial, name))
     return log, ServedRun(name=name, trial=trial, server=server_of(trial, log, name))
@@ -88,7 +88,7 @@ def header_of(trial: Trial, name: str) -> dict[str, Any]:
     }
 
 
-def said_by(header: dict[str, Any], path: Path) -> tuple[str, Trial]:
+def run_in_header(header: dict[str, Any], path: Path) -> tuple[str, Trial]:
     """Return the name and the trial of a log."""
     protocol = header.get("versions", {}).get("protocol")
     if protocol != PROTOCOL_VERSION:
@@ -106,9 +106,9 @@ def said_by(header: dict[str, Any], path: Path) -> tuple[str, Trial]:
 
 
 def _resumed(trial: Trial, log: DurableLog) -> ServedRun:
-    name, begun = said_by(log.header, log.path)
+    name, begun = run_in_header(log.header, log.path)
     check_same(begun, trial, log.path)
-    # How long to wait may change on the way; what is decided does not depend on it.
+    # How long to wait may change during a run; decisions do not depend on it.
     begun = replace(begun, patience=trial.patience)
     server = server_of(begun, log, name)
     server.take_over(server.header.epoch + 1)
@@ -116,7 +116,7 @@ def _resumed(trial: Trial, log: DurableLog) -> ServedRun:
 
 
 def check_same(begun: Trial, trial: Trial, path: Path) -> None:
-    """Refuse to go on with a trial that is not the one of the log; how long to wait may change.
+    """Refuse to continue with another trial than the log's; how long to wait may change.
 
     Raises
     ------
@@ -125,11 +125,8 @@ def check_same(begun: Trial, trial: Trial, path: Path) -> None:
     """
     before = json.loads(json.dumps(dict(begun.tables)))
     now = json.loads(json.dumps(dict(trial.tables)))
-    changed = sorted(
-        key
-        for key in before.keys() | now.keys()
-        if key != _PATIENCE and before.get(key) != now.get(key)
-    )
+    keys = (before.keys() | now.keys()) - {_PATIENCE}
+    changed = sorted(key for key in keys if before.get(key) != now.get(key))
     if changed:
         raise InputError(
             str(path),

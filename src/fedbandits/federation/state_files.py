@@ -1,9 +1,9 @@
-"""Where a client keeps what must outlast its process, and how files are made, locked and written.
+"""Where a client keeps what must outlast its process; how files are made, locked and written.
 
-All that a federation keeps is made here, for the account that makes it and nobody else, whatever
-the umask: files 0600, folders 0700. Where a service under another account is to use the same files,
-its operator makes the folder with the setgid bit (``install -d -m 2770 -g GROUP FOLDER``): what is
-in such a folder is shared with the folder's group, as far as the folder itself is.
+All files of a federation are made here, for the account that makes them and nobody else, whatever
+the umask: files 0600, folders 0700. If a service under another account is to use the same files,
+its operator makes the folder with the setgid bit (``install -d -m 2770 -g GROUP FOLDER``): files in
+such a folder are shared with the folder's group, as far as the folder itself is.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import os
 import re
 import stat
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Self, cast
 
 from fedbandits.errors import InputError
 
@@ -28,7 +29,7 @@ LONGEST_NAME = 80
 
 
 def check_name(name: str, where: str) -> None:
-    """Refuse a name of a client that is none, or that files and pages could not bear.
+    """Refuse a name that a client cannot have, because files and pages could not show it.
 
     Raises
     ------
@@ -36,9 +37,8 @@ def check_name(name: str, where: str) -> None:
         If it is empty, too long, or has characters that cannot be seen.
     """
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
-        raise InputError(
-            where, f"{name[:100]!r} is no name; use 1 to {LONGEST_NAME} characters that can be seen"
-        )
+        said = f"use 1 to {LONGEST_NAME} characters that can be seen"
+        raise InputError(where, f"{name[:100]!r} is not a name; {said}")
 
 
 def audit_file(folder: Path, client: str) -> Path:
@@ -67,7 +67,7 @@ def recalls_file(folder: Path, client: str) -> Path:
 
 
 def halts_file(folder: Path) -> Path:
-    """Return where it stands what is halted at the clients of a folder."""
+    """Return the file that says what is halted at the clients of a folder."""
     return folder / "halts.json"
 
 
@@ -83,21 +83,21 @@ def has_clients(folder: Path) -> bool:
 
 
 def _file_name(name: str) -> str:
-    """Return a name that any file system takes, and no other client has, whatever its case."""
+    """Return a name for any file system that no other client has, even if case is ignored."""
     plain = re.sub(r"[^a-z0-9._-]", "_", name.lower())
     own = hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
     return plain if plain == name else f"{plain}-{own}"
 
 
 def private_folder(folder: Path) -> Path:
-    """Make a folder that only its owner may enter, and those above it that are missing; return it.
+    """Make a folder, and missing ones above it, that only the owner may enter; return it.
 
     One that is there already is left as it is, and one in a shared folder is shared as well.
     """
     for missing in reversed([folder, *folder.parents]):
         if not missing.exists():
             above = missing.parent.stat().st_mode
-            # Not by chmod: a hardened service may not set the bit that folders here pass on.
+            # Not by chmod: a hardened service may not set the bit that new folders inherit.
             before = os.umask(0)
             try:
                 missing.mkdir(mode=0o700 | _shared(above, 0o070), exist_ok=True)
@@ -108,7 +108,7 @@ def private_folder(folder: Path) -> Path:
 
 
 def open_private(path: Path, mode: str) -> BinaryIO:
-    """Open a file, as ``open`` does, that is its owner's alone, or shared as its folder is.
+    """Open a file, as ``open`` does, that only its owner can use, or the group of its folder.
 
     Parameters
     ----------
@@ -147,14 +147,14 @@ def private_database(path: Path) -> None:
 
 
 def close_to_others(path: Path) -> None:
-    """Let a file have the mode that its folder asks for; warn if that is for others to change."""
+    """Give a file the mode that its folder asks for; warn if only others may change it."""
     if sys.platform == "win32" or not path.is_file() or path.is_symlink():
         return
     found, folder = path.stat(), path.parent.stat()
     wanted = 0o600 | _shared(folder.st_mode, 0o060)
     if stat.S_IMODE(found.st_mode) == wanted:
         return
-    # In the folder of somebody else root does not know what it would change.
+    # In another user's folder, root does not know what the change would affect.
     if found.st_uid == os.geteuid() and (found.st_uid or not folder.st_uid):
         path.chmod(wanted)
     elif found.st_mode & 0o777 & ~wanted:
@@ -170,7 +170,7 @@ def _shared(folder: int, bits: int) -> int:
 
 
 def _give_to_owner_of(folder: Path, made: Path | int) -> None:
-    """Let what root has just made in somebody's folder be theirs: they have to read it."""
+    """Give what root has just made in a user's folder to that user, who has to read it."""
     if sys.platform == "win32" or os.geteuid() != 0:
         return
     owner = folder.stat()
@@ -178,8 +178,8 @@ def _give_to_owner_of(folder: Path, made: Path | int) -> None:
         os.chown(made, owner.st_uid, owner.st_gid)
 
 
-def written_whole(path: Path, text: str, *, durable: bool = True) -> None:
-    """Write a file so that at any time there is the old one or the new one, and all of it.
+def write_whole(path: Path, text: str, *, durable: bool = True) -> None:
+    """Write a file so that at any time there is the whole old one or the whole new one.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def lock_file(file: BinaryIO, *, wait: bool = True) -> None:
     file : file
         Open for writing.
     wait : bool
-        Whether to wait for whoever holds it; else there is an OSError.
+        Whether to wait until it is free; if not, an OSError is raised.
     """
     if sys.platform == "win32":
         import msvcrt  # noqa: PLC0415 - there alone
@@ -229,13 +229,44 @@ def lock_file(file: BinaryIO, *, wait: bool = True) -> None:
         fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+class Closing(ABC):
+    """Is closed at the end of a ``with`` block."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what is open."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@contextmanager
+def file_errors(path: Path, problem: str, way_out: str = "") -> Iterator[None]:
+    """Turn an error of the system into an `InputError` that names the file.
+
+    Parameters
+    ----------
+    path : path
+        Of the file or folder.
+    problem : str
+        What cannot be done; the system's reason follows it.
+    way_out : str
+        What else to say, after the reason.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise InputError(str(path), f"{problem}: {error.strerror}{way_out}") from None
+
+
 @contextmanager
 def alone_with(path: Path) -> Iterator[None]:
     """Let one process at a time do something with a file, by the lock of a file beside it."""
-    try:
+    with file_errors(path, "cannot be written"):
         lock = open_private(path.with_name(f"{path.name}.lock"), "ab")
-    except OSError as error:
-        raise InputError(str(path), f"cannot be written: {error.strerror}") from None
     with lock:
         lock_file(lock)
         yield
@@ -246,7 +277,7 @@ def is_locked(path: Path) -> bool | None:
 
     The file is only read.
     """
-    if sys.platform == "win32":  # there a lock cannot be tried without writing
+    if sys.platform == "win32":  # trying a lock there means writing
         return None
     import fcntl  # noqa: PLC0415 - not on Windows
 
@@ -257,13 +288,13 @@ def is_locked(path: Path) -> bool | None:
         return False
     except BlockingIOError:
         return True
-    except OSError:  # somebody else's
+    except OSError:  # another user's file
         return None
     return False
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until a new file is in its folder on disk; where folders can be opened at all."""
+    """Wait until a new file is in its folder on disk, if the system can open folders."""
     if sys.platform != "win32":
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Where a run is, as far as its log tells: for a terminal, for scripts, for the page."""
+"""Where a run is, according to its log: for a terminal, for scripts, for the page."""
 
 from __future__ import annotations
 
@@ -7,34 +7,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from itertools import compress
+from typing import TYPE_CHECKING, Any
 
-from fedbandits.federation.client_means import ClientMeans
+import numpy as np
+
 from fedbandits.federation.course import Course, PhaseEnd
-from fedbandits.protocol import Answer, Refusal, Refused, ServerState
+from fedbandits.protocol import Answer, Refused, RunState, Server, ServerState
+from fedbandits.rules.outliers import outliers
 
 if TYPE_CHECKING:
     from fedbandits.federation.presence import Presence
 
 MOST_NAMES = 8
-"""So many clients are named where there may be thousands."""
+"""How many clients are named if there may be thousands."""
 
 MOST_PHASES = 24
 """Of more phases only some are shown one by one."""
 
 _LONGEST_NAME = 60
 
-# What JSON has as it is.
+# What goes into JSON as it is.
 _OF_STATUS = (
-    *("run", "title", "began", "wrote", "epoch", "missing", "quarantined", "unrecalled", "halted"),
+    *("run", "title", "began", "wrote", "epoch", "missing", "quarantined", "unconfirmed", "halted"),
     *("abandoned", "bits", "dropped"),
 )
-_OF_ANSWER = (
-    *("winner", "survivors", "whom", "phase", "clients", "level", "error", "assumptions"),
-)
-
-Interval: TypeAlias = tuple[float, float, float] | tuple[None, None, None]
-"""Estimate, low and high end, or nothing."""
+_OF_COURSE = ("withdrawals", "halts", "moves", "restarts")
+_OF_ANSWER = ("winner", "survivors", "whom", "phase", "clients", "level", "error", "assumptions")
 
 
 class ArmState(Enum):
@@ -95,6 +94,27 @@ class ArmStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClientMeans:
+    """What is known of one client.
+
+    Parameters
+    ----------
+    client : str
+        Its name.
+    means : tuple of float or None
+        By arm, over all finished phases; rounded or noised if clients protect them. None if it
+        has reported nothing.
+    unlike : tuple of bool
+        By arm, whether the mean is far from those of the others; see
+        `fedbandits.rules.outliers.outliers`.
+    """
+
+    client: str
+    means: tuple[float | None, ...]
+    unlike: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
     """Where a run is.
 
@@ -107,16 +127,16 @@ class RunStatus:
     state : ServerState
         Between phases, in one, or finished.
     epoch : int
-        1, and one more for every restart.
+        1 plus the number of restarts.
     arms : tuple of ArmStatus
         In their order.
     answer : Answer or None
         What can be said; None before a phase is decided.
     reported, missing : tuple of str
-        In the open phase: who has reported, and who is asked to and has not.
+        In the open phase: the clients that have reported, and those that have not.
     quarantined : tuple of str
-        Clients that are not listened to any more.
-    unrecalled : tuple of str
+        Clients that are ignored.
+    unconfirmed : tuple of str
         Clients that have not confirmed yet that they give nobody what is withdrawn.
     halted : tuple of str
         What is halted at clients by their operators now, in words.
@@ -145,7 +165,7 @@ class RunStatus:
     reported: tuple[str, ...]
     missing: tuple[str, ...]
     quarantined: tuple[str, ...]
-    unrecalled: tuple[str, ...]
+    unconfirmed: tuple[str, ...]
     halted: tuple[str, ...]
     homes: Mapping[str, str]
     conflicts: tuple[tuple[str, str], ...]
@@ -174,10 +194,11 @@ class RunStatus:
         match self.state:
             case ServerState.COLLECTING:
                 done, asked = len(self.reported), len(self.reported) + len(self.missing)
+                have = "has" if done == 1 else "have"
                 missing = f"; missing: {shortened(self.missing)}" if self.missing else ""
                 return (
                     f"phase {self.course.phases[-1].phase} is open: {done:,} of"
-                    f" {counted(asked, 'client')} {_have(done)} reported{missing}"
+                    f" {counted(asked, 'client')} {have} reported{missing}"
                 )
             case ServerState.READY if not self.course.phases:
                 return "no phase was opened yet"
@@ -221,15 +242,12 @@ class RunStatus:
                 | {"why": one.why.name}
                 for one in course.refusals
             ],
-            "withdrawals": [asdict(one) for one in course.withdrawals],
-            "halts": [asdict(one) for one in course.halts],
+            **{key: [asdict(one) for one in getattr(course, key)] for key in _OF_COURSE},
             "nodes": dict(self.homes),
             "conflicts": [
                 {"client": client, "claimed_by": node, "node": self.homes[client]}
                 for client, node in self.conflicts
             ],
-            "moves": [asdict(one) for one in course.moves],
-            "restarts": [asdict(one) for one in course.restarts],
             "phases": [asdict(one) | {"end": one.end.value} for one in course.phases],
             "clients": [
                 asdict(one)
@@ -252,33 +270,33 @@ class RunStatus:
         if self.presence is not None and not self.finished:
             lines += self.presence.lines()
         lines += ["", *_table(self.arms, self.answer), ""]
-        lines.append(
-            f"{counted(len(course.clients), 'client')} in; {self.bits:,} bits of means sent"
-        )
+        clients = counted(len(course.clients), "client")
+        lines.append(f"{clients} in; {self.bits:,} bits of means sent")
         if self.quarantined:
-            lines.append(f"not listened to any more: {shortened(self.quarantined)}")
+            lines.append(f"ignored: {shortened(self.quarantined)}")
         lines += self.events()
         if self.answer is not None:
             lines += ["", *self.answer.words().split("\n")]
         return "\n".join(printable(line) for line in lines)
 
     def events(self) -> list[str]:
-        """Return what went otherwise than it should, a sentence each."""
+        """Return what went wrong or unexpectedly, one sentence each."""
         course, said = self.course, list(self.halted)
-        if self.unrecalled:
-            said.append(f"withdrawal not confirmed yet by: {shortened(self.unrecalled)}")
+        if self.unconfirmed:
+            said.append(f"withdrawal not confirmed yet by: {shortened(self.unconfirmed)}")
         if course.rejections:
             kinds = "; ".join(f"{kind.value}: {n:,}" for kind, n in course.rejections.items())
             n = sum(course.rejections.values())
             said.append(f"{counted(n, 'update')} did not count ({kinds})")
         if course.refusals:
-            kinds = "; ".join(
-                f"{why.value}: {shortened(dict.fromkeys(found))}"
-                for why, found in _by_reason(course.refusals).items()
-            )
+            refused: dict[Refused, dict[str, None]] = {}
+            for refusal in course.refusals:
+                refused.setdefault(refusal.why, {})[refusal.client] = None
+            kinds = "; ".join(f"{why.value}: {shortened(who)}" for why, who in refused.items())
             said.append(f"clients refused to answer ({kinds})")
+        arms = [arm.name for arm in self.arms]
         unlike = [
-            f"{short_name(one.client)} ({shortened(_chosen(self.arms, one.unlike))})"
+            f"{short_name(one.client)} ({shortened(compress(arms, one.unlike))})"
             for one in self.means
             if any(one.unlike)
         ]
@@ -303,19 +321,54 @@ class RunStatus:
             n = len(course.restarts)
             said.append(f"{counted(n, 'restart')} of the server; this is epoch {self.epoch}")
         if self.dropped:
-            said.append(
-                f"{counted(self.dropped, 'record')} at the end of the log"
-                f" {'is' if self.dropped == 1 else 'are'} damaged and left out, as a crash may"
-                " leave them; the rest is whole"
-            )
+            records = counted(self.dropped, "record")
+            said.append(f"damaged and left out at the end of the log, as after a crash: {records}")
         return said
 
 
-def interval_of(name: str, answer: Answer | None) -> Interval:
-    """Return estimate and interval of an arm, if they are known."""
-    if answer is None or not all(map(math.isfinite, answer.intervals[name])):
-        return None, None, None
-    return answer.estimates[name], *answer.intervals[name]
+def client_means(state: RunState) -> tuple[ClientMeans, ...]:
+    """Return the means of all clients, in the order in which they joined."""
+    tally = state.counted
+    known = tally.pulled
+    far = outliers(tally.means, known)
+    shown = np.where(known, tally.means, np.nan)
+    return tuple(
+        ClientMeans(
+            client=client,
+            means=tuple(None if math.isnan(mean) else mean for mean in shown[:, column].tolist()),
+            unlike=tuple(far[:, column].tolist()),
+        )
+        for client, column in state.columns.items()
+    )
+
+
+def arm_statuses(
+    server: Server, course: Course, answer: Answer | None, earlier: Mapping[str, Answer | None]
+) -> tuple[ArmStatus, ...]:
+    """Return what is known of each arm; of a withdrawn one, by the answer of that time."""
+    gone = {one.arm: one for one in course.withdrawals}
+    found = []
+    for number, name in enumerate(server.arms):
+        out, beaten = gone.get(name), server.run_state.beaten.get(number)
+        known = answer if out is None else earlier[name]
+        fate = ArmState.LEFT if beaten is None else ArmState.OUT
+        ended = out or beaten
+        estimate = low = high = None
+        if known is not None and all(map(math.isfinite, known.intervals[name])):
+            estimate, (low, high) = known.estimates[name], known.intervals[name]
+        found.append(
+            ArmStatus(
+                name=name,
+                state=fate if out is None else ArmState.WITHDRAWN,
+                phase=None if ended is None else ended.phase,
+                when=None if out is None else out.when,
+                reason=None if out is None else out.reason,
+                estimate=estimate,
+                low=low,
+                high=high,
+            )
+        )
+    return tuple(found)
 
 
 def _table(arms: Sequence[ArmStatus], answer: Answer | None) -> list[str]:
@@ -329,12 +382,7 @@ def _table(arms: Sequence[ArmStatus], answer: Answer | None) -> list[str]:
         won = answer is not None and arm.name == answer.winner
         rows.append((short_name(arm.name), estimate, interval, "the answer" if won else arm.words))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return [
-        "  ".join(
-            [*(cell.ljust(w) for cell, w in zip(row[:3], widths, strict=True)), row[3]]
-        ).rstrip()
-        for row in rows
-    ]
+    return ["  ".join([*map(str.ljust, row[:3], widths), row[3]]).rstrip() for row in rows]
 
 
 def counted(number: int, what: str) -> str:
@@ -346,14 +394,6 @@ def counted(number: int, what: str) -> str:
     ('1 client', '2,000 clients')
     """
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def _chosen(arms: Sequence[ArmStatus], chosen: Sequence[bool]) -> list[str]:
-    return [arm.name for arm, one in zip(arms, chosen, strict=True) if one]
-
-
-def _have(number: int) -> str:
-    return "has" if number == 1 else "have"
 
 
 def shortened(names: Iterable[str], most: int = MOST_NAMES) -> str:
@@ -370,7 +410,7 @@ def shortened(names: Iterable[str], most: int = MOST_NAMES) -> str:
 
 
 def short_name(name: str, longest: int = _LONGEST_NAME) -> str:
-    """Return a name of so many characters at most.
+    """Return a name, cut short if it is too long.
 
     Examples
     --------
@@ -412,11 +452,3 @@ def clock_time(at: str) -> str:
     '2026-01-31 12:00:00 UTC'
     """
     return f"{datetime.fromisoformat(at):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _by_reason(refusals: Sequence[Refusal]) -> dict[Refused, list[str]]:
-    """Return who has refused, by reason."""
-    found: dict[Refused, list[str]] = {}
-    for refusal in refusals:
-        found.setdefault(refusal.why, []).append(refusal.client)
-    return found

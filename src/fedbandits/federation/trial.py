@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,10 +30,10 @@ class Live:
     Parameters
     ----------
     maturity : float, optional
-        So many seconds after it was assigned, a unit without an outcome is final. Without it, a
-        phase is not reported before every unit has one.
+        Seconds after its assignment when a unit without an outcome is final. Without it, a phase
+        is reported only when every unit has an outcome.
     missing : float, optional
-        The value of such a unit, as 0.0 for a visitor who has bought nothing.
+        The value of such a unit, such as 0.0 for a visitor who has bought nothing.
     """
 
     maturity: float | None = None
@@ -60,7 +59,7 @@ class Live:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialKeys:
-    """What the file says, but for the keys of its algorithm.
+    """What the file says, except for the keys of its algorithm.
 
     Parameters
     ----------
@@ -87,9 +86,9 @@ class TrialKeys:
     min_pulls : int
         A mean of fewer pulls is never sent.
     quarantine_after : int
-        After so many invalid updates a client is ignored.
+        The number of invalid updates after which a client is ignored.
     max_phases : int
-        After so many phases the run ends, undecided: a tie would go on for ever.
+        The number of phases after which the run ends undecided: a tie would never end.
     interleave : bool
         Whether clients try the options in turns, in an order that is drawn anew for each turn, so
         that none is confounded with the time of day.
@@ -137,7 +136,7 @@ class TrialKeys:
                 check_not_negative(value, name)
 
     def _settle_range(self) -> None:
-        """Let outcomes have one range: the trial's and the privacy policy's are the same."""
+        """Make sure that outcomes have one range, both of the trial and of the privacy policy."""
         if self.limits is not None:
             object.__setattr__(self, "limits", check_range(self.limits))
         if self.privacy is not None:
@@ -172,7 +171,7 @@ class Trial(TrialKeys):
         return joint_range((self.limits, self.rule().radius.limits))
 
     def check_clients(self, clients: int) -> None:
-        """Refuse a federation of so many clients, and no more, that would wait for others for ever.
+        """Refuse a number of clients with which the run would wait for more forever.
 
         Raises
         ------
@@ -215,7 +214,7 @@ class Trial(TrialKeys):
         noise = self.noise if self.noise is not None or not needed else half
         spread, bounded = self.spread, False
         if spread is None and needed:
-            # Of clients that exist, their range is enough to know.
+            # For clients that exist, their range is enough.
             bounded = self.population is not None or self.algorithm.all_clients_from_start
             spread = half if bounded else None
             if spread is None and self.algorithm.all_clients_from_start:
@@ -301,7 +300,7 @@ def _trial(tables: Mapping[str, Any]) -> Trial:
     if not isinstance(algorithm.all_clients_from_start, bool):
         raise InputError(
             "algorithm",
-            f'"{named}" does not run in a federation, since {algorithm.__name__} does not'
+            f'"{named}" does not run in a federation: {algorithm.__name__} does not'
             f" say all_clients_from_start; use one that does, such as {Fed2Ucb.name}",
         )
     own = keys_of(algorithm)
@@ -327,14 +326,11 @@ def _trial(tables: Mapping[str, Any]) -> Trial:
 
 
 def _check(trial: Trial) -> None:
-    """Refuse a trial that could never run, before anybody pulls anything."""
+    """Refuse a trial that could never run, before anything is pulled."""
     rule = trial.rule()
-    if trial.population is not None and trial.population < trial.quorum.least:
-        raise InputError(
-            "quorum.least",
-            f"{trial.quorum.least}, and population is {trial.population}: nothing would ever be"
-            " decided",
-        )
+    least, population = trial.quorum.least, trial.population
+    if population is not None and population < least:
+        raise InputError("quorum.least", f"{least} is above the population, {population}; lower it")
     if trial.range is None and trial.outside == "clip":
         raise InputError("outside", '"clip", and no range is declared; write range = [low, high]')
     for phase in rule.checked_phases():
@@ -345,11 +341,9 @@ def _check(trial: Trial) -> None:
                 f"{phase.pulls} in {which}, and min_pulls is {trial.min_pulls}: a mean of so few"
                 " gives observations away; pull more, or lower min_pulls",
             )
-    pulls = rule.pulls(1)
-    if pulls * rule.n_arms > (math.inf if trial.horizon is None else trial.horizon):
-        raise InputError(
-            "horizon", f"{trial.horizon:,} slots, and the first phase takes {pulls * rule.n_arms:,}"
-        )
+    slots = rule.pulls(1) * rule.n_arms
+    if trial.horizon is not None and slots > trial.horizon:
+        raise InputError("horizon", f"{trial.horizon:,} slots, and the first phase takes {slots:,}")
     check_not_above(trial.patience.clients, trial.population, "patience.clients")
     if trial.live is not None:
         _check_live(trial, trial.live)
@@ -360,19 +354,15 @@ def check_not_above(clients: int, population: int | None, where: str) -> None:
     if population is not None and clients > population:
         raise InputError(
             where,
-            f"{clients} clients, and the population is {population}: the run would wait for ever;"
-            f" give at most {population}",
+            f"{clients} clients of a population of {population}: it would wait forever; give fewer",
         )
 
 
 def _check_live(trial: Trial, live: Live) -> None:
-    """Refuse live traffic that nobody could report of in time, or that the clock would bias."""
+    """Refuse live traffic that could not be reported in time, or that the clock would bias."""
     deadline, resend = trial.patience.deadline, trial.patience.resend
     if not trial.interleave:
-        raise InputError(
-            "interleave",
-            "false, with live: each option would have a time of day of its own; leave it true",
-        )
+        raise InputError("interleave", "false with live biases options by time of day; remove it")
     if live.maturity is not None and live.maturity >= deadline:
         raise InputError(
             "live.maturity",
@@ -387,6 +377,4 @@ def _check_live(trial: Trial, live: Live) -> None:
         )
     limits = trial.range
     if live.missing is not None and limits and not limits[0] <= live.missing <= limits[1]:
-        raise InputError(
-            "live.missing", f"{live.missing:g} is outside the range {limits[0]:g} to {limits[1]:g}"
-        )
+        raise InputError("live.missing", f"{live.missing:g} is outside range = {words_of(limits)}")

@@ -1,4 +1,4 @@
-"""Source data against what was sent: the ledger of a client's live traffic and its audit file."""
+"""Compares the ledger of a client's live traffic with what its audit file says it sent."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from fedbandits.federation.state_files import live_file
 from fedbandits.privacy.mechanisms import Mechanism, Noised
 from fedbandits.protocol import Entry
 
-# Sums of the same numbers in another order differ in their last digits.
+# Sums of the same numbers in different orders differ in their last digits.
 _LAST_DIGITS = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """What came of verifying one update.
+    """The result of verifying one update.
 
     Parameters
     ----------
     run : str
-        Of the update.
+        Run of the update.
     phase : int
-        Likewise.
+        Phase of the update.
     wrong : tuple of str
         What does not agree, in words; empty if all does.
     unknown : str
@@ -92,16 +92,14 @@ def _verified(entry: Entry, file: sqlite3.Connection) -> Verified:
     for arm, values in values_of(file, (first, last, phase), sent, kept).items():
         count, mean, again = kept["counts"][arm], kept["means"][arm], mean_of(values)
         if len(values) != count:
-            wrong.append(
-                f"{kept['arms'][arm]}: {count} units were kept, and {len(values)} are there"
-            )
+            wrong.append(f"{kept['arms'][arm]}: {count} units were kept, {len(values)} are there")
         elif abs(again - mean) > _LAST_DIGITS * max(1.0, abs(mean)):
             wrong.append(f"{kept['arms'][arm]}: {mean:g} was kept, and the rows give {again:g}")
     return Verified(run=run, phase=phase, wrong=tuple(wrong))
 
 
 def _agrees(sent: float, kept: float, mechanism: Mechanism | None) -> bool:
-    """Return whether a mean was sent as it was kept, up to what protects it."""
+    """Return whether the mean that was sent is the one that was kept, up to its protection."""
     aside = _LAST_DIGITS * max(1.0, abs(kept))
     if isinstance(mechanism, Noised):
         aside += _SCALES_OUT * mechanism.scale
@@ -110,5 +108,5 @@ def _agrees(sent: float, kept: float, mechanism: Mechanism | None) -> bool:
     return abs(sent - kept) <= aside
 
 
-# Noise that is further out than so many of its scales is no noise.
+# A difference of more scales than this is not noise.
 _SCALES_OUT = 60.0

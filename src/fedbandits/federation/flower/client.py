@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,11 +22,10 @@ from flwr.clientapp import ClientApp
 from fedbandits.errors import InputError
 from fedbandits.federation.flower.wire import CONCLUDE, PHASE, RECALL, WHO, packed, unpacked
 from fedbandits.federation.host import ClientHost, ClientInfo, PullByName
-from fedbandits.federation.in_time import each_in_time
 from fedbandits.federation.local import load_pull
-from fedbandits.federation.output_limit import limited_output
 from fedbandits.federation.state_files import check_name, private_folder
 from fedbandits.federation.trial import Trial, load_trial
+from fedbandits.federation.user_code import each_in_time, limited_output
 from fedbandits.protocol import Assignment, Conclusion, Recall, Refusal, Refused, Update
 from fedbandits.protocol.client import Slice
 from fedbandits.protocol.codec import decode, encode
@@ -36,7 +35,7 @@ clients = ClientApp()
 """What answers the messages of a node; `fedbandits.federation.flower.task` calls it."""
 
 app = ClientApp()
-"""What bundles name. It answers nothing: a node that would load it runs what servers send."""
+"""What bundles name. It answers nothing: a node that loads it runs whatever servers send."""
 
 _LOG = logging.getLogger("flwr.fedbandits")
 
@@ -44,18 +43,18 @@ _Said = TypeVar("_Said", Assignment, Recall, Conclusion)
 _Done = TypeVar("_Done")
 
 SLICE = 10.0
-"""So many seconds a node plays before it looks whether something else was sent to it."""
+"""Seconds that a node plays before it looks for other messages."""
 
-# A reply takes its time to arrive, too.
+# The rest is for the reply to arrive.
 _SHARE_OF_DEADLINE = 0.8
 
 
 class NodeError(Exception):
-    """Something on a node failed; it says what kind of error it was, and nothing of its text."""
+    """Something on a node failed. This names the kind of error, and nothing of its text."""
 
 
 def _unprotected(_: Message, __: Context) -> Message:
-    """Refuse to answer on a node that nothing keeps to its own app."""
+    """Refuse to answer on a node that runs whatever app it is sent."""
     raise NodeError(
         "this node was started as flower-supernode, which runs any code that a server sends; start"
         " it with: fedbandits node"
@@ -67,7 +66,7 @@ for _register in (app.query(WHO), app.train(PHASE), app.query(RECALL), app.query
 
 
 @contextmanager
-def _discreet() -> Iterator[None]:
+def _errors_kept_here() -> Iterator[None]:
     """Keep the text of an error on the node: there may be outcomes in it."""
     try:
         yield
@@ -79,9 +78,9 @@ def _discreet() -> Iterator[None]:
 @clients.query(WHO)
 def who(message: Message, context: Context) -> Message:
     """Say which clients this node hosts, and what time it is here."""
-    with _discreet():
+    with _errors_kept_here():
         node = NodePlan(context.node_config)
-        node.trial()  # a mistake in it is said now, and not in the middle of a phase
+        _ = node.trial  # report a mistake in it now, not in the middle of a phase
         said = {"clients": [info.name for info in node.clients], "time": time.time()}
         return Message(packed(said), reply_to=message)
 
@@ -95,7 +94,7 @@ def phase(message: Message, context: Context) -> Message:
     that hangs does not keep the others.
     """
     with _asked(message, context, Assignment) as (node, assignment, here, strangers):
-        patience = node.trial().patience
+        patience = node.trial.patience
         end = time.monotonic() + SLICE
         with limited_output():
             found = each_in_time(
@@ -114,7 +113,7 @@ def phase(message: Message, context: Context) -> Message:
 
 @clients.query(RECALL)
 def recall(message: Message, context: Context) -> Message:
-    """Take options back from all clients: nobody gets them any more."""
+    """Take options back from all clients: nobody is given them from now on."""
     with _asked(message, context, Recall) as (node, recalled, here, strangers):
         receipts = _each(node, here, lambda host: encode(host.recall(recalled)))
         return Message(packed({"answers": receipts, "strangers": strangers}), reply_to=message)
@@ -137,8 +136,8 @@ def conclude(message: Message, context: Context) -> Message:
 def _asked(
     message: Message, context: Context, kind: type[_Said]
 ) -> Iterator[tuple[NodePlan, _Said, list[ClientInfo], list[str]]]:
-    """Yield the node, what it is told, the clients that it is for, and who of them is not here."""
-    with _discreet():
+    """Yield the node, the message, the clients it is for, and the names that are not here."""
+    with _errors_kept_here():
         node, said = NodePlan(context.node_config), unpacked(message)
         told: _Said = decode(kind, said.get("message"), kind.__name__.lower())
         here, strangers = node.named(said.get("clients"))
@@ -148,7 +147,7 @@ def _asked(
 def _each(
     node: NodePlan, clients: Sequence[ClientInfo], act: Callable[[ClientHost], _Done]
 ) -> list[_Done]:
-    """Return what came of each client; one that fails does not keep the others."""
+    """Return the result of each client; one that fails does not hold up the others."""
     done = []
     for info in clients:
         try:
@@ -161,7 +160,7 @@ def _each(
 def _played(
     node: NodePlan, info: ClientInfo, assignment: Assignment, end: float, in_all: float
 ) -> Update | Refusal:
-    """Let a client play until the end of the slice, if that is still to come."""
+    """Let a client play until the end of the slice, unless that is over."""
     left = end - time.monotonic()
     if left <= 0.0:
         return assignment.refused(info.name, Refused.PAUSED, "it has not begun")
@@ -180,7 +179,7 @@ def _failure(info: ClientInfo, assignment: Assignment, error: Exception) -> Refu
 
 
 def _kind(error: Exception) -> str:
-    """Return what others are told of an error: what kind it is, and where the rest is."""
+    """Return what the server is told of an error: its kind, and where to find the rest."""
     return f"{type(error.__cause__ or error).__name__}; more is in the node's own output"
 
 
@@ -197,23 +196,21 @@ class NodePlan:
         self.project = _folder(config, "project", None)
         self.state = _folder(config, "state", self.project / "state")
         self.clients = _clients(config)
-        self._trial: Trial | None = None
         self._pull: PullByName | None = None
         self._loading = threading.Lock()
 
+    @cached_property
     def trial(self) -> Trial:
-        """Return what is compared, as this node knows it."""
-        if self._trial is None:
-            self._trial = load_trial(self.project)
-        return self._trial
+        """What is compared, as this node knows it."""
+        return load_trial(self.project)
 
     def host(self, info: ClientInfo, *, plays: bool = True) -> ClientHost:
         """Return a client with its files, and the user's code if it is to play."""
         private_folder(self.state)
         with self._loading:  # once, for all clients of the node
-            if plays and self._pull is None and self.trial().live is None:
+            if plays and self._pull is None and self.trial.live is None:
                 self._pull = load_pull(self.project)
-        return ClientHost(info, self._pull, self.trial(), folder=self.state)
+        return ClientHost(info, self._pull, self.trial, folder=self.state)
 
     def named(self, names: Any) -> tuple[list[ClientInfo], list[str]]:
         """Return the clients that a message is for, and the names of those who are not here.
@@ -226,9 +223,8 @@ class NodePlan:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise InputError("clients", f"{str(names)[:200]} are no names")
         here, once = {info.name: info for info in self.clients}, dict.fromkeys(names)
-        return [here[name] for name in once if name in here], [
-            name for name in once if name not in here
-        ]
+        strangers = [name for name in once if name not in here]
+        return [here[name] for name in once if name in here], strangers
 
 
 def _folder(config: dict[str, Any], key: str, default: Path | None) -> Path:

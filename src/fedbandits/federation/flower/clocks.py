@@ -1,4 +1,4 @@
-"""Clocks that are off: Flower refuses what a node signs, without a word, if its clock is ahead.
+"""Clocks that are off: if a node's clock is ahead, Flower silently refuses what it signs.
 
 A node signs the time with every message, and the SuperLink refuses a time that lies more than 5 s
 ahead of its own, or more than 305 s behind it.
@@ -20,11 +20,14 @@ MOST_AHEAD: Final = 5.0
 MOST_BEHIND: Final = 305.0
 """Seconds that Flower lets a node's clock be off."""
 
+LIMITS: Final = f"from {MOST_AHEAD:g} s ahead or {MOST_BEHIND:g} s behind it is refused"
+"""The same in words."""
+
 WORTH_SAYING: Final = 1.0
-"""Seconds from which on a clock is said to be off."""
+"""Seconds by which a clock must be off to be mentioned."""
 
 _ANSWERS = 5.0
-_RESOLUTION = 1.0  # of the time that a server says with every answer
+_RESOLUTION = 1.0  # of the time in a server's answers
 
 
 def seconds_ahead(
@@ -39,14 +42,14 @@ def seconds_ahead(
     server : str
         Host and port, with TLS.
     authority : path
-        Certificate of who vouches for it.
+        Certificate of the authority that signed its own.
     clock : callable
         Of this machine.
 
     Raises
     ------
     InputError
-        If the address is none.
+        If the address is not of the form host:port.
     """
     host, _, port = server.rpartition(":")
     if not host or not port.isdecimal():
@@ -102,7 +105,7 @@ def clock_words(ahead: float) -> str:
 
 
 def check_clock(server: str, authority: Path, warn: Callable[[str], None]) -> None:
-    """Refuse to go on with a clock that the server would refuse; warn of one that is off.
+    """Refuse a clock that the server would refuse; warn of one that is off.
 
     Raises
     ------
@@ -117,8 +120,6 @@ def check_clock(server: str, authority: Path, warn: Callable[[str], None]) -> No
         " with: timedatectl set-ntp true"
     )
     if -MOST_BEHIND < ahead < MOST_AHEAD:
-        warn(f"{words}. From {MOST_AHEAD:g} s ahead or {MOST_BEHIND:g} s behind it is refused")
+        warn(f"{words}; {LIMITS}")
         return
-    raise InputError(
-        "clock", f"{words}. The server refuses all that this node signs, so that it ends"
-    )
+    raise InputError("clock", f"{words}. The server refuses all that this node signs, so it ends")

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ class FlowerCommand:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env=self._environment,
-                start_new_session=True,  # Ctrl-C is for those who have started it
+                start_new_session=True,  # Ctrl-C is for the parent
             )
 
     def close(self) -> None:
@@ -72,11 +73,7 @@ class FlowerCommand:
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
-        try:
-            process.wait(_ENDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_process(process, _ENDS)
 
     def register(self, keys: Iterable[Path]) -> None:
         """Tell the SuperLink which nodes may connect: by their public keys."""
@@ -124,6 +121,14 @@ class FlowerCommand:
             raise FlowerError(f"flwr {words[0]}: the program {why}")
         code, out = json.loads(line)
         return int(code), str(out)
+
+
+def end_process(process: subprocess.Popen[bytes], patience: float) -> None:
+    """Wait until a process ends, and kill it if it takes too long."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(patience)
+    process.kill()
+    process.wait()
 
 
 def as_config(config: Mapping[str, str | int]) -> str:

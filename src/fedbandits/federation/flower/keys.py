@@ -1,7 +1,7 @@
 """Certificates for TLS and keys of nodes, for a federation on one machine.
 
-A real one has certificates from whoever vouches for its machines; keys of nodes are made there, and
-only their public halves travel.
+A real federation has certificates from an authority of its own. Its nodes make their keys
+themselves, and only the public halves travel.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Certificates:
     Parameters
     ----------
     authority : path
-        Certificate of who has signed it: what nodes trust.
+        Certificate of the authority that signed it, which nodes trust.
     certificate, key : path
         The server's own.
     """
@@ -57,7 +57,7 @@ class NodeKey:
 
 
 def make_certificates(folder: Path) -> Certificates:
-    """Make an authority, and a certificate of this machine's own address that it has signed.
+    """Make an authority, and a certificate for this machine's address, signed by it.
 
     The authority's key is forgotten at once: nobody can sign another one.
     """
@@ -65,13 +65,13 @@ def make_certificates(folder: Path) -> Certificates:
     authority_key, server_key = _key(), _key()
     authority_name = _named("fedbandits local authority")
     authority = (
-        _begun(authority_name, authority_name, authority_key)
+        _builder(authority_name, authority_name, authority_key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(authority_key, hashes.SHA256())
     )
     names = [x509.DNSName("localhost"), x509.IPAddress(ip_address(_HOST))]
     server = (
-        _begun(_named("localhost"), authority_name, server_key)
+        _builder(_named("localhost"), authority_name, server_key)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .sign(authority_key, hashes.SHA256())
@@ -88,7 +88,7 @@ def make_certificates(folder: Path) -> Certificates:
 
 
 def make_node_key(folder: Path, name: str) -> NodeKey:
-    """Make a node's key; one that is there already is kept, since it is registered."""
+    """Make a node's key; one that is there already is kept, because it is registered."""
     private_folder(folder)
     made = NodeKey(private=folder / name, public=folder / f"{name}.pub")
     if made.private.exists() and made.public.exists():
@@ -100,7 +100,7 @@ def make_node_key(folder: Path, name: str) -> NodeKey:
 
 
 def fingerprint(public: bytes) -> str:
-    """Return what a public key is known by, as ``ssh-keygen -l`` prints it.
+    """Return the fingerprint of a public key, as ``ssh-keygen -l`` prints it.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def fingerprint(public: bytes) -> str:
     Raises
     ------
     ValueError
-        If it is none.
+        If it is not a key.
     """
     pem = public.lstrip().startswith(b"-----")
     key = (serialization.load_pem_public_key if pem else serialization.load_ssh_public_key)(public)
@@ -137,7 +137,7 @@ def _named(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _begun(
+def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
@@ -153,7 +153,7 @@ def _begun(
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that is for nobody else, from its first moment on."""
+    """Write a file that nobody else can read, from its first moment on."""
     path.unlink(missing_ok=True)
     with open_private(path, "xb") as file:
         file.write(content)

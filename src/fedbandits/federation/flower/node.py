@@ -1,4 +1,4 @@
-"""A node: a SuperNode, and beside it what answers its messages with the installed app.
+"""A node: a SuperNode, and the processes that answer its messages with the installed app.
 
 The SuperNode carries messages and starts nothing itself (``--isolation process``). Each message is
 answered in a process of its own, forked from one that has the app loaded. Its token goes there
@@ -24,20 +24,16 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from fedbandits.federation.flower import processes
 from fedbandits.federation.flower.client import NodePlan
 from fedbandits.federation.flower.clocks import check_clock
-from fedbandits.federation.flower.command import FlowerError
+from fedbandits.federation.flower.command import FlowerError, end_process
 from fedbandits.federation.flower.keys import make_certificates, write_private
 from fedbandits.federation.flower.pinned import CLIENT_APP, check_flower
-from fedbandits.federation.flower.processes import (
-    HOST,
-    flower_program,
-    free_port,
-    quiet_environment,
-)
 from fedbandits.federation.flower.task import LocalPort, Task, TaskQueue, answer_task
 from fedbandits.federation.state_files import lock_file, open_private
 
@@ -63,7 +59,7 @@ class NodeConnection:
     superlink : str
         Host and port.
     authority : path
-        Certificate of who vouches for the server.
+        Certificate of the authority that signed the server's.
     key : path
         The node's private key, whose public half is registered at the server.
     """
@@ -86,20 +82,20 @@ def run_node(connection: NodeConnection, config: Mapping[str, str | int]) -> Non
     Raises
     ------
     InputError
-        If what it is for is not as it must be, Flower is another version than was tested, or this
+        If its configuration has a mistake, Flower is not the version that was tested, or this
         machine's clock is so far off that the server refuses all that the node signs.
     FlowerError
         If the SuperNode ends.
     """
     check_flower()
-    os.environ.update(quiet_environment())  # of all processes that are started here
-    NodePlan(dict(config)).trial()  # a mistake is said now, and not when a message comes
+    os.environ.update(processes.quiet_environment())  # of all processes that are started here
+    _ = NodePlan(dict(config)).trial  # report a mistake now, not when a message comes
     check_clock(connection.superlink, connection.authority, _LOG.warning)
-    with private_scratch() as folder, _tasks() as tasks:
+    with private_scratch() as folder, contextlib.closing(_Tasks()) as tasks:
         secret = secrets.token_bytes(32)
         certificates = make_certificates(folder)
         write_private(folder / "secret", secret)
-        address = f"{HOST}:{free_port()}"
+        address = f"{processes.HOST}:{processes.free_port()}"
         with _supernode(connection, folder, address) as supernode:
             _LOG.info("this node runs %s as it is installed here, and nothing else", CLIENT_APP)
             port = LocalPort(address=address, authority=certificates.authority.read_bytes())
@@ -112,23 +108,21 @@ def run_node(connection: NodeConnection, config: Mapping[str, str | int]) -> Non
                 if task is not None:
                     tasks.start(task, config)
                 time.sleep(_POLL)
-            raise FlowerError(
-                f"the SuperNode has ended with exit code {supernode.returncode}; what it said is"
-                " above"
-            )
+            code = supernode.returncode
+            raise FlowerError(f"the SuperNode has ended with exit code {code}; its output is above")
 
 
 @contextmanager
 def private_scratch() -> Iterator[Path]:
     """Make a folder for a node's secrets, and remove it in the end.
 
-    One that a node has left that was killed is removed when the next one starts: nobody holds its
-    lock any more.
+    A node that was killed leaves its folder behind. The next node removes it: nobody holds its
+    lock then.
     """
     for left in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
         with contextlib.suppress(OSError):
             found = left.lstat()
-            # Another node may be making one in this moment.
+            # Another node may be making a new one right now.
             old = time.time() - found.st_mtime > _SCRATCH_AGE
             if old and stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
                 with open_private(left / "lock", "ab") as lock:
@@ -160,15 +154,13 @@ def _supernode(
         "--host": host,
         "--port": port,
     }
+    words = map(str, chain.from_iterable(options.items()))
     process = subprocess.Popen(
-        [
-            flower_program("flower-supernode"),
-            *(str(word) for option in options.items() for word in option),
-        ],
+        [processes.flower_program("flower-supernode"), *words],
         stdin=subprocess.DEVNULL,
         env={"FLWR_HOME": str(folder / "home"), **os.environ},
-        # In a group of its own it gets one signal, from here: a second one would cut it short, and
-        # the server would take it for alive for a minute.
+        # In a group of its own it gets one signal, from here. A second signal would cut its
+        # shutdown short, and the server would take it for alive for another minute.
         process_group=None if sys.platform == "win32" else 0,
         preexec_fn=_follow_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - no threads
     )
@@ -176,14 +168,11 @@ def _supernode(
         yield process
     finally:
         process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_ENDS)
-        process.kill()
-        process.wait()
+        end_process(process, _ENDS)
 
 
 def _follow_parent() -> None:
-    """Let the system end this process when the one that has started it is gone."""
+    """Let the system end this process when its parent is gone."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
@@ -194,7 +183,7 @@ class _Tasks:
     def __init__(self) -> None:
         if sys.platform == "win32":
             self._context = multiprocessing.get_context("spawn")
-        else:  # a fork of a process that has everything loaded starts at once
+        else:  # a fork of a process with everything loaded starts at once
             self._context = multiprocessing.get_context("forkserver")
             self._context.set_forkserver_preload(["fedbandits.federation.flower.task"])
         self._running: list[BaseProcess] = []
@@ -206,17 +195,8 @@ class _Tasks:
         process.start()
         self._running.append(process)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """End those that still run."""
         for process in self._running:
             process.kill()
             process.join()
-
-
-@contextmanager
-def _tasks() -> Iterator[_Tasks]:
-    tasks = _Tasks()
-    try:
-        yield tasks
-    finally:
-        tasks.end()

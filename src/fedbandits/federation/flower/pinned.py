@@ -1,12 +1,11 @@
-"""What a node is kept to: the installed app, whatever a server sends.
+"""A node runs only the app that is installed on it, whatever a server sends.
 
 A server sends a bundle along with every run, and Flower's own client process unpacks and runs what
 is in it. A node of ours has another process in its place (`fedbandits.federation.flower.task`),
 which never unpacks a bundle. It reads which app the bundle names, refuses any but ours, and calls
 the one that the operator of the node has installed.
 
-Much of what that takes is private to Flower, so it is used with the version that was tested,
-and no other.
+This uses private parts of Flower, so it runs only with the version that was tested.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ _LARGEST = 100_000
 
 
 class ForeignAppError(Exception):
-    """A run brings another app than the one that this node is for."""
+    """A run brings another app than the one that this node runs."""
 
 
 def check_flower() -> None:
-    """Refuse a version of Flower whose private parts are not those that were tested.
+    """Refuse a version of Flower other than the one that was tested.
 
     Raises
     ------
@@ -82,5 +81,5 @@ def check_bundle(content: bytes) -> None:
 
 
 def _is_plain(name: str) -> bool:
-    """Return whether a file of a bundle is one that ours have: none of them is code."""
+    """Return whether a file is one that our own bundles have: none of them is code."""
     return name in {"pyproject.toml", "LICENSE", "README.md"} or name.startswith(".info/")

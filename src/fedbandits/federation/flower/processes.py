@@ -1,7 +1,7 @@
-"""A federation on one machine: a SuperLink and SuperNodes as child processes, TLS and keys made.
+"""A federation on one machine: a SuperLink and SuperNodes as child processes, with TLS and keys.
 
-Children are started each in a session of its own, so that Ctrl-C reaches only who is to end them,
-and ended with all that they have started, by their ids.
+Each child has a session of its own, so that Ctrl-C reaches only the process that ends them. They
+are ended by their ids, with all that they have started.
 """
 
 from __future__ import annotations
@@ -18,22 +18,16 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from fedbandits.errors import InputError
+from fedbandits.federation.flower import keys
 from fedbandits.federation.flower.command import QUIET, FlowerCommand, FlowerError
-from fedbandits.federation.flower.keys import (
-    Certificates,
-    NodeKey,
-    make_certificates,
-    make_node_key,
-)
-from fedbandits.federation.state_files import open_private, private_folder, written_whole
+from fedbandits.federation.state_files import Closing, open_private, private_folder, write_whole
 
 HOST = "127.0.0.1"
 CONNECTION = "fedbandits-local"
 
-# A SuperLink looks this often for a process that is to be started; 1 s by default.
+# Seconds between a SuperLink's looks for a process to start; 1 s by default.
 _TASK_POLL = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2"}
 
 MOST_OUTPUT = 8 * 2**20
@@ -52,7 +46,7 @@ class Child:
     name : str
         What it is.
     process : subprocess.Popen
-        It.
+        The running process.
     output : path
         What it says.
     """
@@ -63,7 +57,7 @@ class Child:
 
     @property
     def _before(self) -> Path:
-        """What it has said before, if that was trimmed."""
+        """Its earlier output, if the output was trimmed."""
         return self.output.with_suffix(".before.txt")
 
     @property
@@ -72,27 +66,27 @@ class Child:
         return self.process.poll() is None
 
     def ask_to_end(self) -> None:
-        """Let it end by itself."""
+        """Ask it to end."""
         self._signal(signal.SIGTERM)
 
     def end(self, patience: float = _ENDS) -> None:
-        """End it, and all of its session; after so many seconds it is not asked any more."""
+        """Wait until it ends, or the time is over; then kill what is left of its session."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(patience)
         self._signal(signal.SIGKILL)  # also for what it has left behind
         self.process.wait()
 
     def _signal(self, number: signal.Signals) -> None:
-        # Its session has its id; when all of it is gone there is nobody to end.
+        # The session has the same id as the process; it may be gone already.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
 
     def trim_output(self) -> None:
-        """Keep what it says below twice `MOST_OUTPUT`: the file and the one before it.
+        """Keep its output below twice `MOST_OUTPUT`: the file and the one before it.
 
         It goes on writing at the end of the file, which is then its beginning.
         """
-        with contextlib.suppress(OSError):  # of a full disk, say: later, then
+        with contextlib.suppress(OSError):  # for instance on a full disk: try again later
             if self.output.stat().st_size > MOST_OUTPUT:
                 with self.output.open("rb") as file, open_private(self._before, "wb") as before:
                     file.seek(-MOST_OUTPUT, os.SEEK_END)
@@ -100,16 +94,13 @@ class Child:
                 os.truncate(self.output, 0)
 
     def last_words(self) -> str:
-        """Return the end of what it has said."""
-        text = "".join(
-            file.read_text(encoding="utf-8", errors="replace")
-            for file in (self._before, self.output)
-            if file.exists()
-        )
+        """Return the end of its output."""
+        files = [file for file in (self._before, self.output) if file.exists()]
+        text = "".join(file.read_text(encoding="utf-8", errors="replace") for file in files)
         return "\n".join(text.strip().splitlines()[-15:])
 
 
-class LocalFederation:
+class LocalFederation(Closing):
     """A SuperLink and its SuperNodes on this machine.
 
     Parameters
@@ -132,13 +123,13 @@ class LocalFederation:
         self.superlink: Child | None = None
         self.command = FlowerCommand(CONNECTION, self._environment("home"))
         self._port = 0
-        self._certificates: Certificates | None = None
+        self._certificates: keys.Certificates | None = None
 
     def start(self) -> None:
         """Start the SuperLink, and wait until it answers."""
-        self._certificates = make_certificates(self.folder / "certificates")
+        self._certificates = keys.make_certificates(self.folder / "certificates")
         self._port = free_port()
-        written_whole(
+        write_whole(
             private_folder(self.folder / "home") / "config.toml",
             f'[superlink]\ndefault = "{CONNECTION}"\n\n[superlink.{CONNECTION}]\n'
             f'address = "{HOST}:{self._port}"\n'
@@ -156,9 +147,9 @@ class LocalFederation:
         )
         self._wait_for(self.superlink)
 
-    def key(self, name: str) -> NodeKey:
+    def key(self, name: str) -> keys.NodeKey:
         """Return a node's key, made if it is not there."""
-        return make_node_key(self.folder / "keys", name)
+        return keys.make_node_key(self.folder / "keys", name)
 
     def register(self, names: Sequence[str]) -> None:
         """Tell the SuperLink which nodes may connect: by their public keys."""
@@ -178,7 +169,7 @@ class LocalFederation:
             name, "fedbandits", ["node", str(config["project"])], *map(list, options.items())
         )
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """End all children, and what they have started."""
         self.command.close()
         for child in self.children:
@@ -195,7 +186,7 @@ class LocalFederation:
             time.sleep(0.05)
 
     def strays(self, child: str = "") -> list[int]:
-        """Return the processes that have a home in this federation's folder, whoever started them.
+        """Return the processes with a home in this federation's folder, even if not started here.
 
         With the name of a child, only its own.
 
@@ -210,12 +201,6 @@ class LocalFederation:
                 if any((word + os.sep.encode()).startswith(mark) for word in words):
                     found.append(int(entry.parent.name))
         return found
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def _child(self, name: str, program: str, *arguments: Sequence[str]) -> Child:
         output = private_folder(self.folder / "output") / f"{name}.txt"
@@ -250,7 +235,7 @@ class LocalFederation:
 
 
 def quiet_environment() -> dict[str, str]:
-    """Return what processes of Flower are to find: no news, and no proxy before this machine."""
+    """Return the environment of Flower's processes: no news, and no proxy for this machine."""
     here = f"{HOST},localhost"
     known = (os.environ.get("NO_PROXY"), os.environ.get("no_proxy"))
     direct = ",".join([*(said for said in known if said), here])
@@ -258,7 +243,7 @@ def quiet_environment() -> dict[str, str]:
 
 
 def free_port() -> int:
-    """Return a port of this machine that nobody listens at."""
+    """Return a free port of this machine."""
     with socket.socket() as found:
         found.bind((HOST, 0))
         return int(found.getsockname()[1])

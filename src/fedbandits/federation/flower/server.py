@@ -36,18 +36,17 @@ _LOG = logging.getLogger("flwr.fedbandits")
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Run a trial, or go on with it."""
+    """Run a trial, or continue it."""
     serve(grid, context.run_config)
 
 
 def serve(grid: Grid, config: Mapping[str, Any]) -> None:
-    """Run a trial over a grid, or go on with it.
+    """Run a trial over a grid, or continue it.
 
     Raises
     ------
     FedbanditsError
-        If the trial or the log is not as it must be; another server that writes the same log is
-        such a case.
+        If the trial or the log has a mistake, or another server writes the same log.
     """
     project, path = _paths(config)
     now = NowFile(now_path(path), project)
@@ -55,7 +54,7 @@ def serve(grid: Grid, config: Mapping[str, Any]) -> None:
         _serve(grid, config, project, path, now)
     except BaseException as error:
         _LOG.error("%s", error)
-        if not is_held(path):  # else it is the file of another server, which goes on
+        if not is_held(path):  # else it is the file of another server
             now.ended(error)
         raise
     now.ended()

@@ -1,4 +1,4 @@
-"""One message from the server, answered by the installed app and in a process of its own.
+"""Answers one message from the server with the installed app, in a process of its own.
 
 Import it after `fedbandits.federation.flower.pinned.check_flower`: it uses private parts of Flower.
 """
@@ -41,7 +41,7 @@ class LocalPort:
     address : str
         On this machine.
     authority : bytes
-        Certificate of who vouches for it; made anew whenever a node starts.
+        Certificate of the authority that signed its own; new whenever a node starts.
     """
 
     address: str
@@ -80,7 +80,7 @@ class Task:
 
 
 class TaskQueue:
-    """The messages that a SuperNode has, for who knows its secret.
+    """The messages that a SuperNode has, for a process that knows its secret.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class TaskQueue:
 
     def next(self) -> Task | None:
         """Return the message that has waited longest; None if there is none, or no answer."""
-        # Those of every kind are taken: a node waits for ever for an answer that nobody gives.
+        # Every kind is taken: otherwise a node waits forever for an answer that nobody gives.
         try:
             found = self._node.AcquireTask(AcquireTaskRequest(supported_task_types=list(TaskType)))
         except httpx.TransportError:
@@ -111,12 +111,12 @@ class TaskQueue:
 
 
 def answer_task(task: Task, config: Mapping[str, str | int]) -> None:
-    """Answer one message; whatever is wrong with it is answered with an error.
+    """Answer one message; if something is wrong with it, the answer is an error.
 
     Parameters
     ----------
     task : Task
-        It.
+        The message.
     config : mapping
         What this node is for, as `NodePlan` reads it. The server has no say in it.
     """

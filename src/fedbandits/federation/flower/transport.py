@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from flwr.app import Message
@@ -17,13 +17,7 @@ from flwr.serverapp import Grid
 
 from fedbandits.errors import InputError
 from fedbandits.federation.coordinator import Patience, Received, Reply, Sent
-from fedbandits.federation.flower.clocks import (
-    MOST_AHEAD,
-    MOST_BEHIND,
-    WORTH_SAYING,
-    clock_words,
-    off_by,
-)
+from fedbandits.federation.flower.clocks import LIMITS, WORTH_SAYING, clock_words, off_by
 from fedbandits.federation.flower.keys import fingerprint
 from fedbandits.federation.flower.wire import CONCLUDE, PHASE, RECALL, WHO, packed, unpacked
 from fedbandits.federation.state_files import check_name
@@ -38,27 +32,27 @@ LOOK_AROUND = 2.0
 """Seconds between looks at which nodes are there."""
 
 MOST_CLIENTS = 100_000
-"""A node that claims to host more than this, at once or in all, is not believed."""
+"""The most clients that a node may claim, at once or in all."""
 
 STRIKES = 3
-"""A node that has sent what nobody sends by mistake so often is not listened to any more."""
+"""After this many replies that nobody sends by mistake, a node is ignored."""
 
 LONGEST_DETAIL = 300
-"""So much of a client's own words about a refusal is kept."""
+"""The most characters of a client's own words about a refusal that are kept."""
 
-# A node holds replies back if one that was overdue comes so soon after the message is sent again,
-# and if another, sent together with an extra message, is not overdue at all.
+# Seconds after which a reply is overdue, and within which it follows the repeated message. A node
+# that holds replies back shows both, and a message sent with an extra one is not overdue.
 _OVERDUE = 20.0
 _RELEASED = 10.0
 
-# A node that has not answered for so long is shown to those who watch.
+# Seconds without an answer after which a node is shown to those who watch.
 _LONG = 60.0
 
-# So long short questions are worth answering: a node may be busy.
+# Seconds for which short questions are worth answering: a node may be busy.
 _SHORT = 600.0
 
-# So long, at least, a message is on its way before it is taken for lost. Flower loses none unless a
-# node is killed; and every message costs a node a process, so that haste makes it slower.
+# The fewest seconds until a message is taken for lost. Flower loses none unless a node is killed,
+# and every message costs a node a process: haste makes it slower.
 _LOST_AFTER = 30.0
 
 _LONGEST_NEWS = 1000
@@ -73,7 +67,7 @@ class _Node:
     key : str
         Fingerprint of its registered key, by which it is the same after any restart.
     settled : bool
-        Whether it has said whom it hosts, since it was last seen to come.
+        Whether it has said whom it hosts since it last connected.
     here : bool
         Whether it is connected.
     denied : set of str
@@ -102,20 +96,20 @@ class _Node:
 
     @property
     def behind(self) -> bool:
-        """Whether it is one message behind: overdue, not with an extra message, overdue again."""
+        """Whether it is one message behind: overdue, but in time with an extra message."""
         return self.released >= 2 and self.eased >= 1
 
     @property
     def is_nudged(self) -> bool:
-        """Whether it is sent an extra message: to see whether that helps, or since it does."""
+        """Whether it is sent an extra message: to see whether that helps, or because it does."""
         return self.behind or (self.released >= 1 and self.eased == 0)
 
     def trust(self) -> None:
-        """Forget what spoke for its being behind."""
+        """Forget the signs that it is behind."""
         self.released = self.eased = 0
 
     def trouble(self, unanswered: float) -> str | None:
-        """Return what is wrong with it, in words, if it has not answered for so many seconds."""
+        """Return what is wrong with it, in words, given the seconds it has not answered."""
         if self.muted:
             return "is ignored: it has sent what nobody sends by mistake"
         if self.behind:
@@ -135,9 +129,9 @@ _ONE_BEHIND = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sent:
-    """A message that is on its way: when it left, and until when it is worth an answer.
+    """A message on its way: when it left, and until when it is worth an answer.
 
-    Both are of a clock that never goes back; when it left is there by the time of day, too.
+    Both times are of a clock that never goes back; `time_of_day` is when it left by the calendar.
     """
 
     kind: str
@@ -160,25 +154,7 @@ class _Resending:
     again: float = 0.0
 
 
-@dataclass(slots=True)
-class _Parcel:
-    """The last message, and the clients that it is still to reach.
-
-    Parameters
-    ----------
-    message : Assignment or Conclusion
-        It.
-    homeless : set of str
-        Clients whose node is not known yet.
-    untold : set of str
-        Clients that have not confirmed the last word.
-    """
-
-    message: Assignment | Conclusion
-    homeless: set[str]
-    untold: set[str] = field(default_factory=set)
-
-
+@dataclass(eq=False)
 class FlowerTransport:
     """A `fedbandits.federation.coordinator.Transport` over a Flower grid.
 
@@ -200,38 +176,33 @@ class FlowerTransport:
         The time that nodes have, too, if their clocks are right.
     """
 
-    def __init__(
-        self,
-        grid: Grid,
-        server: Server,
-        patience: Patience,
-        *,
-        tell: Callable[[str], None] = lambda _: None,
-        beat: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-        time_of_day: Callable[[], float] = time.time,
-    ) -> None:
-        self._grid = grid
-        self._server = server
-        self._bound = server.run_state.homes
-        self._patience = patience
-        self._told = tell
-        self._beat = beat
-        self._clock = clock
-        self._sleep = sleep
-        self._time_of_day = time_of_day
+    grid: Grid
+    server: Server
+    patience: Patience
+    _: KW_ONLY
+    tell: Callable[[str], None] = lambda _: None
+    beat: Callable[[], None] = lambda: None
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    time_of_day: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        self._bound = self.server.run_state.homes
         self._nodes: dict[int, _Node] = {}
         self._homes: dict[str, int] = {}
         self._sent: dict[str, _Sent] = {}
         self._resending: dict[tuple[int, str], _Resending] = {}
-        self._parcel: _Parcel | None = None
+        # The last message other than a recall, the clients whose node is not known yet, and, if it
+        # is the last word, those that have not confirmed it.
+        self._last: Assignment | Conclusion | None = None
+        self._without_node: set[str] = set()
+        self._unconfirmed: set[str] = set()
         self._looked = -LOOK_AROUND
         self._number = 0
 
     def _tell(self, news: str) -> None:
-        """Say what goes wrong; what nodes say is cut short, and no command for a terminal."""
-        self._told(short_name(printable(news), _LONGEST_NEWS))
+        """Say what goes wrong; words of nodes are cut short, and made safe for a terminal."""
+        self.tell(short_name(printable(news), _LONGEST_NEWS))
 
     def nodes(self) -> list[dict[str, Any]]:
         """Return what is known of each node, for those who watch."""
@@ -241,7 +212,7 @@ class FlowerTransport:
         asked: dict[int, float] = {}
         for sent in self._sent.values():
             asked[sent.node] = min(sent.at, asked.get(sent.node, sent.at))
-        now = self._clock()
+        now = self.clock()
         return [
             {
                 "node": str(number),
@@ -260,63 +231,60 @@ class FlowerTransport:
         return [client for client in self._homes if self._reachable(client)]
 
     def send(self, message: Sent, clients: Sequence[str]) -> None:
-        """Send a message to the nodes of these clients; to who is not known yet when it is.
+        """Send a message to the nodes of these clients, to some as soon as their node is known.
 
-        A recall goes to those that are known: it is sent again until all have confirmed it.
+        A recall goes to the clients that can be reached: it is repeated until all confirm it.
         """
         if isinstance(message, Recall):
             self._post(message, [client for client in clients if self._reachable(client)])
             return
-        homeless = set(clients).difference(self._homes)
-        untold = set(clients) if isinstance(message, Conclusion) else set[str]()
-        self._parcel = _Parcel(message, homeless, untold)
-        self._post(message, [client for client in clients if client not in homeless])
+        self._last = message
+        self._without_node = set(clients).difference(self._homes)
+        self._unconfirmed = set(clients) if isinstance(message, Conclusion) else set()
+        self._post(message, [client for client in clients if client in self._homes])
 
     def receive(self, timeout: float) -> list[Received]:
-        """Return the answers that have come in, after so many seconds at the latest.
+        """Return the answers that have come in, at the latest when the time is over.
 
         That more clients are connected is a reason to return, too.
         """
-        end, known = self._clock() + timeout, len(self._homes)
+        end, known = self.clock() + timeout, len(self._homes)
         while True:
             self._look_around()
             answers = self._collected()
-            left = end - self._clock()
+            left = end - self.clock()
             if answers or len(self._homes) > known or left <= 0:
                 return answers
-            self._beat()
-            self._sleep(min(POLL, left))
+            self.beat()
+            self.sleep(min(POLL, left))
 
     def flush(self, timeout: float) -> None:
-        """Wait until every client has confirmed the last word, so many seconds at most."""
-        end = self._clock() + timeout
-        parcel = self._parcel
-        while parcel is not None and parcel.untold:
+        """Wait until every client has confirmed the last word, or the time is over."""
+        end = self.clock() + timeout
+        while self._last is not None and self._unconfirmed:
             self._look_around()
             self._collected()
-            self._post(parcel.message, [each for each in parcel.untold if self._reachable(each)])
-            if self._clock() >= end:
-                self._tell(
-                    f"{len(parcel.untold)} clients have not confirmed the last word; run the app"
-                    " with the same log again to repeat it"
-                )
+            self._post(self._last, [each for each in self._unconfirmed if self._reachable(each)])
+            if self.clock() >= end:
+                missing = f"{len(self._unconfirmed)} clients have not confirmed the last word"
+                self._tell(f"{missing}; resume the run to repeat it")
                 return
-            self._beat()
-            self._sleep(POLL)
+            self.beat()
+            self.sleep(POLL)
 
     def _reachable(self, client: str) -> bool:
         home = self._homes.get(client)
         return home is not None and self._nodes[home].here and not self._nodes[home].muted
 
     def _look_around(self) -> None:
-        """See which nodes are there, and ask those that have come whom they host."""
-        now = self._clock()
+        """See which nodes are connected, and ask new ones which clients they host."""
+        now = self.clock()
         if now - self._looked < LOOK_AROUND:
             return
         self._looked = now
         self._obey_moves()
         there = set[int]()
-        for node in self._grid.get_nodes():
+        for node in self.grid.get_nodes():
             there.add(node.node_id)
             if node.node_id not in self._nodes:
                 self._nodes[node.node_id] = _Node(fingerprint(node.public_key))
@@ -324,34 +292,32 @@ class FlowerTransport:
             came = number in there and not known.here
             known.here = number in there
             known.settled &= not came
-            if came:  # what it was told before it went may be lost
+            if came:  # what it was told before may be lost
                 known.trust()
                 self._resending.pop((number, RECALL), None)
             if known.here and not known.settled and not known.muted:
-                self._ask(WHO, number, {}, (), key=(0, 0), ttl=_SHORT)
+                self._ask(WHO, number, {}, key=(0, 0))
 
     def _post(self, message: Sent, clients: Iterable[str]) -> None:
+        """Send a message to the nodes of these clients, one to each node."""
         by_node: dict[int, list[str]] = {}
         for client in clients:
             by_node.setdefault(self._homes[client], []).append(client)
+        match message:
+            case Conclusion():
+                kind, number = CONCLUDE, 0
+            case Recall(arms=arms):
+                kind, number = RECALL, len(arms)
+            case Assignment(phase=phase):
+                kind, number = PHASE, phase
         for node, names in by_node.items():
             if not self._nodes[node].muted:
-                self._post_to(node, message, names)
-
-    def _post_to(self, node: int, message: Sent, names: list[str]) -> None:
-        said: dict[str, Any] = {"clients": names, "message": encode(message)}
-        epoch, patience = message.header.epoch, self._patience
-        if isinstance(message, Conclusion):
-            self._ask(CONCLUDE, node, said, names, key=(epoch, 0), ttl=_SHORT)
-        elif isinstance(message, Recall):
-            self._ask(RECALL, node, said, names, key=(epoch, len(message.arms)), ttl=_SHORT)
-        else:
-            worth = patience.deadline + patience.grace + patience.resend
-            self._ask(PHASE, node, said, names, key=(epoch, message.phase), ttl=worth)
+                said = {"clients": names, "message": encode(message)}
+                self._ask(kind, node, said, key=(message.header.epoch, number))
 
     def _obey_moves(self) -> None:
-        """Let clients go that were moved to another node, and ask that one for them."""
-        bound = self._server.run_state.homes
+        """Let go of clients that were moved to another node, and ask that node for them."""
+        bound = self.server.run_state.homes
         if bound is self._bound:
             return
         self._bound = bound
@@ -361,64 +327,49 @@ class FlowerTransport:
         for known in self._nodes.values():
             known.settled &= all(bound[name] != known.key for name in known.denied)
 
-    def _ask(
-        self,
-        kind: str,
-        node: int,
-        said: dict[str, Any],
-        names: Sequence[str],
-        *,
-        key: tuple[int, int],
-        ttl: float,
-    ) -> None:
-        """Send a message, unless the same was sent not long ago and may still be answered."""
-        now = self._clock()
+    def _ask(self, kind: str, node: int, said: dict[str, Any], *, key: tuple[int, int]) -> None:
+        """Send a message, unless it was sent recently and may still be answered."""
+        now = self.clock()
         last = self._resending.get((node, kind))
         if last is None or last.key != key:
             last = self._resending[node, kind] = _Resending(key)
-        # A node takes one message at a time: those it has not come to yet would queue up.
+        # A node takes one message at a time: more of them would queue up.
         if now < last.again:
             return
-        wait = max(self._patience.resend, _LOST_AFTER)
+        wait = max(self.patience.resend, _LOST_AFTER)
         first = last.times == 0
         last.at, last.again = now, now + wait * 2**last.times
         last.times += 1
         nudged = kind != WHO and self._nodes[node].is_nudged
-        # What is sent again is answered from memory: how soon says nothing.
-        self._push(kind, node, said, names, ttl, nudged=nudged and first)
+        # A repeated message is answered from memory: how soon says nothing.
+        self._push(kind, node, said, nudged=nudged and first)
         if nudged:
             # A SuperNode of Flower 1.41 looks for a reply to send only after it has taken a
             # message. If one reply too many is left in it, it is one message late from then on.
-            self._push(WHO, node, {}, (), _SHORT)
+            self._push(WHO, node, {}, nudged=False)
 
-    def _push(
-        self,
-        kind: str,
-        node: int,
-        said: dict[str, Any],
-        names: Sequence[str],
-        ttl: float,
-        *,
-        nudged: bool = False,
-    ) -> None:
-        now = self._clock()
-        message_type = f"train.{kind}" if kind == PHASE else f"query.{kind}"
+    def _push(self, kind: str, node: int, said: dict[str, Any], *, nudged: bool) -> None:
+        now, patience = self.clock(), self.patience
+        message_type, ttl = f"query.{kind}", _SHORT
+        if kind == PHASE:
+            message_type = f"train.{kind}"
+            ttl = patience.deadline + patience.grace + patience.resend
         message = Message(packed(said), node, message_type, ttl=ttl)
         self._number += 1
         self._nodes[node].last = self._number
         sent = _Sent(
             kind=kind,
             node=node,
-            clients=tuple(names),
+            clients=tuple(said.get("clients", ())),
             number=self._number,
             nudged=nudged,
             at=now,
             until=now + ttl,
-            time_of_day=self._time_of_day(),
+            time_of_day=self.time_of_day(),
         )
-        self._beat()
-        for pushed in self._grid.push_messages([message]):
-            if pushed:  # what cannot be sent is sent again later
+        self.beat()
+        for pushed in self.grid.push_messages([message]):
+            if pushed:  # a message that cannot be sent is repeated later
                 self._sent[pushed] = sent
 
     def _collected(self) -> list[Received]:
@@ -426,27 +377,27 @@ class FlowerTransport:
         if not self._sent:
             return []
         answers: list[Received] = []
-        for reply in self._grid.pull_messages(list(self._sent)):
+        for reply in self.grid.pull_messages(list(self._sent)):
             sent = self._sent.pop(reply.metadata.reply_to_message_id, None)
             if sent is not None:
                 self._note_answered(sent)
-                if not reply.has_error():  # Flower itself may have said so, and not the node
+                if not reply.has_error():  # an error may come from Flower, not from the node
                     self._note_order(sent)
                 answers += self._opened(sent, reply)
-        now = self._clock()
+        now = self.clock()
         self._sent = {number: sent for number, sent in self._sent.items() if sent.until > now}
         return answers
 
     def _note_answered(self, sent: _Sent) -> None:
-        """Let a node that has nothing more to do be asked again as soon as it should be."""
+        """Let a node that has answered everything be asked again after the usual time."""
         busy = any((on.node, on.kind) == (sent.node, sent.kind) for on in self._sent.values())
         if not busy:
             last = self._resending[sent.node, sent.kind]
-            last.times, last.again = 0, last.at + self._patience.resend
+            last.times, last.again = 0, last.at + self.patience.resend
 
     def _note_order(self, sent: _Sent) -> None:
         """Notice a node that gives every reply one message late."""
-        node, now = self._nodes[sent.node], self._clock()
+        node, now = self._nodes[sent.node], self.clock()
         again = self._resending[sent.node, sent.kind].at
         slow = sent.nudged and now - sent.at > _OVERDUE
         if sent.number == node.last or slow:  # nothing was needed, or it did not help
@@ -465,7 +416,7 @@ class FlowerTransport:
             return []
         try:
             said = unpacked(reply)
-            if said.get("strangers"):  # it hosts others than it did
+            if said.get("strangers"):  # the clients that it hosts have changed
                 self._nodes[sent.node].settled = False
             match sent.kind:
                 case "who":
@@ -481,11 +432,11 @@ class FlowerTransport:
         return []
 
     def _strike(self, node: int, why: str) -> None:
-        """Hold against a node what it has sent; too often, and it is not listened to any more."""
+        """Count a reply against a node; after `STRIKES` of them the node is ignored."""
         self._tell(f"{self._named(node)}: {why}")
         self._nodes[node].strikes += 1
         if self._nodes[node].strikes == STRIKES:
-            self._tell(f"{self._named(node)} is not listened to any more")
+            self._tell(f"{self._named(node)} is ignored from now on")
 
     def _named(self, node: int) -> str:
         """Return a node as people know it: by its clients, and its key."""
@@ -493,22 +444,22 @@ class FlowerTransport:
         return node_words(key, (name for name, home in self._bound.items() if home == key))
 
     def _settle(self, node: int, said: dict[str, Any]) -> None:
-        """Take down whom a node hosts; a name that is bound to another node is not given to it."""
+        """Note which clients a node hosts; it does not get one that is bound to another node."""
         names: tuple[str, ...] = decode(tuple[str, ...], said.get("clients"), "clients")
         if len(names) > MOST_CLIENTS or len(set(names)) != len(names):
             raise InputError("clients", "are too many, or there twice")
         for name in names:
             check_name(name, "clients")
         key = self._nodes[node].key
-        bound = {name for name, home in self._server.run_state.homes.items() if home == key}
+        bound = {name for name, home in self.server.run_state.homes.items() if home == key}
         if len(bound.union(names)) > MOST_CLIENTS:
             raise InputError("clients", "are others every time, and too many")
         for name in [name for name, home in self._homes.items() if home == node]:
             del self._homes[name]
         self._obey_moves()
         known = self._nodes[node]
-        own = self._server.settle(known.key, names)
-        self._bound = self._server.run_state.homes
+        own = self.server.settle(known.key, names)
+        self._bound = self.server.run_state.homes
         known.denied = set(names).difference(own)
         for name in sorted(known.denied):
             self._tell(
@@ -517,30 +468,27 @@ class FlowerTransport:
             )
         self._homes |= dict.fromkeys(own, node)
         known.settled = True
-        if self._parcel is not None:
-            found = self._parcel.homeless.intersection(self._homes)
-            self._parcel.homeless -= found
-            self._post(self._parcel.message, sorted(found))
+        if self._last is not None:
+            found = self._without_node.intersection(self._homes)
+            self._without_node -= found
+            self._post(self._last, sorted(found))
 
     def _compare_clocks(self, sent: _Sent, said: dict[str, Any]) -> None:
-        """Say so if a node's clock is off: too far, and Flower refuses all that it signs."""
+        """Say so if a node's clock is off; if it is too far off, Flower refuses what it signs."""
         there = said.get("time")
         if type(there) is not float:
             return
-        ahead = off_by(there, there, sent.time_of_day, self._time_of_day())
+        ahead = off_by(there, there, sent.time_of_day, self.time_of_day())
         if abs(ahead) >= WORTH_SAYING:
-            self._tell(
-                f"the clock of {self._named(sent.node)} is {clock_words(ahead)} this"
-                f" server's; from {MOST_AHEAD:g} s ahead or {MOST_BEHIND:g} s behind it is refused"
-            )
+            off = f"is {clock_words(ahead)} this server's; {LIMITS}"
+            self._tell(f"the clock of {self._named(sent.node)} {off}")
 
     def _note_told(self, sent: _Sent, said: dict[str, Any]) -> None:
         told: tuple[str, ...] = decode(tuple[str, ...], said.get("told"), "told")
-        if self._parcel is not None:
-            self._parcel.untold.difference_update(set(told).intersection(sent.clients))
+        self._unconfirmed.difference_update(set(told).intersection(sent.clients))
 
     def _answers(self, sent: _Sent, said: dict[str, Any]) -> list[Received]:
-        """Return the answers of a node's clients; None once if there is anything else."""
+        """Return the answers of a node's clients, and one None if anything else came."""
         replies = said.get("answers")
         if not isinstance(replies, list) or len(replies) > len(sent.clients):
             raise InputError("answers", "are missing, or more than were asked for")
@@ -556,7 +504,7 @@ class FlowerTransport:
                 wrong.append(f'it speaks for client "{answer.client}", which is not its own')
                 continue
             if isinstance(answer, Refusal) and answer.why is Refused.PAUSED:
-                self._resending[sent.node, sent.kind].again = 0.0  # it goes on when it is asked
+                self._resending[sent.node, sent.kind].again = 0.0  # it continues when asked again
             answers.append(_short(answer))
         if wrong:
             self._strike(sent.node, wrong[0])
@@ -565,7 +513,7 @@ class FlowerTransport:
 
 
 def _short(answer: Reply) -> Reply:
-    """Return an answer with no more text in it than a log should keep."""
+    """Return an answer with its texts cut to what a log should keep."""
     if answer.halt is not None:
         halt = replace(answer.halt, reason=printable(answer.halt.reason[:LONGEST_DETAIL]))
         answer = replace(answer, halt=halt)

@@ -1,4 +1,4 @@
-"""A trial on real processes of this machine: begun, watched, interrupted, taken up again."""
+"""Runs a trial in real processes on this machine: begins, watches and resumes it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedbandits.errors import InputError
-from fedbandits.federation.durable_log import is_begun, is_held
+from fedbandits.federation.durable_log import has_begun, is_held
 from fedbandits.federation.flower.processes import Child, LocalFederation
-from fedbandits.federation.flower.watchdog import CrashError, ShowNow, Stage, keep_running
+from fedbandits.federation.flower.watchdog import CrashError, Place, ShowNow, Stage, keep_running
 from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.kept_file import KeptFile
 from fedbandits.federation.local import load_pull
@@ -24,10 +24,10 @@ from fedbandits.federation.state_files import lock_file, open_private, private_f
 from fedbandits.federation.trial import load_trial
 
 MOST_NODES = 4
-"""So many nodes are started at most, unless it is said."""
+"""The most nodes that are started, unless a number is given."""
 
 MOST_NODE_RESTARTS = 20
-"""So often a SuperNode that has ended is started again."""
+"""How often a SuperNode that has ended is started again."""
 
 _NODE_PAUSE = 5.0
 
@@ -52,12 +52,12 @@ class LocalPlan:
 def plan_new(
     project: Path, *, clients: int, nodes: int | None, log: Path | None
 ) -> tuple[Path, LocalPlan]:
-    """Write down what is to run; return the log of the run that can now be begun, and the plan.
+    """Write down what is to run; return the log of the new run, and the plan.
 
     Raises
     ------
     InputError
-        If the project is not as it must be, or the log is there already.
+        If the project has a mistake, or the log is there already.
     """
     project = project.absolute()
     trial = load_trial(project)
@@ -67,12 +67,13 @@ def plan_new(
     path = (project / LOG_FILE if log is None else log).absolute()
     if not path.parent.is_dir():
         raise InputError(str(path.parent), "is not a folder; make it, or name another log")
-    if is_begun(path):
+    if has_begun(path):
         raise InputError(
             str(path),
             f"is there already; go on with: fedbandits resume {path}; or name another with --log",
         )
-    most = min(clients, _nodes_here()) if nodes is None else nodes
+    # Each node costs seconds of a processor to start.
+    most = min(clients, MOST_NODES, max(2, os.cpu_count() or 2)) if nodes is None else nodes
     if most > clients:
         raise InputError("nodes", f"{most} for {clients} clients; each needs a client at least")
     plan = LocalPlan(project=str(project), clients=clients, nodes=most)
@@ -82,11 +83,6 @@ def plan_new(
 
 def _plan_file(log: Path) -> KeptFile[LocalPlan]:
     return KeptFile(plan_path(log), LocalPlan, "plan", "does not say what runs ({})")
-
-
-def _nodes_here() -> int:
-    """Return how many nodes this machine bears: each costs seconds of a processor to start."""
-    return min(MOST_NODES, max(2, os.cpu_count() or 2))
 
 
 def planned(log: Path) -> LocalPlan:
@@ -105,13 +101,13 @@ def planned(log: Path) -> LocalPlan:
             "was not begun by fedbandits up; where its SuperLink runs, go on with: fedbandits serve"
             f" PROJECT --log {log}",
         )
-    # The server would refuse it as well, when all processes have been started for it.
+    # The server would refuse it as well, but only after all processes have started.
     check_same(begun, load_trial(plan.project), log)
     return plan
 
 
-class LocalPlace:
-    """A federation on this machine, started when it is needed and mended when a part of it dies.
+class LocalPlace(Place):
+    """A federation on this machine, started when it is needed and repaired when a part dies.
 
     Parameters
     ----------
@@ -135,7 +131,7 @@ class LocalPlace:
         """Start the SuperLink and the nodes if they are not there, and submit the run."""
         federation, plan = self._federation, self._plan
         if federation.superlink is None or not federation.superlink.alive:
-            federation.stop()  # what is left of one before this
+            federation.close()  # what is left of an earlier one
             stage("starting the SuperLink")
             federation.start()
             names = [f"node-{place}" for place in range(plan.nodes)]
@@ -155,7 +151,7 @@ class LocalPlace:
         """End everything if the server cannot be left alone: it hangs, or its SuperLink is gone."""
         superlink = self._federation.superlink
         if is_held(self._log) or superlink is None or not superlink.alive:
-            self._federation.stop()
+            self._federation.close()
 
     def status_of(self, run: int) -> str:
         """Return what Flower says of a run."""
@@ -204,36 +200,32 @@ class LocalPlace:
 def bring_up(log: Path, plan: LocalPlan, *, stage: Stage, watch: ShowNow) -> None:
     """Run what is planned until it is over; whatever happens, no process is left.
 
-    After a crash of the server or the SuperLink the run goes on from its log.
+    After a crash of the server or the SuperLink the run continues from its log.
 
     Raises
     ------
     FlowerError
         If Flower's processes fail again and again.
     InputError
-        If the server refuses, as where another one writes the log.
+        If the server refuses, for instance because another one writes the log.
     """
-    # Logs of one name in two places are two runs.
+    # Logs with the same name in two places are two runs.
     place = hashlib.blake2b(str(log).encode(), digest_size=4).hexdigest()
     folder = Path(plan.project) / ".federation" / f"{log.stem}-{place}"
     private_folder(folder)
     with _alone(folder, log), LocalFederation(folder) as federation:
-        federation.stop()  # what one before this has left, if it was killed
+        federation.close()  # what is left of an earlier one that was killed
         if is_held(log):
-            raise InputError(
-                str(log), "is being written by another server; watch it with: fedbandits status"
-            )
+            raise InputError(str(log), "has a server already; watch it with: fedbandits status")
         keep_running(log, LocalPlace(federation, log, plan), stage=stage, watch=watch)
 
 
 @contextmanager
 def _alone(folder: Path, log: Path) -> Iterator[None]:
-    """Keep others from running the same log from here: they would end what runs for it."""
+    """Keep others from running the same log: they would end the processes that run it."""
     with open_private(folder / "lock", "ab") as file:
         try:
             lock_file(file, wait=False)
         except OSError:
-            raise InputError(
-                str(log), "is being run already; watch it with: fedbandits status"
-            ) from None
+            raise InputError(str(log), "runs already; watch it with: fedbandits status") from None
         yield

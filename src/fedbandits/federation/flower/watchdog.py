@@ -1,33 +1,34 @@
-"""Keeps a run going: submits it, watches its server, and goes on from the log after a crash."""
+"""Keeps a run going: submits it, watches its server, and continues from the log after a crash."""
 
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn, Protocol, TypeAlias
 
 from fedbandits.errors import InputError
-from fedbandits.federation.durable_log import is_begun, is_held, read_log
+from fedbandits.federation.durable_log import has_begun, is_held, read_log
 from fedbandits.federation.flower.command import FlowerCommand, FlowerError
 from fedbandits.federation.now_file import Now, now_path, read_now
-from fedbandits.federation.presence import SILENT_AFTER, Sign, lasting, presence_of
+from fedbandits.federation.presence import SILENT_AFTER, Sign, duration, presence_of
 from fedbandits.protocol import PhaseClosed
 
 MOST_CRASHES = 3
-"""After so many crashes in a row, without a phase that was decided between them, it is given up."""
+"""The number of crashes in a row, with no phase decided between them, after which it gives up."""
 
-# Between looks at the server.
+# Seconds between looks at the server.
 _LOOK = 0.25
 
 # A server lets go of its log just before it says that it has ended.
 _GONE = 2.0
 
-# A server that has not given any sign of life for so long is asked about, and given up in the end.
+# Seconds without a sign of life until Flower is asked about a server, and until it is given up.
 _DOUBT = 10.0
 _HANGS = 60.0
 
-# Between attempts to reach a SuperLink, and how long to go on with them.
+# Seconds between attempts to reach a SuperLink, and until they end.
 _RETRY = 5.0
 _UNREACHED = 120.0
 
@@ -35,27 +36,27 @@ Stage: TypeAlias = Callable[[str], None]
 """Told what is being started, and what is wrong."""
 
 ShowNow: TypeAlias = Callable[[Now], None]
-"""Told where the run is, whenever it is somewhere else."""
+"""Told where the run is, whenever that has changed."""
 
 
 class CrashError(FlowerError):
-    """The server of a run is gone, and has not said that it should be."""
+    """The server of a run is gone, and has not said that it was to end."""
 
 
 class Place(Protocol):
-    """Where a run is carried out."""
+    """Where a run is carried out. By default, processes are left to those who started them."""
 
+    @abstractmethod
     def begin(self, stage: Stage) -> int:
         """Start what the run needs and is not there, submit it, and return its number."""
-        ...
 
     def end(self) -> None:
         """End what is left of a run that has crashed, if it is in the way of the next."""
-        ...
+        return
 
+    @abstractmethod
     def status_of(self, run: int) -> str:
         """Return what Flower says of a run."""
-        ...
 
     def look_after(self, stage: Stage) -> None:
         """See whether what the run needs is still there.
@@ -65,14 +66,14 @@ class Place(Protocol):
         CrashError
             If the run cannot go on without something that is gone.
         """
-        ...
+        return
 
     def last_words(self) -> str:
         """Return the end of what the server has said, if that can be known."""
-        ...
+        return ""
 
 
-class Submitted:
+class Submitted(Place):
     """A SuperLink that is there already, to which the run is submitted.
 
     Parameters
@@ -104,23 +105,13 @@ class Submitted:
             finally:
                 self._command.close()  # it is not needed for days
 
-    def end(self) -> None:
-        """Leave everything to whoever has started it."""
-
     def status_of(self, run: int) -> str:
         """Return what Flower says of a run."""
         return self._command.status_of(run)
 
-    def look_after(self, stage: Stage) -> None:
-        """Leave the SuperLink to whoever has started it."""
-
-    def last_words(self) -> str:
-        """Return nothing: they are in the SuperLink's own output."""
-        return ""
-
 
 def keep_running(log: Path, place: Place, *, stage: Stage, watch: ShowNow) -> None:
-    """Carry a run through to its end; after a crash of its server, go on from the log.
+    """Carry a run through to its end; after a crash of its server, continue from the log.
 
     A server that is at work on the log already is watched, and no other is started beside it.
 
@@ -137,7 +128,7 @@ def keep_running(log: Path, place: Place, *, stage: Stage, watch: ShowNow) -> No
             run = None
             if not is_held(log):
                 now_path(log).unlink(missing_ok=True)
-                run = _begun(place, stage, again=crashes > 0)
+                run = _start_run(place, stage, again=crashes > 0)
             _watch_until_over(log, place, run, stage, watch)
         except CrashError as error:
             before, decided = decided, _decided(log)
@@ -154,7 +145,7 @@ def keep_running(log: Path, place: Place, *, stage: Stage, watch: ShowNow) -> No
             return
 
 
-def _begun(place: Place, stage: Stage, *, again: bool) -> int:
+def _start_run(place: Place, stage: Stage, *, again: bool) -> int:
     """Begin a run; what goes wrong when it is begun again is one more crash."""
     try:
         return place.begin(stage)
@@ -166,7 +157,7 @@ def _begun(place: Place, stage: Stage, *, again: bool) -> int:
 
 def _decided(log: Path) -> int:
     """Return how many phases are decided: the progress that a run has made."""
-    if not is_begun(log):
+    if not has_begun(log):
         return 0
     return sum(isinstance(record, PhaseClosed) for record in read_log(log).records)
 
@@ -192,13 +183,13 @@ def _watch_until_over(
             alive, told = moment, False
         silent = moment - alive
         if now is not None and presence.sign is Sign.GONE and silent >= _GONE:
-            last = read_now(now_path(log))  # it may have said so in this moment
+            last = read_now(now_path(log))  # it may have said so just now
             if last is None or not last.over:
                 _crash("the server has died", place, run, presence.resume)
         if now is None and moment - asked >= _DOUBT:
             asked = moment
             _check_started(place, run, presence.resume)
-        quiet = f"the server has given no sign of life for {lasting(silent)}"
+        quiet = f"the server has given no sign of life for {duration(silent)}"
         if now is not None and silent >= SILENT_AFTER and not told:
             told = True
             stage(quiet)
@@ -219,13 +210,8 @@ def _check_ending(now: Now, resume: str) -> None:
 
 
 def _check_started(place: Place, run: int | None, resume: str) -> None:
-    """Ask Flower about a server that has not given any sign of life yet."""
-    if run is None:
-        return
-    try:
-        status = place.status_of(run)
-    except FlowerError:  # not known now; it is asked again
-        return
+    """Ask Flower about a server that has given no sign of life yet."""
+    status = _status(place, run)
     if status.startswith("finished"):
         said = place.last_words()
         _crash(f"the server has ended before it began ({status}):\n{said}\n", place, run, resume)
@@ -233,11 +219,16 @@ def _check_started(place: Place, run: int | None, resume: str) -> None:
 
 def _crash(what: str, place: Place, run: int | None, resume: str) -> NoReturn:
     """Raise that a server is gone, unless somebody has stopped its run on purpose."""
-    if run is not None:
-        try:
-            stopped = place.status_of(run).startswith("finished:stopped")
-        except FlowerError:
-            stopped = False
-        if stopped:
-            raise FlowerError(f"run {run} was stopped; go on with: {resume}")
+    if _status(place, run).startswith("finished:stopped"):
+        raise FlowerError(f"run {run} was stopped; go on with: {resume}")
     raise CrashError(what)
+
+
+def _status(place: Place, run: int | None) -> str:
+    """Return what Flower says of a run; nothing if it was not started here, or Flower is silent."""
+    if run is None:
+        return ""
+    try:
+        return place.status_of(run)
+    except FlowerError:
+        return ""

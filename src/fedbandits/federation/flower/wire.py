@@ -14,7 +14,7 @@ WHO: Final = "who"
 PHASE: Final = "phase"
 """Asks clients of a node to play a phase."""
 RECALL: Final = "recall"
-"""Tells clients of a node which options are withdrawn: nobody gets them any more."""
+"""Tells clients of a node which options are withdrawn and no longer given."""
 CONCLUDE: Final = "conclude"
 """Tells clients of a node the last word."""
 
