@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedbandits.experiments.tables import Table
+from fedbandits.experiments.tables import Table, rows_of
 from fedbandits.report.chart import Plot
 from fedbandits.report.palette import colours
 from fedbandits.reproduce import scaling
-from fedbandits.reproduce.computed import rows_of
 from fedbandits.reproduce.scaling import (
     HORIZONS,
     PART,

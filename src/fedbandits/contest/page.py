@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from fedbandits.contest.charts import profile_chart
-from fedbandits.contest.markdown import as_markdown
 from fedbandits.contest.play import Contest
-from fedbandits.contest.standings import FIELDS
+from fedbandits.contest.standings import COUNTS, FIELDS
 from fedbandits.contest.summary import contest_summary
 from fedbandits.contest.words import (
     HOW_TO_READ,
+    as_markdown,
     losses,
     played_with,
     shown_ratio,
@@ -116,7 +116,6 @@ def _games_html(summary: Mapping[str, Any]) -> str:
 
 def _entrant_cells(entrant: Mapping[str, Any]) -> list[str]:
     asking, every = entrant["asking"], entrant["all"]
-    counts = ("undecided", "wrong_commits", "wrong_at_end")
     return [
         entrant["entrant"] + (" (reference)" if entrant["reference"] else ""),
         f"{entrant['regret']:,.0f} ± {entrant['margin']:,.0f}",
@@ -129,7 +128,7 @@ def _entrant_cells(entrant: Mapping[str, Any]) -> list[str]:
         f"{entrant['communication']:,.0f}",
         f"{entrant['clients']:,.0f}",
         f"{entrant['phases']:,.1f}",
-        *(str(entrant[name]) for name in counts),
+        *(str(entrant[name]) for name in COUNTS),
     ]
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from fedbandits.experiments.tables import Table
+from fedbandits.experiments.tables import Table, arrays, as_columns, rows_of
 from fedbandits.report.chart import Axis, Chart, Plot, Series
 from fedbandits.report.palette import PALETTE
 from fedbandits.reproduce.catalogue import paper_experiment
-from fedbandits.reproduce.computed import Computed, Drawing, arrays, as_columns, rows_of
+from fedbandits.reproduce.computed import Computed, Drawing
 from fedbandits.reproduce.findings import share_of
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.theory.sampling import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedbandits.experiments.tables import Table
+from fedbandits.experiments.tables import Table, arrays, as_columns, rows_of
 from fedbandits.privacy.mechanisms import Rounding
 from fedbandits.privacy.policy import Privacy, Quantize
 from fedbandits.privacy.sampling import NoiseKind
@@ -22,12 +22,9 @@ from fedbandits.reproduce.computed import (
     Computed,
     Drawing,
     Runs,
-    arrays,
-    as_columns,
     costs_of,
     labelled,
     ratio_columns,
-    rows_of,
 )
 from fedbandits.reproduce.texts import fill, table_html
 from fedbandits.rules.algorithms import Fed2Ucb

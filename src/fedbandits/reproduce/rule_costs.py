@@ -10,19 +10,11 @@ from dataclasses import replace
 from html import escape
 
 from fedbandits.experiments.experiment import Experiment
-from fedbandits.experiments.tables import Table, chose_best
+from fedbandits.experiments.tables import Table, as_columns, chose_best, rows_of
 from fedbandits.report.chart import Axis, Chart, Row, Rows
 from fedbandits.report.palette import PALETTE
 from fedbandits.reproduce.catalogue import paper_experiment
-from fedbandits.reproduce.computed import (
-    Batch,
-    Computed,
-    Drawing,
-    Runs,
-    as_columns,
-    costs_of,
-    rows_of,
-)
+from fedbandits.reproduce.computed import Batch, Computed, Drawing, Runs, costs_of
 from fedbandits.reproduce.texts import table_html
 from fedbandits.simulation.variants import guarantee_of
 

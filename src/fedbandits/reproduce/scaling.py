@@ -11,18 +11,10 @@ from typing import Any
 import numpy as np
 
 from fedbandits.experiments.game_means import game_mean
-from fedbandits.experiments.tables import Table
+from fedbandits.experiments.tables import Table, arrays, as_columns, rows_of
 from fedbandits.report.chart import Axis, Chart, Mark, Plot, Series
 from fedbandits.report.palette import colours
-from fedbandits.reproduce.computed import (
-    Batch,
-    Computed,
-    Drawing,
-    Runs,
-    arrays,
-    as_columns,
-    rows_of,
-)
+from fedbandits.reproduce.computed import Batch, Computed, Drawing, Runs
 from fedbandits.reproduce.schedules import SCHEDULES
 from fedbandits.reproduce.texts import Row, table_html
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb

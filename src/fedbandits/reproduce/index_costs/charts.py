@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedbandits.experiments.tables import Table
+from fedbandits.experiments.tables import Table, arrays, rows_of
 from fedbandits.report.chart import NORMAL_95, Axis, Chart, Plot, Series
 from fedbandits.report.palette import FAINT, colours
-from fedbandits.reproduce.computed import arrays, rows_of
 from fedbandits.reproduce.index_costs.tables import (
     AUTHORS,
     CERTIFIED,
     FIRST,
     GROWING,
     MOSS,
-    fits_table,
+    Tables,
     index_games,
     points,
 )
@@ -25,7 +24,7 @@ TAILED = (MOSS, CERTIFIED, AUTHORS)
 """The rules whose tails are drawn."""
 
 
-def tails_chart(tails: Table) -> Chart:
+def tails_chart(tables: Tables) -> Chart:
     """Return the share of games with as much regret or more, one panel per game."""
     ticks = {float(regret): f"{regret:,}" for regret in (500, 1_000, 2_000, 5_000, 10_000)}
     across = Axis(label="total regret at T = 1,000,000", log=True, low=300.0, ticks=ticks)
@@ -35,7 +34,7 @@ def tails_chart(tails: Table) -> Chart:
         colour_of = colours(TAILED, [game.algorithms[rule].name for rule in TAILED])
         series: list[Series] = []
         for rule in TAILED:
-            drawn = arrays(rows_of(tails, game=game.key, rule=rule), "regret", "share")
+            drawn = arrays(rows_of(tables["tails"], game=game.key, rule=rule), "regret", "share")
             x, y = (column.tolist() for column in drawn)
             colour = colour_of[rule]
             series += [
@@ -51,15 +50,14 @@ def tails_chart(tails: Table) -> Chart:
     )
 
 
-def growth_chart(growth: Table) -> Chart:
+def growth_chart(tables: Tables) -> Chart:
     """Return mean regret against log T with the lines that are fitted, one panel per game."""
-    fits = fits_table(growth)
     titles = {game.key: game.title for game in index_games()}
     panels = [
         Plot(
             x=Axis(label="horizon T (slots)", log=True, form="power"),
             y=Axis(label="mean total regret", low=0.0),
-            series=_growth(growth, fits, game),
+            series=_growth(tables["growth"], tables["fits"], game),
             title=_title(titles[game]),
         )
         for game in GROWING

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.special import chdtrc, stdtrit
 
@@ -11,35 +9,9 @@ from fedbandits.report.chart import NORMAL_95
 from fedbandits.rules.arrays import FloatArray
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
-    """A line through mean regret against a power of log T.
-
-    Parameters
-    ----------
-    slope, intercept : float
-        Regret for every unit of that power, and at 0.
-    sampling_margin : float
-        Half of the slope's 95 % interval from the standard errors of the means: what other games
-        of the same horizons would change. It takes for granted that the line is the right curve.
-    residual_margin : float
-        The same from how far the means are from the line, by Student's t: it is wide where the
-        line is not the right curve, and then no interval of anything that exists.
-    r_squared : float
-        Which part of the weighted variance of the means the line explains.
-    misfit : float
-        p-value: how likely means of games that lie on a line would be as far from one.
-    """
-
-    slope: float
-    intercept: float
-    sampling_margin: float
-    residual_margin: float
-    r_squared: float
-    misfit: float
-
-
-def fit_power(horizons: FloatArray, means: FloatArray, errors: FloatArray, power: float) -> Fit:
+def fit_power(
+    horizons: FloatArray, means: FloatArray, errors: FloatArray, power: float
+) -> dict[str, float]:
     """Return the line through independent means against a power of log T, weighted by precision.
 
     Parameters
@@ -49,12 +21,29 @@ def fit_power(horizons: FloatArray, means: FloatArray, errors: FloatArray, power
     power : float
         Of log T.
 
+    Returns
+    -------
+    dict
+        ``slope`` and ``intercept``: regret per unit of that power, and at 0.
+
+        ``sampling_margin``: half of the slope's 95 % interval from the standard errors of the
+        means, that is, what other games of the same horizons would change. It takes for granted
+        that the line is the right curve.
+
+        ``residual_margin``: the same from how far the means are from the line, by Student's t. It
+        is wide if the line is not the right curve, and then no interval of anything that exists.
+
+        ``r_squared``: the part of the weighted variance of the means that the line explains.
+
+        ``misfit``: a p-value, how likely means of games that lie on a line would be as far from
+        one.
+
     Examples
     --------
     >>> horizons = 10.0 ** np.arange(4, 10)
     >>> found = fit_power(horizons, 7 + 3 * np.log(horizons), np.full(6, 0.1), 1.0)
-    >>> round(found.slope, 6), round(found.intercept, 6), round(found.misfit, 6)
-    (3.0, 7.0, 1.0)
+    >>> [round(found[name], 6) for name in ("slope", "intercept", "misfit")]
+    [3.0, 7.0, 1.0]
     """
     x, weights = np.log(horizons) ** power, errors**-2.0
     weights /= weights.sum()
@@ -66,11 +55,11 @@ def fit_power(horizons: FloatArray, means: FloatArray, errors: FloatArray, power
     left = float(weights @ (height - slope * around) ** 2)
     error = (scale * spread) ** -0.5
     misfit = scale * left
-    return Fit(
-        slope=slope,
-        intercept=float(weights @ means) - slope * float(weights @ x),
-        sampling_margin=NORMAL_95 * error,
-        residual_margin=float(stdtrit(free, 0.975)) * error * (misfit / free) ** 0.5,
-        r_squared=1 - left / float(weights @ height**2),
-        misfit=float(chdtrc(free, misfit)),
-    )
+    return {
+        "slope": slope,
+        "intercept": float(weights @ means) - slope * float(weights @ x),
+        "sampling_margin": NORMAL_95 * error,
+        "residual_margin": float(stdtrit(free, 0.975)) * error * (misfit / free) ** 0.5,
+        "r_squared": 1 - left / float(weights @ height**2),
+        "misfit": float(chdtrc(free, misfit)),
+    }

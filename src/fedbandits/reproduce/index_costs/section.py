@@ -7,10 +7,9 @@ from html import escape
 from typing import Any
 
 from fedbandits.experiments.game_means import GameMean
-from fedbandits.experiments.tables import Table
+from fedbandits.experiments.tables import Table, rows_of
 from fedbandits.experiments.wording import listed
 from fedbandits.report.shown import Shown
-from fedbandits.reproduce.computed import rows_of
 from fedbandits.reproduce.index_costs.tables import (
     CERTIFIED,
     FIRST,
@@ -21,15 +20,12 @@ from fedbandits.reproduce.index_costs.tables import (
 )
 from fedbandits.reproduce.texts import Row, shown_table
 
-BRIEF, REGRETS, TAILS = "In brief", "Total regret", "Tails and ends"
-GROWTH, FITS, MOVIELENS = "Mean regret by horizon", "Growth with log T", "MovieLens as released"
-
 _POWER_NAMES = {0.5: "√log T", 1.0: "log T", 1.5: "(log T)^1.5", 2.0: "log² T"}
 _MEAN = "{regret:,.0f} ± {half:,.0f}"
 
 
 def shown_tables(tables: Mapping[str, Table]) -> dict[str, Shown]:
-    """Return everything to read, by name.
+    """Return everything to read, by what the text of the section calls it.
 
     Parameters
     ----------
@@ -47,20 +43,18 @@ def shown_tables(tables: Mapping[str, Table]) -> dict[str, Shown]:
     ]
     beside = _side_by_side(games)
     rules = list(dict.fromkeys(tables["games"]["rule"]))
-    regrets = Shown(
-        name=REGRETS,
-        headings=["game", *rules, f"{CERTIFIED} / moss"],
-        rows=[[row[name] for name in ("title", *rules, "times")] for row in beside],
-    )
-    found = (
-        shown_table("index-brief", beside),
-        regrets,
-        shown_table("index-tails", games),
-        _growth(tables["growth"], titles),
-        shown_table("index-fits", _fits(tables["fits"], titles)),
-        shown_table("index-movielens", movielens),
-    )
-    return {shown.name: shown for shown in found}
+    return {
+        "brief": shown_table("index-brief", beside),
+        "regrets": Shown(
+            name="Total regret",
+            headings=["game", *rules, f"{CERTIFIED} / moss"],
+            rows=[[row[name] for name in ("title", *rules, "times")] for row in beside],
+        ),
+        "tails": shown_table("index-tails", games),
+        "growth": _growth(tables["growth"], titles),
+        "fits": shown_table("index-fits", _fits(tables["fits"], titles)),
+        "movielens": shown_table("index-movielens", movielens),
+    }
 
 
 def _side_by_side(games: list[dict[str, Any]]) -> list[Row]:
@@ -80,7 +74,7 @@ def _times(row: Row) -> str:
 def _growth(growth: Table, titles: Mapping[str, str]) -> Shown:
     by_game = {game: rows_of(growth, game=game) for game in GROWING}
     return Shown(
-        name=GROWTH,
+        name="Mean regret by horizon",
         headings=["game", *(f"T = {row['horizon']:,}" for row in by_game[GROWING[0]])],
         rows=[
             [titles[game], *(_MEAN.format_map(row) for row in rows)]
@@ -105,9 +99,8 @@ def _explained(row: Row) -> str:
 
 def index_costs_markdown(tables: Mapping[str, Table]) -> str:
     """Return all tables as Markdown, as README and documentation repeat them."""
-    return "\n\n".join(
-        f"## {name}\n\n{shown.markdown()}" for name, shown in shown_tables(tables).items()
-    )
+    shown = shown_tables(tables).values()
+    return "\n\n".join(f"## {table.name}\n\n{table.markdown()}" for table in shown)
 
 
 def index_costs_values(tables: Mapping[str, Table]) -> dict[str, object]:
@@ -118,16 +111,8 @@ def index_costs_values(tables: Mapping[str, Table]) -> dict[str, object]:
     tables : mapping of str to Table
         From `fedbandits.reproduce.index_costs.tables.index_costs_tables`.
     """
-    shown = shown_tables(tables)
-    names = {
-        "regrets": REGRETS,
-        "tails": TAILS,
-        "growth": GROWTH,
-        "fits": FITS,
-        "movielens": MOVIELENS,
-    }
     return {
-        **{key: shown[name].html() for key, name in names.items()},
+        **{key: shown.html() for key, shown in shown_tables(tables).items()},
         "games": max(tables["games"]["replications"]),
         "growth_games": max(tables["growth"]["replications"]),
         "movielens_games": max(tables["movielens"]["replications"]),

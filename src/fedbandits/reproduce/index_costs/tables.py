@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from fedbandits.experiments.tables import Table, chose_best
+from fedbandits.experiments.tables import Table, arrays, as_columns, chose_best, rows_of
 from fedbandits.problems.problem import Problem
 from fedbandits.reproduce.catalogue import paper_experiment
-from fedbandits.reproduce.computed import (
-    Batch,
-    Runs,
-    arrays,
-    as_columns,
-    costs_of,
-    labelled,
-    ratio_columns,
-    rows_of,
-)
+from fedbandits.reproduce.computed import Batch, Runs, costs_of, labelled, ratio_columns
 from fedbandits.reproduce.findings import share_of
 from fedbandits.reproduce.index_costs.fits import fit_power
 from fedbandits.reproduce.movielens.groups import as_released
@@ -176,9 +167,9 @@ def index_costs_tables(runs: Runs) -> Tables:
     Returns
     -------
     dict
-        "games": a row a game and rule; "tails": which share of its games has how much regret or
-        more; "growth": a row a game and horizon; "fits": a row a game, a first horizon and a power
-        of log T; "movielens": a row an algorithm.
+        "games": one row per game and rule; "tails": which share of its games has how much regret
+        or more; "growth": one row per game and horizon; "fits": one row per game, first horizon
+        and power of log T; "movielens": one row per algorithm.
     """
 
     def of(batches: list[Batch]) -> Runs:
@@ -195,7 +186,7 @@ def index_costs_tables(runs: Runs) -> Tables:
 
 
 def games_table(runs: Runs) -> Table:
-    """Return a row a game and rule: regret, its tail, and how the games ended.
+    """Return one row per game and rule: regret, its tail, and how the games ended.
 
     ``ratio`` is to the first rule of a game, over the same draws. ``wrong`` counts commitments to
     another arm than the best, ``undecided`` games without a commitment, and ``worse_at_end`` games
@@ -270,7 +261,7 @@ def fits_table(growth: Table) -> Table:
                     "game": key,
                     "first": first,
                     "power": power,
-                    **asdict(fit_power(horizons, means, errors, power)),
+                    **fit_power(horizons, means, errors, power),
                     "lai_robbins": slope,
                 }
                 for power in POWERS
@@ -278,11 +269,10 @@ def fits_table(growth: Table) -> Table:
     return as_columns(rows)
 
 
-def points(growth: Table, game: str, first: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def points(growth: Table, game: str, first: int) -> list[FloatArray]:
     """Return horizons from ``first`` on, mean regrets and their standard errors, of a game."""
     rows = [row for row in rows_of(growth, game=game) if row["horizon"] >= first]
-    horizons, means, errors = arrays(rows, "horizon", "regret", "stderr")
-    return horizons, means, errors
+    return arrays(rows, "horizon", "regret", "stderr")
 
 
 def movielens_table(runs: Runs) -> Table:

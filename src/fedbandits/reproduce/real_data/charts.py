@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from fedbandits.experiments.tables import Table
+from fedbandits.experiments.tables import Table, as_columns
 from fedbandits.report.chart import Axis, Chart, Guide, Note, Plot, Series
 from fedbandits.report.palette import PALETTE
-from fedbandits.reproduce.computed import as_columns
 from fedbandits.reproduce.real_data.facts import SURE
 from fedbandits.rules.arrays import FloatArray
 
