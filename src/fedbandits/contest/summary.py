@@ -67,19 +67,17 @@ def _games(table: Table) -> list[dict[str, Any]]:
     for game in dict.fromkeys(table["game"]):
         rows = rows_of(table, game=game)
         fidelities = [row["fidelity"] for row in rows]
+        best: dict[str, Any] = {
+            field: {"first": first[field][game]["entrant"], "told_apart": clear[field][game]}
+            for field in FIELDS
+        }
         found.append(
             {
                 "game": game,
                 **{name: rows[0][name] for name in _OF_A_GAME},
                 # Of those that have a choice of fidelities.
                 "fidelity": next((name for name in fidelities if name != "slots"), "slots"),
-                **{
-                    field: {
-                        "first": first[field][game]["entrant"],
-                        "told_apart": clear[field][game],
-                    }
-                    for field in FIELDS
-                },
+                **best,
                 "entrants": [_entrant(row) for row in rows],
             }
         )

@@ -51,7 +51,7 @@ def lay_out(figure: Figure, axes: Axes, chart: Chart, series: Sequence[Series]) 
     _place(figure, axes, (width, height), (left, bottom), axes_height)
     title.set_position((_MARGIN / width, 1 - _MARGIN / height))
     key.set_position((_MARGIN / width, 1 - (_MARGIN + title_height + 0.07) / height))
-    levels = [height_in_axes(axes, one.y[-1]) for one in at_end]
+    levels = [share_of(axes.yaxis, one.y[-1]) for one in at_end]
     places = spread_out([level * axes_height for level in levels], pitch, 0.0, axes_height)
     for one, label, level, place in zip(at_end, labels, levels, places, strict=True):
         label.set_position((1.0 + (_LEADER + _GAP) / _AXES_WIDTH, place / axes_height))
@@ -88,11 +88,6 @@ def _place(
     axes.set_position(
         (corner[0] / width, corner[1] / height, _AXES_WIDTH / width, axes_height / height)
     )
-
-
-def height_in_axes(axes: Axes, value: float) -> float:
-    """Return how high up the axes a value is, from 0 to 1."""
-    return share_of(axes.yaxis, value)
 
 
 def share_of(axis: Axis, value: float) -> float:
@@ -167,7 +162,7 @@ def _lead(axes: Axes, series: Series, end: float, place: float) -> None:
 
 def _label_where_it_leaves(axes: Axes, series: Series) -> None:
     """Label a falling curve beside where it leaves the axes at the bottom."""
-    left = [x for x, y in zip(series.x, series.y, strict=True) if height_in_axes(axes, y) < 0.12]
+    left = [x for x, y in zip(series.x, series.y, strict=True) if share_of(axes.yaxis, y) < 0.12]
     axes.annotate(
         series.label, (left[0], 0.06), xycoords=("data", "axes fraction"), xytext=(9, 0),
         textcoords="offset points", color=series.colour, size=8.5, va="center",
