@@ -105,24 +105,8 @@ class Source:
             ) from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Archive:
-    """The files of a HetRec archive that matter here.
-
-    Parameters
-    ----------
-    ratings : Source
-        Who rated what, and how.
-    movies : Source, optional
-        All movies, rated or not.
-    """
-
-    ratings: Source
-    movies: Source | None = None
-
-
-def find_archive(path: Path) -> Archive:
-    """Return where the files are.
+def find_archive(path: Path) -> tuple[Source, Source | None]:
+    """Return where the ratings are, and where all movies are listed, rated or not, if anywhere.
 
     Parameters
     ----------
@@ -155,7 +139,7 @@ def find_archive(path: Path) -> Archive:
         )
     (names,) = sets.values()
     ratings = next(names[name] for name in RATINGS_FILES if name in names)
-    return Archive(ratings=ratings, movies=names.get(MOVIES_FILE))
+    return ratings, names.get(MOVIES_FILE)
 
 
 def _in_folder(path: Path) -> dict[str, dict[str, Source]]:

@@ -104,17 +104,26 @@ class Imported:
           spread    0.2565, the standard deviation of clients within a group
           stored as movielens-matrix.npz
         """
+        who = "all users"
+        if self.clients < self.users:
+            who = (
+                "the users who rated a movie of every group; the other "
+                f"{self.users - self.clients:,} are left out (fewer groups keep more)"
+            )
         rows = [("users", f"{self.users:,}")]
         if self.kind == "matrix":
             rows.append(("groups", f"{self.groups:,}, as they are in the matrix"))
         else:
+            again = ""
+            if self.repeated:
+                again = f", after {self.repeated:,} were left out that the user gave anew later"
             rows += [
                 ("movies", f"{self.movies:,}, of which {self.movies_rated:,} were rated"),
-                ("ratings", f"{self.ratings:,}{self._without_repeated()}"),
+                ("ratings", f"{self.ratings:,}{again}"),
                 ("groups", f"{self.groups:,}, movies split at random with seed {self.seed}"),
             ]
         rows += [
-            ("clients", f"{self.clients:,}: {self._who_takes_part()}"),
+            ("clients", f"{self.clients:,}: {who}"),
             ("gap Δ", f"{self.gap:.4g}, between arm {self.best_arm} and the second best"),
             ("spread", f"{self.spread:.4g}, the standard deviation of clients within a group"),
             ("stored as", str(self.file)),
@@ -124,19 +133,6 @@ class Imported:
         lines = (f"  {word:<9} {text}" for word, text in rows)
         kind = "matrix, taken for MovieLens" if self.kind == "matrix" else "MovieLens ratings"
         return "\n".join((f"{kind}, imported from {self.source}", *lines))
-
-    def _who_takes_part(self) -> str:
-        if self.clients == self.users:
-            return "all users"
-        return (
-            f"the users who rated a movie of every group; the other {self.users - self.clients:,} "
-            "are left out (fewer groups keep more)"
-        )
-
-    def _without_repeated(self) -> str:
-        if not self.repeated:
-            return ""
-        return f", after {self.repeated:,} were left out that the user gave anew further on"
 
 
 def import_data(
@@ -262,10 +258,7 @@ def load_real_ratings(
     loaded = _loaded(_file("ratings", directory))
     if loaded is None:
         return None
-    _, counts = loaded
-    noise = _empirical(counts)
-    means = noise.cell_means().reshape(counts.shape[:2])
-    return Exact(local_means=means, noise=noise, name=name)
+    return Exact(local_means=_local_means(*loaded), noise=_empirical(loaded[1]), name=name)
 
 
 def _is_matrix(path: Path) -> bool:
@@ -292,16 +285,16 @@ def _of_matrix(path: Path, n_groups: int | None) -> tuple[dict[str, Any], Table]
 
 def _of_archive(path: Path, n_groups: int, seed: int) -> tuple[dict[str, Any], Table]:
     ratings = read_ratings(path)
-    grouped = group_ratings(ratings, n_groups=n_groups, seed=seed)
+    counts = group_ratings(ratings, n_groups=n_groups, seed=seed)
     facts = {
-        "users": grouped.n_users,
+        "users": int(np.unique(ratings.users).size),
         "movies": int(ratings.catalogue.size),
         "movies_rated": int(np.unique(ratings.movies).size),
         "ratings": int(ratings.levels.size),
         "repeated": ratings.repeated,
         "seed": seed,
     }
-    return facts, grouped.counts.astype(np.uint32)
+    return facts, counts.astype(np.uint32)
 
 
 def _file(kind: DataKind, directory: str | Path | None) -> Path:
