@@ -33,11 +33,11 @@ def _panel(table: Table, field: Field, places: list[EntrantRecord]) -> Plot:
     colours, dashes = iter(PALETTE), cycle(((5.0, 2.5), (6.0, 2.0, 1.0, 2.0), (1.0, 2.0)))
     series = [
         Series(
-            label=f"{place.entrant} (reference)" if place.reference else place.entrant,
-            x=factors.tolist(),
-            y=profile(table, place.entrant, field, factors).tolist(),
+            f"{place.entrant} (reference)" if place.reference else place.entrant,
+            factors.tolist(),
+            profile(table, place.entrant, field, factors).tolist(),
+            FAINT if place.reference else next(colours),
             step=True,
-            colour=FAINT if place.reference else next(colours),
             dash=next(dashes) if place.reference else (),
             width=1.2 if place.reference else 1.8,
         )
@@ -45,14 +45,10 @@ def _panel(table: Table, field: Field, places: list[EntrantRecord]) -> Plot:
     ]
     ticks = {2.0**power: f"{2**power}×" for power in range(int(np.log2(LARGEST_FACTOR)) + 1)}
     return Plot(
-        x=Axis(
-            label="total regret, in times the least",
-            log=True,
-            low=1.0,
-            high=LARGEST_FACTOR,
-            ticks=ticks,
+        Axis(
+            "total regret, in times the least", log=True, low=1.0, high=LARGEST_FACTOR, ticks=ticks
         ),
-        y=Axis(label="share of the games", form="percent", low=0.0, high=1.02),
-        series=series,
+        Axis("share of the games", form="percent", low=0.0, high=1.02),
+        series,
         title=f"among {FIELDS[field]}",
     )

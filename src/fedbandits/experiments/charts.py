@@ -43,14 +43,8 @@ class Curve:
     def series(self, label: str, colour: str) -> Series:
         """Return it with the 95 % confidence band of the mean, if there is one."""
         half = None if self.stderr is None else (NORMAL_95 * self.stderr).tolist()
-        return Series(
-            label=label,
-            x=self.slot.tolist(),
-            y=self.mean.tolist(),
-            half=half,
-            band=True,
-            colour=colour,
-        )
+        x, y = self.slot.tolist(), self.mean.tolist()
+        return Series(label, x, y, colour, half=half, band=True)
 
     def part(self, label: str, colour: str) -> Series:
         """Return it as the exploration part of a variant's total: dashed, without a band."""
@@ -206,17 +200,9 @@ def _chart(
         most = max(found[label].end for label in parts)
         enlarged = (least - 0.4 * (most - least), most + 0.3 * (most - least))
     name = "regret" if regret == "total" else f"{regret} regret"
-    plot = Plot(
-        x=_slots(list(found.values())),
-        y=Axis(
-            label=f"{name} (total over clients{', logarithmic' if logarithmic else ''})",
-            log=logarithmic,
-            low=low,
-            high=high,
-        ),
-        series=series,
-        enlarged=enlarged,
-    )
+    label = f"{name} (total over clients{', logarithmic' if logarithmic else ''})"
+    up = Axis(label, log=logarithmic, low=low, high=high)
+    plot = Plot(_slots(list(found.values())), up, series, enlarged=enlarged)
     bands = any(end is not None for end in ends)
     key = _key(bands=bands, parts=bool(parts))
     return Chart(name=name, panels=[plot], title=title, key=key, legend="ends")
@@ -227,9 +213,9 @@ def _slots(curves: Sequence[Curve]) -> Axis:
     horizon = max(float(curve.slot[-1]) for curve in curves)
     rising = [curve for curve in curves if curve.end > 0]
     if not any(curve.reached(_NEARLY_ALL) <= _EARLY * horizon for curve in rising):
-        return Axis(label="slot t", low=0.0, high=horizon)
+        return Axis("slot t", low=0.0, high=horizon)
     begin = min(curve.reached(_BEGUN) for curve in rising)
-    return Axis(label="slot t (logarithmic)", log=True, low=begin, high=horizon)
+    return Axis("slot t (logarithmic)", log=True, low=begin, high=horizon)
 
 
 def _key(*, bands: bool, parts: bool) -> str:

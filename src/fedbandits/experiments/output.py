@@ -142,10 +142,7 @@ def write_results(results: Results, folder: Path) -> None:
 
 def write_tables_and_figures(results: Results, folder: Path) -> dict[str, bytes]:
     """Write all but the page; return the images by their names."""
-    from fedbandits.experiments.availability import (  # noqa: PLC0415 - Matplotlib, only here
-        availability_figure,
-        map_names,
-    )
+    from fedbandits.experiments.availability import availability_figure, map_names  # noqa: PLC0415 - Matplotlib, only here
     from fedbandits.experiments.report.page import regret_of  # noqa: PLC0415
     from fedbandits.report.still import write_still  # noqa: PLC0415
     from fedbandits.report.style import image  # noqa: PLC0415

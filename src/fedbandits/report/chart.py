@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -18,7 +18,7 @@ Mark: TypeAlias = Literal["", "dot", "square", "triangle", "diamond", "down", "c
 """The shape of points; none when empty."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Axis:
     """An axis.
 
@@ -39,6 +39,7 @@ class Axis:
     """
 
     label: str = ""
+    _: KW_ONLY
     log: bool = False
     low: float | None = None
     high: float | None = None
@@ -58,7 +59,7 @@ def named_axis(label: str, names: Sequence[str]) -> Axis:
     return Axis(label=label, ticks=dict(enumerate(names)), names=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Series:
     """Points in order, as a line, as marks or as both, with an interval around each.
 
@@ -102,6 +103,7 @@ class Series:
     x: Sequence[float]
     y: Sequence[float]
     colour: str
+    _: KW_ONLY
     half: Sequence[float] | None = None
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
@@ -153,7 +155,7 @@ class Note:
     colour: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Plot:
     """Series between two axes.
 
@@ -172,6 +174,7 @@ class Plot:
     x: Axis
     y: Axis
     series: Sequence[Series]
+    _: KW_ONLY
     guides: Sequence[Guide] = ()
     notes: Sequence[Note] = ()
     title: str = ""

@@ -179,9 +179,9 @@ def scaling_chart(table: Table) -> Chart:
     """Return regret over log T against the horizon, one panel per table."""
     panels = [
         Plot(
-            x=Axis(label="horizon T (slots)", log=True, form="power"),
-            y=Axis(label="total regret / log T", low=0.0),
-            series=_series(table, number),
+            Axis("horizon T (slots)", log=True, form="power"),
+            Axis("total regret / log T", low=0.0),
+            _series(table, number),
             title=title,
         )
         for number, title in _TITLES.items()
@@ -214,11 +214,11 @@ def _series(table: Table, number: int) -> list[Series]:
         horizons, means, halves, undecided = arrays(rows, "horizon", "mean", "half", "undecided")
         values, decided = means / np.log(horizons), undecided <= _MOST_UNDECIDED
         all_of_it = Series(
-            label=label,
-            x=horizons.tolist(),
-            y=np.where(decided, values, np.nan).tolist(),
+            label,
+            horizons.tolist(),
+            np.where(decided, values, np.nan).tolist(),
+            colour_of[schedule],
             half=(halves / np.log(horizons)).tolist(),
-            colour=colour_of[schedule],
             mark=mark,
             width=1.6,
         )

@@ -129,10 +129,7 @@ def phases_chart(arms: Sequence[ArmRow], answers: Sequence[Answer]) -> Chart:
     seen = {arm.name: _answers_with(arm, answers) for arm in arms}
     shown = [arm for arm in arms if seen[arm.name]]  # the others were withdrawn before a decision
     coloured = shown[:MOST_COLOURED]
-    series = [
-        _path(arm, seen[arm.name], label="", colour=RULE, width=1.0)
-        for arm in shown[MOST_COLOURED:]
-    ]
+    series = [_path(arm, seen[arm.name], "", RULE, 1.0) for arm in shown[MOST_COLOURED:]]
     for number, (arm, colour) in enumerate(zip(coloured, PALETTE, strict=False)):
         beside = _BESIDE * (number - (len(coloured) - 1) / 2)
         series += _coloured(arm, seen[arm.name], colour, beside)
@@ -145,7 +142,7 @@ def phases_chart(arms: Sequence[ArmRow], answers: Sequence[Answer]) -> Chart:
         high=1.1 * last if logarithmic else last + 0.5,
         ticks={phase: f"{phase:,}" for phase in _ticks(last, 12)},
     )
-    plot = Plot(x=phases, y=Axis(label="estimated mean"), series=series)
+    plot = Plot(phases, Axis("estimated mean"), series)
     return Chart(name="eliminations", panels=[plot], size=(8.0, 4.6), legend="shared")
 
 
@@ -158,14 +155,9 @@ def _answers_with(arm: ArmRow, answers: Sequence[Answer]) -> list[Answer]:
     ]
 
 
-def _path(arm: ArmRow, seen: Sequence[Answer], *, label: str, colour: str, width: float) -> Series:
-    return Series(
-        label=label,
-        x=[answer.phase for answer in seen],
-        y=[answer.estimates[arm.name] for answer in seen],
-        colour=colour,
-        width=width,
-    )
+def _path(arm: ArmRow, seen: Sequence[Answer], label: str, colour: str, width: float) -> Series:
+    estimates = [answer.estimates[arm.name] for answer in seen]
+    return Series(label, [answer.phase for answer in seen], estimates, colour, width=width)
 
 
 def _coloured(
@@ -175,7 +167,7 @@ def _coloured(
     name = short_name(arm.label, 24)
     label = name if arm.state is ArmState.LEFT else f"{name} ({arm.fate})"
     ends = [answer.intervals[arm.name] for answer in seen]
-    path = _path(arm, seen, label=label, colour=colour, width=1.6)
+    path = _path(arm, seen, label, colour, 1.6)
     path = replace(
         path, low=[low for low, _ in ends], high=[high for _, high in ends], mark="dot", size=3.0,
         beside=beside,

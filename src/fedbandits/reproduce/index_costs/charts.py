@@ -27,8 +27,8 @@ TAILED = (MOSS, CERTIFIED, AUTHORS)
 def tails_chart(tables: Tables) -> Chart:
     """Return the share of games with as much regret or more, one panel per game."""
     ticks = {float(regret): f"{regret:,}" for regret in (500, 1_000, 2_000, 5_000, 10_000)}
-    across = Axis(label="total regret at T = 1,000,000", log=True, low=300.0, ticks=ticks)
-    share = Axis(label="share of the games with as much or more", log=True, form="percent")
+    across = Axis("total regret at T = 1,000,000", log=True, low=300.0, ticks=ticks)
+    share = Axis("share of the games with as much or more", log=True, form="percent")
     panels = []
     for game in index_games():
         colour_of = colours(TAILED, [game.algorithms[rule].name for rule in TAILED])
@@ -36,15 +36,12 @@ def tails_chart(tables: Tables) -> Chart:
         for rule in TAILED:
             drawn = arrays(rows_of(tables["tails"], game=game.key, rule=rule), "regret", "share")
             x, y = (column.tolist() for column in drawn)
-            colour = colour_of[rule]
             series += [
-                Series(label=rule, x=x, y=y, colour=colour, width=1.6),
+                Series(rule, x, y, colour_of[rule], width=1.6),
                 # The worst of all games.
-                Series(
-                    label="", group=rule, x=x[:1], y=y[:1], colour=colour, mark="dot", width=0.0
-                ),
+                Series("", x[:1], y[:1], colour_of[rule], group=rule, mark="dot", width=0.0),
             ]
-        panels.append(Plot(x=across, y=share, series=series, title=_title(game.title)))
+        panels.append(Plot(across, share, series, title=_title(game.title)))
     return Chart(
         name="tails", panels=panels, columns=3, aligned=True, size=(10.4, 4.4), legend="below"
     )
@@ -55,9 +52,9 @@ def growth_chart(tables: Tables) -> Chart:
     titles = {game.key: game.title for game in index_games()}
     panels = [
         Plot(
-            x=Axis(label="horizon T (slots)", log=True, form="power"),
-            y=Axis(label="mean total regret", low=0.0),
-            series=_growth(tables["growth"], tables["fits"], game),
+            Axis("horizon T (slots)", log=True, form="power"),
+            Axis("mean total regret", low=0.0),
+            _growth(tables["growth"], tables["fits"], game),
             title=_title(titles[game]),
         )
         for game in GROWING
@@ -72,35 +69,14 @@ def _growth(growth: Table, fits: Table, game: str) -> list[Series]:
     series = []
     for first, dash in zip(FIRST, ((4.0, 2.0), ()), strict=True):
         (row,) = rows_of(fits, game=game, first=first, power=1.0)
-        series.append(
-            Series(
-                label=_LINE.format_map(row),
-                x=x,
-                y=(row["intercept"] + row["slope"] * logs).tolist(),
-                colour=colour,
-                dash=dash,
-                width=1.2,
-            )
-        )
+        line = (row["intercept"] + row["slope"] * logs).tolist()
+        series.append(Series(_LINE.format_map(row), x, line, colour, dash=dash, width=1.2))
     slope = fits["lai_robbins"][0]
+    least, half = (slope * logs).tolist(), (NORMAL_95 * errors).tolist()
     return [
         *series,
-        Series(
-            label=f"Lai and Robbins: {slope:,.0f} log T",
-            x=x,
-            y=(slope * logs).tolist(),
-            colour=FAINT,
-            dash=(1.0, 2.0),
-        ),
-        Series(
-            label="mean of fed-index",
-            x=x,
-            y=means.tolist(),
-            half=(NORMAL_95 * errors).tolist(),
-            colour=colour,
-            mark="dot",
-            width=0.0,
-        ),
+        Series(f"Lai and Robbins: {slope:,.0f} log T", x, least, FAINT, dash=(1.0, 2.0)),
+        Series("mean of fed-index", x, means.tolist(), colour, half=half, mark="dot", width=0.0),
     ]
 
 

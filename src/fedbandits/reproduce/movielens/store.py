@@ -16,12 +16,7 @@ from fedbandits.errors import InputError
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.laws import Empirical, Gaussian
 from fedbandits.problems.problem import best_arm, gap
-from fedbandits.reproduce.movielens.container import (
-    AGAIN,
-    Table,
-    read_container,
-    write_container,
-)
+from fedbandits.reproduce.movielens.container import AGAIN, Table, read_container, write_container
 from fedbandits.reproduce.movielens.hetrec import N_LEVELS, group_ratings, read_ratings
 from fedbandits.reproduce.movielens.location import data_directory
 from fedbandits.reproduce.movielens.matrix import MAGIC, read_matrix

@@ -105,23 +105,14 @@ def _panel(facts: Mapping[str, Any], colour: str) -> Plot:
     series = []
     for finite in _POPULATIONS.values():
         x, y = zip(*_points(facts, finite=finite), strict=True)
-        series.append(
-            Series(
-                label=f"these {n:,} alone" if finite else "unlimited population",
-                x=x,
-                y=y,
-                colour=colour,
-                dash=(5.0, 2.5) if finite else (),
-            )
-        )
+        label = f"these {n:,} alone" if finite else "unlimited population"
+        series.append(Series(label, x, y, colour, dash=(5.0, 2.5) if finite else ()))
     words = f"{enough:,} clients: {100 * (1 - SURE):.0f} %"
     pair = f"groups {facts['best_group']} and {facts['second_group']}"
     return Plot(
-        x=Axis(label="clients asked", log=True, low=1.0, high=_most(facts)),
-        y=Axis(
-            label="chance that the second best group is ahead", form="percent", low=0.0, high=0.52
-        ),
-        series=series,
+        Axis("clients asked", log=True, low=1.0, high=_most(facts)),
+        Axis("chance that the second best group is ahead", form="percent", low=0.0, high=0.52),
+        series,
         guides=[Guide(x=n, label=f"all {n:,}", dash=(1, 2)), Guide(y=1 - SURE, dash=(1, 2))],
         notes=[Note(x=enough, y=1 - SURE, text=words, colour=colour)],
         title=f"{KINDS[facts['kind']]}: {pair}",
