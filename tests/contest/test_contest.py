@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 
 import fedbandits as fb
 from fedbandits.cli.main import app
-from fedbandits.contest.charts import profile_chart
 from fedbandits.contest.distance import distance_to
 from fedbandits.contest.entrants import Entrant, entrants
 from fedbandits.contest.games import ContestGame, contest_games
+from fedbandits.contest.page import profile_chart
 from fedbandits.contest.play import Contest, chosen_games, in_one_fidelity, play_contest
 from fedbandits.contest.standings import (
     CHAMPION,

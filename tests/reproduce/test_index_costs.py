@@ -21,9 +21,7 @@ from fedbandits.report.still import still
 from fedbandits.reproduce.computed import play
 from fedbandits.reproduce.findings import share_of
 from fedbandits.reproduce.index_costs import PART
-from fedbandits.reproduce.index_costs.charts import TAILED, growth_chart, tails_chart
-from fedbandits.reproduce.index_costs.fits import fit_power
-from fedbandits.reproduce.index_costs.section import shown_tables
+from fedbandits.reproduce.index_costs.section import TAILED, growth_chart, shown_tables, tails_chart
 from fedbandits.reproduce.index_costs.tables import (
     AUTHORS,
     CERTIFIED,
@@ -37,6 +35,7 @@ from fedbandits.reproduce.index_costs.tables import (
     REPLICATIONS,
     UCB,
     UCB2,
+    fit_power,
     fits_table,
     games_batch,
     games_table,

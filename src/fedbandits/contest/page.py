@@ -1,16 +1,18 @@
-"""The contest on one page, and the folder it is in."""
+"""The contest on one page, its chart, and the folder it is in."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from html import escape
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from fedbandits.contest.charts import profile_chart
+import numpy as np
+
 from fedbandits.contest.play import Contest
-from fedbandits.contest.standings import COUNTS, FIELDS
+from fedbandits.contest.standings import COUNTS, FIELDS, EntrantRecord, Field, profile, standings
 from fedbandits.contest.summary import contest_summary
 from fedbandits.contest.words import (
     HOW_TO_READ,
@@ -22,8 +24,10 @@ from fedbandits.contest.words import (
 )
 from fedbandits.experiments.parquet import write_parquet
 from fedbandits.experiments.tables import Table
+from fedbandits.report.chart import Axis, Chart, Plot, Series
 from fedbandits.report.markup import items, row, table
 from fedbandits.report.page import html_page, live_chart
+from fedbandits.report.palette import FAINT, PALETTE
 from fedbandits.report.still import write_still
 
 _CAPTION = """How far up a curve is at a factor: the share of the games in which an entrant's mean
@@ -137,3 +141,46 @@ def _above(beside: Mapping[str, float]) -> str:
         return "first"
     said = f"{beside['above']:,.0f} ± {beside['above_margin']:,.0f}"
     return said if beside["above"] > beside["above_margin"] else f"{said}, not told apart"
+
+
+LARGEST_FACTOR = 64.0
+"""The chart ends here."""
+
+
+def profile_chart(table: Table) -> Chart:
+    """Return in which share of the games each entrant is within a factor of the least regret.
+
+    One panel per field: those who have to ask clients, and all. References are dashed.
+    """
+    places = standings(table)
+    asking = [place for place in places if not place.reference]
+    panels = [_panel(table, "asking", asking), _panel(table, "all", places)]
+    return Chart(
+        name="profile", panels=panels, columns=2, aligned=True, size=(9.6, 5.2), legend="shared"
+    )
+
+
+def _panel(table: Table, field: Field, places: list[EntrantRecord]) -> Plot:
+    factors = np.geomspace(1.0, LARGEST_FACTOR, 400)
+    colours, dashes = iter(PALETTE), cycle(((5.0, 2.5), (6.0, 2.0, 1.0, 2.0), (1.0, 2.0)))
+    series = [
+        Series(
+            f"{place.entrant} (reference)" if place.reference else place.entrant,
+            factors.tolist(),
+            profile(table, place.entrant, field, factors).tolist(),
+            FAINT if place.reference else next(colours),
+            step=True,
+            dash=next(dashes) if place.reference else (),
+            width=1.2 if place.reference else 1.8,
+        )
+        for place in places
+    ]
+    ticks = {2.0**power: f"{2**power}×" for power in range(int(np.log2(LARGEST_FACTOR)) + 1)}
+    return Plot(
+        Axis(
+            "total regret, in times the least", log=True, low=1.0, high=LARGEST_FACTOR, ticks=ticks
+        ),
+        Axis("share of the games", form="percent", low=0.0, high=1.02),
+        series,
+        title=f"among {FIELDS[field]}",
+    )

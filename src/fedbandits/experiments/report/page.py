@@ -12,8 +12,7 @@ from fedbandits.experiments.describe import versions
 from fedbandits.experiments.report.glossary import WORDS
 from fedbandits.experiments.report.opening import opening
 from fedbandits.experiments.report.problem_sections import problem_groups, problem_sections
-from fedbandits.experiments.report.protection_section import protection_section
-from fedbandits.experiments.report.results_table import results_table
+from fedbandits.experiments.report.variant_tables import protection_section, results_table
 from fedbandits.experiments.results import Results
 from fedbandits.experiments.tables import Table
 from fedbandits.experiments.wording import in_words

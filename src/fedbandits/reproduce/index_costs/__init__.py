@@ -8,8 +8,12 @@ Defaults throughout, nothing is tuned to a game. Claimed for these games only.
 from operator import itemgetter
 
 from fedbandits.reproduce.computed import Computed, Drawing
-from fedbandits.reproduce.index_costs.charts import growth_chart, tails_chart
-from fedbandits.reproduce.index_costs.section import index_costs_markdown, index_costs_values
+from fedbandits.reproduce.index_costs.section import (
+    growth_chart,
+    index_costs_markdown,
+    index_costs_values,
+    tails_chart,
+)
 from fedbandits.reproduce.index_costs.tables import index_costs_batches, index_costs_tables
 
 PART = Computed(
