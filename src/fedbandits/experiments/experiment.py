@@ -108,7 +108,11 @@ class Experiment:
             mistakes = Mistakes()
             for number, variant in enumerate(self.variants):
                 with mistakes.gathered():
-                    _built_alone(number, variant, self.horizon)
+                    try:
+                        build_rules([variant], self.horizon)
+                    except InputError as error:
+                        where = error.where.replace("variants[0]", f"variants[{number}]", 1)
+                        raise InputError(where, error.problem) from None
             mistakes.tell()
             raise  # of several variants together
 
@@ -153,14 +157,6 @@ class Experiment:
             finished=None if kept is None else partial(kept.keep, self),
         )
         return Results(experiment=self, simulations=tuple(simulations))
-
-
-def _built_alone(number: int, variant: Variant, horizon: int | None) -> None:
-    try:
-        build_rules([variant], horizon)
-    except InputError as error:
-        where = error.where.replace("variants[0]", f"variants[{number}]", 1)
-        raise InputError(where, error.problem) from None
 
 
 def _ties(variant: Variant, horizon: int | None) -> list[str]:

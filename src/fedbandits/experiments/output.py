@@ -67,7 +67,8 @@ def _staged(directory: Path, command: str | None) -> Iterator[Path]:
     typed, directory = directory, directory.absolute()
     made: list[Path] = []
     try:
-        made = _missing_parents(directory)
+        # The innermost first.
+        made = [parent for parent in directory.parents if not parent.exists()]
         exists = _checked(typed, command)
         beside = directory if exists else directory.parent
         beside.mkdir(parents=True, exist_ok=True)
@@ -115,11 +116,6 @@ def _move(staging: Path, directory: Path, typed: Path, command: str | None) -> N
             (directory / name).unlink()
     for file in files:
         file.replace(directory / file.name)
-
-
-def _missing_parents(directory: Path) -> list[Path]:
-    """Return the folders above a directory that do not exist yet, the innermost first."""
-    return [parent for parent in directory.parents if not parent.exists()]
 
 
 def _remove_empty(folders: list[Path]) -> None:

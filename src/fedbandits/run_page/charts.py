@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 
 from fedbandits.federation.status import MOST_PHASES, ArmState, ArmStatus, printable, short_name
 from fedbandits.protocol import Answer
@@ -28,27 +28,17 @@ _BESIDE = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArmRow:
-    """An arm of which something is known.
+class ArmRow(ArmStatus):
+    """An arm with an estimate.
 
     Parameters
     ----------
-    name : str
-        Of the arm.
-    state : ArmState
-        Whether it is left.
-    phase : int or None
-        The last one that was played with it, if it is not left.
-    when : str or None
-        Before, in or after which phase it was withdrawn.
+    name, state, phase, when, reason
+        As in `fedbandits.federation.status.ArmStatus`.
     estimate, low, high : float
         With the ends of its interval.
     """
 
-    name: str
-    state: ArmState
-    phase: int | None
-    when: str | None
     estimate: float
     low: float
     high: float
@@ -82,12 +72,7 @@ def arm_rows(arms: Sequence[ArmStatus], goal: Goal) -> list[ArmRow]:
     >>> [row.name for row in arm_rows(arms, "max")], [row.name for row in arm_rows(arms, "min")]
     (['c', 'b', 'a'], ['b', 'c', 'a'])
     """
-    names = [field.name for field in fields(ArmRow)]
-    rows = [
-        ArmRow(**{name: getattr(arm, name) for name in names})
-        for arm in arms
-        if arm.estimate is not None
-    ]
+    rows = [ArmRow(**asdict(arm)) for arm in arms if arm.estimate is not None]
     sign = -1.0 if goal == "max" else 1.0
     return sorted(rows, key=lambda row: (row.state is not ArmState.LEFT, sign * row.estimate))
 
@@ -112,7 +97,7 @@ def intervals_chart(arms: Sequence[ArmRow]) -> Chart:
         )
         for arm in arms[:MOST_ROWS]
     ]
-    panel = Rows(x=Axis(label="estimated mean"), rows=rows)
+    panel = Rows(x=Axis("estimated mean"), rows=rows)
     return Chart(name="estimates", panels=[panel], size=(8.0, 1.0 + 0.3 * len(rows)))
 
 

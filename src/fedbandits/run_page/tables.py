@@ -150,16 +150,12 @@ def _row(head: str, below: str, cells: Iterable[str]) -> str:
 
 def _sums(clients: Sequence[ClientCourse]) -> tuple[str, ...]:
     """Return what clients have sent, added up; where one joined, if it is one."""
-    numbers = (
-        sum(client.phases for client in clients),
-        sum(client.pulls for client in clients),
-        sum(client.means for client in clients),
-        sum(client.bits for client in clients),
-        sum(sum(client.rejections.values()) for client in clients),
-        sum(client.clipped for client in clients),
-    )
+    rows = [
+        (one.phases, one.pulls, one.means, one.bits, sum(one.rejections.values()), one.clipped)
+        for one in clients
+    ]
     joined = f"{clients[0].admitted}" if len(clients) == 1 else ""
-    return (joined, *(f"{number:,}" for number in numbers))
+    return (joined, *(f"{sum(column):,}" for column in zip(*rows, strict=True)))
 
 
 def _complaints(client: ClientCourse, quarantined: bool) -> str:
@@ -169,18 +165,17 @@ def _complaints(client: ClientCourse, quarantined: bool) -> str:
 
 
 def _result(phase: PhaseCourse) -> str:
-    match phase.end:
-        case PhaseEnd.DECIDED:
-            return f"out: {', '.join(phase.dropped)}" if phase.dropped else "all stay"
-        case PhaseEnd.ABANDONED:
-            return "abandoned: below the quorum, so nothing was decided"
-        case PhaseEnd.REFUSED:
-            return "a client's privacy budget is spent"
-        case PhaseEnd.CUT:
-            return "played out: the horizon ends before it"
-        case PhaseEnd.STOPPED:
-            return "the run was given up in it"
-    return "open"
+    return f"out: {', '.join(phase.dropped)}" if phase.dropped else _ENDS[phase.end]
+
+
+_ENDS = {
+    PhaseEnd.OPEN: "open",
+    PhaseEnd.DECIDED: "all stay",
+    PhaseEnd.ABANDONED: "abandoned: below the quorum, so nothing was decided",
+    PhaseEnd.REFUSED: "a client's privacy budget is spent",
+    PhaseEnd.CUT: "played out: the horizon ends before it",
+    PhaseEnd.STOPPED: "the run was given up in it",
+}
 
 
 def _duration(began: str, ended: str) -> str:
