@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 
 import numpy as np
 
 from fedbandits.experiments.tables import REGRETS, Table
 from fedbandits.report.chart import NORMAL_95, Axis, Chart, Plot, Series
-from fedbandits.report.palette import ColourOf, given_or_in_order
+from fedbandits.report.palette import PALETTE, ColourOf
 from fedbandits.rules.algorithms import ALGORITHMS
 from fedbandits.rules.arrays import FloatArray
 
@@ -147,7 +148,7 @@ def regret_charts(
     ('demo', [0.0, 8.0, 9.0], [0.0, 0.98, 1.176])
     """
     variants = curves_by_variant(curves)
-    colour_of = given_or_in_order(colour_of, variants)
+    colour_of = colour_of or dict(zip(variants, cycle(PALETTE), strict=False))
     charts = {}
     for regret in REGRETS:
         if all(regret in each for each in variants.values()):

@@ -43,11 +43,6 @@ class Words(str):
     __slots__ = ()
 
 
-def cells(values: Iterable[str]) -> str:
-    """Return cells of a row, each HTML."""
-    return "".join(_cell("td", value) for value in values)
-
-
 def _cell(tag: str, value: str, scope: str = "") -> str:
     left = ' class="words"' if isinstance(value, Words) else ""
     return f"<{tag}{scope}{left}>{value}</{tag}>"
@@ -61,7 +56,8 @@ def row(head: str, *values: str) -> str:
     >>> row("paper", "15,089", Words("keeps its promise"))
     '<tr><th scope="row">paper</th><td>15,089</td><td class="words">keeps its promise</td></tr>'
     """
-    return f'<tr><th scope="row">{head}</th>{cells(values)}</tr>'
+    cells = "".join(_cell("td", value) for value in values)
+    return f'<tr><th scope="row">{head}</th>{cells}</tr>'
 
 
 def table(

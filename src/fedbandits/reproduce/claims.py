@@ -295,16 +295,18 @@ def claims_values(found: Mapping[str, Any]) -> dict[str, object]:
     found : mapping
         From `judge`.
     """
-    papers = [claim for claim in found["claims"] if not claim["ours"]]
-    ours = [claim for claim in found["claims"] if claim["ours"]]
+    values: dict[str, object] = {}
+    for whose, heading, name in (
+        ("papers", "the paper says", "Claims"),
+        ("ours", "we ask whether", "Our own questions"),
+    ):
+        claims = [claim for claim in found["claims"] if claim["ours"] == (whose == "ours")]
+        values[whose] = f"{len(claims)} statement{'' if len(claims) == 1 else 's'}"
+        values[f"{whose}_verdicts"] = counted(claims)
+        values[f"{whose}_table"] = claims_table(claims, heading, name)
     least, most = min(found["games"].values()), max(found["games"].values())
     return {
-        "papers": _statements(len(papers)),
-        "papers_verdicts": counted(papers),
-        "papers_table": claims_table(papers, "the paper says", "Claims"),
-        "ours": _statements(len(ours)),
-        "ours_verdicts": counted(ours),
-        "ours_table": claims_table(ours, "we ask whether", "Our own questions"),
+        **values,
         "games": f"{most:,}" if least == most else f"{least:,} to {most:,}",
         "seeds": listed(f"{seed}" for seed in sorted(set(found["seeds"].values()))),
         "level": found["level"],
@@ -312,10 +314,6 @@ def claims_values(found: Mapping[str, Any]) -> dict[str, object]:
         "equal": 100 * ABOUT_EQUAL,
         "factor": FACTOR,
     }
-
-
-def _statements(number: int) -> str:
-    return "1 statement" if number == 1 else f"{number} statements"
 
 
 def counted(claims: Sequence[Mapping[str, Any]]) -> str:

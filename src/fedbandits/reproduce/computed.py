@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from fedbandits.experiments.experiment import Experiment
 from fedbandits.experiments.fingerprint import hashed
 from fedbandits.experiments.game_means import game_mean, ratio_of
 from fedbandits.experiments.output import check_output, open_output
@@ -49,16 +48,6 @@ class Batch:
     seed: int
     grid_points: int = 1
     fewest: int = 2
-
-    @classmethod
-    def of(cls, experiment: Experiment, key: str) -> Batch:
-        """Return the variants of an experiment, by a key of the experiment and their labels."""
-        return cls(
-            variants={(key, variant.label): variant for variant in experiment.variants},
-            horizon=experiment.horizon,
-            replications=experiment.replications,
-            seed=experiment.seed,
-        )
 
     def games(self, asked: int | None) -> int:
         """Return how many games of each are played if so many are asked for: no more than usual.

@@ -78,10 +78,9 @@ _LINES: dict[str, tuple[str, float, tuple[float, ...]]] = {
 }
 # Above 1 no form says anything, and below this no interval begins that has a point.
 _LOWEST = 1e-7
-_HEADING = (
-    "Figure 7: client sampling",
+_KEY = (
     "solid: exact; points: simulated, with 95 % intervals; triangles: never seen, upper limit; "
-    "dashed: corrected bound; dotted: as printed, no bound",
+    "dashed: corrected bound; dotted: as printed, no bound"
 )
 
 
@@ -98,13 +97,13 @@ def misranking_chart(table: Table) -> Chart:
     across = Axis("clients M", low=0.0, high=1000.0)
     label = "probability of misranking Pₑ (logarithmic)"
     up = Axis(label, log=True, form="power", low=_LOWEST, high=1.0)
-    title, key = _HEADING
     plot = Plot(across, up, series)
-    return Chart(name="figure-7", panels=[plot], title=title, key=key, legend="ends")
+    title = "Figure 7: client sampling"
+    return Chart(name="figure-7", panels=[plot], title=title, key=_KEY, legend="ends")
 
 
 def _counted(rows: list[dict[str, Any]], label: str, colour: str) -> list[Series]:
-    """Return points with intervals; where nothing was counted, where the interval ends above."""
+    """Return points with intervals; if nothing was counted, the upper end of the interval."""
     names = ("clients", "counted", "counted_low", "counted_high")
     clients, counted, low, high = arrays(rows, *names)
     seen, never = counted > 0, counted == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedbandits.errors import InputError, nearest
-from fedbandits.experiments.output import open_output
+from fedbandits.experiments.output import check_output, open_output
 from fedbandits.experiments.report.glossary import WORDS
 from fedbandits.problems.problem import gap
 from fedbandits.report.markup import definitions, with_subscripts
@@ -61,7 +61,11 @@ def reproduce_paper(
     for key in keys:
         if key not in SECTIONS:
             raise InputError("", f'"{key}" is not a part of the paper; {nearest(key, SECTIONS)}')
-    _check_output(directory)
+    check_output(directory)
+    if (directory / _PAGE).is_dir():
+        raise InputError(
+            "--out", f"{directory / _PAGE} is a directory; move it, or name another one"
+        )
     wanted = [part for part in PARTS.values() if part.asked in keys or not keys]
     steps = Steps({part.key: part.seconds(replications) for part in wanted}, watch)
     # What earlier runs have left goes on the page as well; what is asked for takes its place.
@@ -91,16 +95,6 @@ def reproduce_paper(
     with open_output(directory) as staging:
         (staging / _PAGE).write_text(reproduction_page(shown, made), encoding="utf-8")
     return directory / _PAGE
-
-
-def _check_output(directory: Path) -> None:
-    """Refuse, before anything is made, a place where the page cannot be written."""
-    if directory.exists() and not directory.is_dir():
-        raise InputError("--out", f"{directory} is not a directory; name another one")
-    if (directory / _PAGE).is_dir():
-        raise InputError(
-            "--out", f"{directory / _PAGE} is a directory; move it, or name another one"
-        )
 
 
 TITLE = "Federated Multi-Armed Bandits, reproduced"

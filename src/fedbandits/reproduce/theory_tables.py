@@ -321,7 +321,8 @@ def theory_values(tables: Mapping[str, Rows]) -> dict[str, object]:
     """
     played = {"horizon": HORIZON, "replications": tables["schedules"][0]["replications"]}
     schedules = {
-        number: [row for row in tables["schedules"] if row["table"] == number] for number in (2, 3)
+        f"table_{number}": [row for row in tables["schedules"] if row["table"] == number]
+        for number in (2, 3)
     }
     orders = [
         {**row, "said": texts("tables")["statements"][row["statement"]]} for row in tables["orders"]
@@ -329,8 +330,7 @@ def theory_values(tables: Mapping[str, Rows]) -> dict[str, object]:
     return {
         **played,
         "bounds": bounds_html(tables["bounds"]),
-        "table_2": table_html("schedules", schedules[2]),
-        "table_3": table_html("schedules", schedules[3]),
+        **{name: table_html("schedules", rows) for name, rows in schedules.items()},
         "schedules_caption": fill(section_text("theory-schedules"), played),
         "clients": table_html("theorem-1", tables["clients"]),
         "orders": table_html("orders", orders),
@@ -344,22 +344,22 @@ def bounds_html(rows: Rows) -> str:
             "<p>No figure was reproduced along with this page, so there is no variant to compare."
             " <code>fedbandits reproduce</code> makes all of them.</p>"
         )
-    covered = [row["mean"] / row["bound"] for row in rows if row["bound"] is not None]
     groups: dict[str, list[Row]] = {}
+    covered = []
     for row in rows:
         title = f"{escape(row['title'])} <small>{row['replications']:,} replications</small>"
-        covers = row["bound"] is not None
-        shown = {
-            **row,
-            "by": f"Theorem {row['theorem']}" if covers else None,
-            "why": "" if covers else f"none: {row['reason']}",
-            "part": row["mean"] / row["bound"] if covers else None,
-        }
-        groups.setdefault(title, []).append(shown)
-    table = table_html("bounds", groups)
-    values = {"variants": len(rows), "covered": len(covered), "table": table, "nearest": ""}
-    if covered:
-        values["nearest"] = fill(section_text("theory-nearest"), {"nearest": max(covered)})
+        said = {"by": None, "why": f"none: {row['reason']}", "part": None}
+        if row["bound"] is not None:
+            covered.append(row["mean"] / row["bound"])
+            said = {"by": f"Theorem {row['theorem']}", "why": "", "part": covered[-1]}
+        groups.setdefault(title, []).append({**row, **said})
+    nearest = max(covered, default=None)
+    values = {
+        "variants": len(rows),
+        "covered": len(covered),
+        "table": table_html("bounds", groups),
+        "nearest": fill(section_text("theory-nearest"), {"nearest": nearest}) if covered else "",
+    }
     return fill(section_text("theory-bounds"), values)
 
 
