@@ -149,35 +149,22 @@ def regret_charts(
     """
     variants = curves_by_variant(curves)
     colour_of = colour_of or dict(zip(variants, cycle(PALETTE), strict=False))
+    parts = {
+        label: each["exploration"]
+        for label, each in variants.items()
+        if label in in_parts and each["communication"].end > 0
+    }
     charts = {}
     for regret in REGRETS:
         if all(regret in each for each in variants.values()):
             found = {label: each[regret] for label, each in variants.items()}
-            parts = _exploration_parts(variants, in_parts) if regret == "total" else {}
-            charts[regret] = _chart(regret, found, parts, title, colour_of)
+            shown = _chart(regret, found, parts if regret == "total" else {}, colour_of)
+            charts[regret] = replace(shown, title=title)
     return charts
 
 
-def _exploration_parts(
-    variants: Mapping[str, Mapping[str, Curve]], in_parts: Collection[str]
-) -> dict[str, Curve]:
-    """Return the exploration parts that are drawn: of variants that pay for communication."""
-    return {
-        label: regrets["exploration"]
-        for label, regrets in variants.items()
-        if label in in_parts
-        and "exploration" in regrets
-        and "communication" in regrets
-        and regrets["communication"].end > 0
-    }
-
-
 def _chart(
-    regret: str,
-    found: Mapping[str, Curve],
-    parts: Mapping[str, Curve],
-    title: str,
-    colour_of: ColourOf,
+    regret: str, found: Mapping[str, Curve], parts: Mapping[str, Curve], colour_of: ColourOf
 ) -> Chart:
     logarithmic = is_logarithmic(curve.end for curve in found.values())
     series = []
@@ -204,9 +191,8 @@ def _chart(
     label = f"{name} (total over clients{', logarithmic' if logarithmic else ''})"
     up = Axis(label, log=logarithmic, low=low, high=high)
     plot = Plot(_slots(list(found.values())), up, series, enlarged=enlarged)
-    bands = any(end is not None for end in ends)
-    key = _key(bands=bands, parts=bool(parts))
-    return Chart(name=name, panels=[plot], title=title, key=key, legend="ends")
+    key = _key(bands=any(end is not None for end in ends), parts=bool(parts))
+    return Chart(name=name, panels=[plot], key=key, legend="ends")
 
 
 def _slots(curves: Sequence[Curve]) -> Axis:

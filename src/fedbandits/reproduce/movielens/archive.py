@@ -28,6 +28,15 @@ _CHUNK = 2**16
 _NOT_HETREC = "this is not a HetRec file"
 
 
+@contextmanager
+def readable(where: object) -> Iterator[None]:
+    """Say of what is read meanwhile, if that fails, that it cannot be read, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(str(where), f"cannot be read: {error.strerror or error}") from None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """A text file, on its own or in a zip file.
@@ -87,14 +96,13 @@ class Source:
     @contextmanager
     def _opened(self) -> Iterator[IO[bytes]]:
         try:
-            if self.member is None:
-                with self.path.open("rb") as file:
-                    yield file
-                return
-            with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as packed:
-                yield packed
-        except OSError as error:
-            raise InputError(self.where(), f"cannot be read: {error.strerror or error}") from None
+            with readable(self.where()):
+                if self.member is None:
+                    with self.path.open("rb") as file:
+                        yield file
+                    return
+                with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as packed:
+                    yield packed
         except (zipfile.BadZipFile, zlib.error, EOFError) as error:
             raise InputError(
                 self.where(), f"is damaged: {error}; get the zip file once more"
@@ -157,12 +165,10 @@ def _in_folder(path: Path) -> dict[str, dict[str, Source]]:
 def _in_zip(path: Path) -> dict[str, dict[str, Source]]:
     """Return the sources in a zip file, by folder and name."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with readable(path), zipfile.ZipFile(path) as archive:
             members = [info for info in archive.infolist() if not info.is_dir()]
     except (zipfile.BadZipFile, NotImplementedError) as error:
         raise InputError(str(path), f"is damaged: {error}; get the zip file once more") from None
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror or error}") from None
     if len(members) > MOST_MEMBERS:
         raise InputError(str(path), f"holds {len(members):,} files; this is not a HetRec archive")
     found: dict[str, dict[str, Source]] = {}

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fedbandits.errors import InputError
+from fedbandits.reproduce.movielens.archive import readable
 from fedbandits.rules.arrays import FloatArray
 
 MAGIC = b"\x93NUMPY"
@@ -34,15 +35,14 @@ def read_matrix(path: Path) -> FloatArray:
     InputError
         If it is anything else; the message names the row and the column.
     """
-    try:
-        # Mapped, so that a header that claims a huge array is found out before memory is taken.
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror or error}") from None
-    except (ValueError, EOFError) as error:
-        raise InputError(
-            str(path), f"is not a plain .npy file, or not all of one: {error}"
-        ) from None
+    with readable(path):
+        try:
+            # Mapped, so that a header that claims a huge array is found out before memory is taken.
+            mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise InputError(
+                str(path), f"is not a plain .npy file, or not all of one: {error}"
+            ) from None
     if mapped.ndim != 2 or mapped.shape[0] < 1 or mapped.shape[1] < 2:
         raise InputError(
             str(path),

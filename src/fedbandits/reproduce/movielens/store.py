@@ -16,6 +16,7 @@ from fedbandits.errors import InputError
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.laws import Empirical, Gaussian
 from fedbandits.problems.problem import best_arm, gap
+from fedbandits.reproduce.movielens.archive import readable
 from fedbandits.reproduce.movielens.container import AGAIN, Table, read_container, write_container
 from fedbandits.reproduce.movielens.hetrec import N_LEVELS, group_ratings, read_ratings
 from fedbandits.reproduce.movielens.location import data_directory
@@ -257,13 +258,11 @@ def load_real_ratings(
 
 
 def _is_matrix(path: Path) -> bool:
-    try:
+    with readable(path):
         if path.is_dir():
             return False
         with path.open("rb") as stream:
             start = stream.read(len(MAGIC))
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror or error}") from None
     # A file that says .npy is read as one, and refused as one if it is not.
     return start == MAGIC or path.suffix == ".npy"
 
