@@ -79,7 +79,7 @@ class Results:
 
         Needs the extra ``report``.
         """
-        from fedbandits.experiments.output import open_output, write_results  # noqa: PLC0415 - Polars and the plots, only here
+        from fedbandits.experiments.output import open_output, write_results  # noqa: PLC0415 - the plots, only here
 
         with open_output(Path(directory), command="fedbandits run") as output:
             write_results(self, output)

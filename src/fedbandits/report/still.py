@@ -38,9 +38,9 @@ _STEPS = [1, 2, 2.5, 5, 10]
 _LETTERS_ACROSS, _MOST_UP = 64, 20
 
 
-def still(chart: Chart, kind: style.ImageKind = "png") -> bytes:
-    """Return a chart as the bytes of a file, the same ones every time."""
-    return style.image(figure_of(chart), kind)
+def still(chart: Chart) -> bytes:
+    """Return a chart as the bytes of a PNG file, the same ones every time."""
+    return style.image(figure_of(chart))
 
 
 def write_still(chart: Chart, folder: Path, name: str) -> bytes:

@@ -31,23 +31,14 @@ def arms_table(arms: Sequence[ArmStatus], winner: str | None) -> str:
 
 def phases_table(phases: Sequence[PhaseCourse]) -> str:
     """Return a row for every phase."""
-    rows = [
-        _row(
-            f"{each.phase}",
-            text(_result(each)),
-            (
-                f"{each.admitted:,}",
-                f"{each.clients:,}",
-                f"{each.reported:,}",
-                f"{each.arms:,}",
-                f"{each.pulls:,}",
-                clock_time(each.opened),
-                "–" if each.ended is None else clock_time(each.ended),
-                "–" if each.ended is None else _duration(each.opened, each.ended),
-            ),
-        )
-        for each in phases
-    ]
+    rows = []
+    for each in phases:
+        counts = (each.admitted, each.clients, each.reported, each.arms, each.pulls)
+        ended = ("–", "–")
+        if each.ended is not None:
+            ended = (clock_time(each.ended), _duration(each.opened, each.ended))
+        cells = (*(f"{number:,}" for number in counts), clock_time(each.opened), *ended)
+        rows.append(_row(f"{each.phase}", text(_result(each)), cells))
     headings = (
         *("phase", "new clients", "clients in", "reported", "options", "pulls each"),
         *("opened", "ended", "took"),
