@@ -31,7 +31,7 @@ LONGEST_IN_SLOTS = 10**5
 """Algorithms that decide in every slot play games up to this horizon: each slot is simulated."""
 
 LOCAL_CLIENTS = 4
-"""How many clients play by themselves where their number is not given."""
+"""How many clients play by themselves if their number is not given."""
 
 
 _Enter: TypeAlias = Callable[[ContestGame], Algorithm | None]
@@ -46,7 +46,7 @@ class Entrant:
     label : str
         What tables call it.
     enter : callable
-        From a game to the algorithm, or None where it does not apply.
+        From a game to the algorithm, or None if it does not apply.
     reference : bool
         Whether it is hypothetical.
     """
@@ -59,7 +59,7 @@ class Entrant:
 def _elimination(
     exact: Radius, approximate: Radius, *, doubling: bool = False, weighted: bool = False
 ) -> Callable[[ContestGame], Algorithm]:
-    """Return Fed1-UCB where all clients are given, else Fed2-UCB."""
+    """Return Fed1-UCB if all clients are given, else Fed2-UCB."""
 
     def enter(game: ContestGame) -> Algorithm:
         if game.problem.clients_are_given:

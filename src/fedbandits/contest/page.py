@@ -45,7 +45,7 @@ up to 10⁵ slots, have a fidelity of their own, and never commit."""
 _HOW_GAMES_READ = """± is half of a 95&nbsp;% interval, by Student's t. How far an entrant is above
 the first is the mean of differences within replications; where its interval contains 0 the two are
 not told apart. The first is who has the least mean in these replications, which makes intervals
-that compare with it a little too narrow where several are close."""
+that compare with it a little too narrow if several are close."""
 
 
 def write_contest(contest: Contest, folder: Path) -> None:

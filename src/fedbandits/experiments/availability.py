@@ -46,8 +46,8 @@ def map_names(problems: Iterable[Problem]) -> dict[Hashable, str]:
 def availability_figure(problem: Problem, *, resolution: int = 120) -> Figure:
     """Draw how available each channel is over the area, a small map each.
 
-    The best channel overall and the best one at the base station are framed: where they differ,
-    whoever listens at the base station alone settles on the wrong one.
+    The best channel overall and the best one at the base station are framed. If they differ,
+    a rule that listens at the base station alone settles on the wrong one.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ _MOST_SPLIT = 2
 def shown_in_parts(labels: Sequence[str], algorithms: Sequence[str]) -> tuple[str, ...]:
     """Return the variants whose exploration part stands beside their total, as in the paper.
 
-    They are those of algorithms that say so (`Algorithm.shown_in_parts`), where these are few.
+    They are those of algorithms that say so (`Algorithm.shown_in_parts`), if these are few.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def regret_charts(
         The colour of every label, see `fedbandits.report.palette.colours`; in the order of variants
         by default.
     in_parts : collection of str
-        Labels of variants whose exploration part is drawn beside the total, too, as a dashed line,
+        Labels of variants whose exploration part is also drawn beside the total, as a dashed line,
         if they pay for communication; see `shown_in_parts`.
 
     Examples

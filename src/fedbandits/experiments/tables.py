@@ -28,7 +28,7 @@ QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
 
 
 def quantity(values: FloatArray) -> dict[str, float | None]:
-    """Return mean and standard error over replications; null where there are too few.
+    """Return mean and standard error over replications; null if there are too few.
 
     Examples
     --------

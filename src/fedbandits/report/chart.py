@@ -29,7 +29,7 @@ class Axis:
     log : bool
         Whether it is logarithmic at first; on a page the reader can switch.
     low, high : float, optional
-        Where it begins and ends; where the data do by default.
+        Where it begins and ends; by default, where the data do.
     ticks : mapping of float to str, optional
         What is labelled, and how; round numbers by default.
     form : {"number", "percent", "power"}
@@ -227,7 +227,7 @@ class Heat:
     x, y : Axis
         From `named_axis`.
     values : sequence of sequence of float
-        One row per name of y; NaN where there is none.
+        One row per name of y; NaN if there is none.
     label : str
         What the colours show.
     limits : (float, float)
@@ -268,12 +268,12 @@ class Chart:
     panels : sequence of Plot, Rows or Heat
         Row by row.
     columns : int
-        So many panels stand side by side, if the screen is wide enough.
+        How many panels stand side by side, if the screen is wide enough.
     aligned : bool
         Whether panels have the same axes, which are then labelled once in print.
     title, key : str
-        The heading, and a line that says what lines and marks are: in print, since a page has a
-        heading and a caption of its own.
+        The heading, and a line that says what lines and marks are: in print, because a page has
+        a heading and a caption of its own.
     size : (float, float)
         Width and height in print, in inches.
     legend : {"ends", "inside", "below", "shared"}

@@ -69,7 +69,7 @@ def table(
     caption: str = "",
     groups: Sequence[tuple[str, int]] = (),
 ) -> str:
-    """Return a table in a region of its own that scrolls where the screen is too narrow.
+    """Return a table in a region of its own that scrolls if the screen is too narrow.
 
     Parameters
     ----------
@@ -78,13 +78,13 @@ def table(
     headings : sequence of str
         Of the columns, HTML.
     rows : iterable of str, or mapping of str to iterable of str
-        From `row`; where they come in groups, by the heading of the group.
+        From `row`; if they come in groups, by the heading of the group.
     kind : str
-        Its class: "plain" where no row begins with a swatch of colour.
+        Its class: "plain" if no row begins with a swatch of colour.
     caption : str
         HTML above it.
     groups : sequence of (str, int)
-        What columns have in common, and how many of them; nothing where the text is empty.
+        What columns have in common, and how many of them; nothing if the text is empty.
     """
     heads = "".join(_cell("th", heading, ' scope="col"') for heading in headings)
     above = "".join(

@@ -238,7 +238,7 @@ def _locator(low: float, high: float, *, log: bool, form: str, across: bool) -> 
         # Numbers across stand side by side, and need more room.
         many = form == "power" or math.log10(high / max(low, 1e-300)) > (2 if across else 3)
         return LogLocator(subs=(1.0,) if many else (1.0, 2.0, 5.0))
-    # Fewer where every one is long.
+    # Fewer if each is long.
     most = 6 if not across else 5 if high < 1e9 else 2
     return MaxNLocator(nbins=most, steps=_STEPS, integer=across and high > 10)
 
@@ -246,7 +246,7 @@ def _locator(low: float, high: float, *, log: bool, form: str, across: bool) -> 
 def _some(ticks: Any, letters: int | None) -> dict[float, str]:
     """Return the names that have room: all, or some up to the last.
 
-    The first is among them where some step leads from it to the last.
+    The first is among them if some step leads from it to the last.
 
     Examples
     --------
@@ -270,7 +270,7 @@ _TICKS, _ABOVE, _LEAST_HEIGHT = 0.13, 0.09, 0.2
 def _enlarge(axes: Axes, plot: Plot, limits: tuple[float, float]) -> None:
     """Draw the series once more, with a linear axis, below where all of them end.
 
-    Nothing is drawn where the axes have no room for it.
+    Nothing is drawn if the axes have no room for it.
     """
     free = min(
         share_of(axes.yaxis, y)
@@ -373,7 +373,7 @@ def _colour_bar(figure: Figure, heat: Heat, places: list[Axes]) -> None:
     bar.outline.set_visible(False)
     between = MaxNLocator(6) if most / least < 10 else LogLocator(subs=(1.0, 2.0, 5.0))
     marks = [mark for mark in between.tick_values(least, most) if 1.1 * least < mark <= most]
-    # The least is where colours begin: as good as the best, where they are multiples of it.
+    # The least is where colours begin: as good as the best, if they are multiples of it.
     bar.ax.yaxis.set_major_locator(FixedLocator([least, *marks]))
     bar.ax.yaxis.set_major_formatter(
         FuncFormatter(lambda value, _: style.number(float(f"{value:.4g}")))

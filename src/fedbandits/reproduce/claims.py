@@ -1,9 +1,9 @@
 """The paper's sentences about its experiments, each tested.
 
-What says that one thing is larger, faster, flatter or about equal is a claim. It holds or fails
-when the measurements show so at level 0.01, by Holm's method over the whole table; else it is
-undecided. “About equal” is an equivalence test within 10 %. Margins and factors that the paper does
-not state are ours and labelled so, and so are the questions that we add to the paper's.
+A sentence that says that one thing is larger, faster, flatter or about equal is a claim. It holds
+or fails if the measurements show so at level 0.01, by Holm's method over the whole table; else it
+is undecided. “About equal” is an equivalence test within 10 %. Margins and factors that the paper
+does not state are ours and labelled so, and so are the questions that we add to the paper's.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class TestedRun:
     instead: dict[str, Any] | None = None
 
     def variant(self) -> Variant:
-        """Return the variant of the experiment, with another algorithm where one is given."""
+        """Return the variant of the experiment, with another algorithm if one is given."""
         (found,) = (v for v in paper_experiment(self.experiment).variants if v.label == self.label)
         if self.instead is None:
             return found
@@ -190,7 +190,7 @@ class Claim:
     first, second : list of str
         What is compared: a quantity, the runs that it is measured in, and what it is called.
     read : str
-        How its words are read where they can be read otherwise: a margin or a factor of ours.
+        How its words are read if they can be read in several ways: a margin or a factor of ours.
     ours : bool
         Whether the question is ours and the paper says nothing of the kind.
     """

@@ -4,7 +4,7 @@ Each test gives two p-values: how surprising the measurements would be if the se
 true, and how surprising if it were.
 
 Means are compared by Student's t on differences within a replication. Variants of one problem share
-their random draws and two regrets of one game share the game, so replications are pairs; where they
+their random draws and two regrets of one game share the game, so replications are pairs. If they
 share nothing, a pair is two independent games, and the test is as valid. Two runs of different
 length are compared on the games that both have. Shares of two runs are compared as if independent,
 by Fisher's exact test: what shares its draws makes that test conservative.

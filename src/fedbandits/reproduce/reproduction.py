@@ -34,8 +34,8 @@ def reproduce_paper(
 ) -> Path:
     """Run the experiments of the paper's figures and write them on one page.
 
-    The page shows what earlier runs have left in the directory, too, as long as the same sources
-    made it, with however many replications.
+    The page also shows what earlier runs have left in the directory, with any number of
+    replications, as long as the same sources made it.
 
     Parameters
     ----------

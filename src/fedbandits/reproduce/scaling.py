@@ -25,7 +25,7 @@ from fedbandits.rules.schedules import as_schedule
 HORIZONS = tuple(10**exponent for exponent in range(3, 10))
 REPLICATIONS = 200
 RESAMPLED = 4_000
-"""How often replications are drawn anew for the intervals of what is fitted."""
+"""How often replications are drawn again for the intervals of what is fitted."""
 
 _SEED = 2021
 _FEWEST_HORIZONS = 3
@@ -92,7 +92,7 @@ def fit_growth(
     """Return how regret grows, fitted to its means; None for fewer than three horizons.
 
     Replication r of every horizon is made from the same draws. The intervals therefore draw whole
-    replications anew, with all of their horizons.
+    replications again, with all of their horizons.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """What the theorems promise for the paper's games, in numbers, beside what was simulated.
 
 Theorem 1 becomes client numbers, Theorems 2 and 3 bounds that every simulated mean is checked
-against, Tables 2 and 3 a row a schedule; the corollaries and the Lai-Robbins slope are orders.
+against, Tables 2 and 3 one row per schedule; the corollaries and the Lai-Robbins slope are orders.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def check_below(row: Mapping[str, Any], name: str) -> None:
     Parameters
     ----------
     row : mapping
-        With ``bound`` (None where no theorem holds), ``theorem``, ``mean`` and ``high``.
+        With ``bound`` (None if no theorem holds), ``theorem``, ``mean`` and ``high``.
     name : str
         What the error calls it.
 

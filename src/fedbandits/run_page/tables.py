@@ -81,7 +81,7 @@ def clients_table(status: RunStatus, *, clipped: bool) -> str:
 
 
 def means_table(status: RunStatus) -> str:
-    """Return a row for every client with its mean of every arm; who is unlike the others first.
+    """Return a row for every client with its mean of every arm; those unlike the others first.
 
     Of many arms the first are shown, and those of which a mean is unlike the others.
     """
@@ -110,13 +110,13 @@ def _mean(mean: float | None, unlike: bool) -> str:
 
 
 def strangers(status: RunStatus) -> int:
-    """Return how many messages came from who is not in the run, or cannot be told."""
+    """Return how many messages came from outside the run, or from an unknown sender."""
     inside = sum(sum(client.rejections.values()) for client in status.course.clients)
     return sum(status.course.rejections.values()) - inside
 
 
 def shown_clients(clients: Sequence[ClientCourse]) -> list[ClientCourse]:
-    """Return the clients that have a row: who was rejected first, where there are too many.
+    """Return the clients that have a row: if there are too many, rejected ones first.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def _row(head: str, below: str, cells: Iterable[str]) -> str:
 
 
 def _sums(clients: Sequence[ClientCourse]) -> tuple[str, ...]:
-    """Return what clients have sent, added up; where one joined, if it is one."""
+    """Return what clients have sent, added up; of a single client, also when it joined."""
     rows = [
         (one.phases, one.pulls, one.means, one.bits, sum(one.rejections.values()), one.clipped)
         for one in clients
@@ -152,7 +152,7 @@ def _sums(clients: Sequence[ClientCourse]) -> tuple[str, ...]:
 def _complaints(client: ClientCourse, quarantined: bool) -> str:
     """Return why messages of a client were not counted."""
     said = [f"{escape(kind.value)}: {number:,}" for kind, number in client.rejections.items()]
-    return "; ".join([*said, *(["not listened to any more"] if quarantined else [])])
+    return "; ".join([*said, *(["now ignored"] if quarantined else [])])
 
 
 def _result(phase: PhaseCourse) -> str:

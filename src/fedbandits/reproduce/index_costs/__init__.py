@@ -1,6 +1,6 @@
 """What index rules cost: the paper's games, how regret grows with the horizon, and MovieLens.
 
-Index rules promise no error probability, so that what they do has to be measured: means beside
+Index rules promise no error probability, so what they do has to be measured: means beside
 elimination on the same draws, tails, commitments to a wrong arm, and games without a commitment.
 Defaults throughout, nothing is tuned to a game. Claimed for these games only.
 """

@@ -273,7 +273,7 @@ def games_table(runs: Runs) -> Table:
 def _worse_at_end(run: Simulation) -> BoolArray:
     """Return in which games a worse arm is played after the last but one point of the curves."""
     curves = run.games.exploration_curves
-    # What is left is rounding where no regret was added.
+    # If no regret was added, what is left is rounding.
     return np.asarray(curves[:, -1] - curves[:, -2] > 1e-9 * curves[:, -1])
 
 

@@ -114,7 +114,7 @@ class Source:
 
 
 def find_archive(path: Path) -> tuple[Source, Source | None]:
-    """Return where the ratings are, and where all movies are listed, rated or not, if anywhere.
+    """Return the file of ratings, and the list of all movies, rated or not, if there is one.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def find_archive(path: Path) -> tuple[Source, Source | None]:
     elif path.suffix == ".zip" and path.is_file():
         raise InputError(str(path), "is not a zip file, or not all of one; get it once more")
     else:
-        raise InputError(str(path), "is no HetRec zip file or folder")
+        raise InputError(str(path), "is not a HetRec zip file or folder")
     sets = {place: names for place, names in found.items() if names.keys() & set(RATINGS_FILES)}
     if not sets:
         raise InputError(str(path), f"holds no {' or '.join(RATINGS_FILES)}")
@@ -188,7 +188,7 @@ def _in_zip(path: Path) -> dict[str, dict[str, Source]]:
 def _refuse_outside(path: Path, member: str) -> None:
     """Refuse names that point out of the archive.
 
-    Nothing is unpacked here, but whoever made such an archive means no good.
+    Nothing is unpacked here, but an archive with such names is not to be trusted.
     """
     windows = PureWindowsPath(member)  # it knows both kinds of slashes, and drives
     if windows.anchor or ".." in windows.parts:

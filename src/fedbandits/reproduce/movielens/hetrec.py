@@ -46,7 +46,8 @@ class Ratings:
     Parameters
     ----------
     users, movies, levels : array of int, shape (ratings,)
-        The user, the movie and the number of half stars (1 to 10), a movie once a user.
+        The user, the movie and the number of half stars (1 to 10); each movie at
+        most once per user.
     catalogue : array of int
         All movies, rated or not, ascending.
     repeated : int

@@ -55,8 +55,8 @@ class Imported:
         group.
     movies, movies_rated, ratings, repeated, seed : int, optional
         How many movies were split into groups with which seed, how many of them anybody rated,
-        how many ratings there are, and how many were left out since the user rated the movie again
-        later. None for a matrix, which does not say.
+        how many ratings there are, and how many were left out because the user rated the movie
+        again later. None for a matrix, which does not say.
     groups : int
         How many groups of movies there are: the arms.
     gap : float
@@ -112,7 +112,9 @@ class Imported:
         else:
             again = ""
             if self.repeated:
-                again = f", after {self.repeated:,} were left out that the user gave anew later"
+                again = (
+                    f", after {self.repeated:,} were left out because the user rated again later"
+                )
             rows += [
                 ("movies", f"{self.movies:,}, of which {self.movies_rated:,} were rated"),
                 ("ratings", f"{self.ratings:,}{again}"),
@@ -146,8 +148,8 @@ def import_data(
     Parameters
     ----------
     path : str or Path
-        The zip file or the folder of HetRec-2011, or a .npy file with a row a user and a column a
-        group.
+        The zip file or the folder of HetRec-2011, or a .npy file with one row per user and one
+        column per group.
     seed : int
         Which movies are in which group. A matrix has its groups already.
     n_groups : int, optional
@@ -272,7 +274,7 @@ def _of_matrix(path: Path, n_groups: int | None) -> tuple[dict[str, Any], Table]
     users, groups = means.shape
     if n_groups is not None and n_groups != groups:
         raise InputError(
-            "groups", f"{n_groups} where the matrix has {groups} columns; leave it out"
+            "groups", f"is {n_groups}, but the matrix has {groups} columns; leave it out"
         )
     return {"users": users}, means
 

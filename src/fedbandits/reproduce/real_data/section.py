@@ -26,7 +26,7 @@ KINDS = {"matrix": "Matrix", "ratings": "HetRec archive"}
 
 
 def can_be_drawn(facts: Mapping[str, Any]) -> bool:
-    """Return whether two groups differ, and clients do, too."""
+    """Return whether the two best groups differ, and their clients as well."""
     return facts["clients_unlimited"] is not None
 
 
