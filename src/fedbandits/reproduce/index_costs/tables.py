@@ -21,63 +21,6 @@ from fedbandits.rules.radii import CertifiedRadius
 from fedbandits.simulation import Simulation, Variant
 from fedbandits.theory.orders import lai_robbins_slope
 
-
-def fit_power(
-    horizons: FloatArray, means: FloatArray, errors: FloatArray, power: float
-) -> dict[str, float]:
-    """Return the line through independent means against a power of log T, weighted by precision.
-
-    Parameters
-    ----------
-    horizons, means, errors : array of shape (n,)
-        T, mean regret, and its standard error; at least three.
-    power : float
-        Of log T.
-
-    Returns
-    -------
-    dict
-        ``slope`` and ``intercept``: regret per unit of that power, and at 0.
-
-        ``sampling_margin``: half of the slope's 95 % interval from the standard errors of the
-        means, that is, what other games of the same horizons would change. It takes for granted
-        that the line is the right curve.
-
-        ``residual_margin``: the same from how far the means are from the line, by Student's t. It
-        is wide if the line is not the right curve, and then no interval of anything that exists.
-
-        ``r_squared``: the part of the weighted variance of the means that the line explains.
-
-        ``misfit``: a p-value, how likely means of games that lie on a line would be as far from
-        one.
-
-    Examples
-    --------
-    >>> horizons = 10.0 ** np.arange(4, 10)
-    >>> found = fit_power(horizons, 7 + 3 * np.log(horizons), np.full(6, 0.1), 1.0)
-    >>> [round(found[name], 6) for name in ("slope", "intercept", "misfit")]
-    [3.0, 7.0, 1.0]
-    """
-    x, weights = np.log(horizons) ** power, errors**-2.0
-    weights /= weights.sum()
-    scale = float((errors**-2.0).sum())
-    around, height = x - weights @ x, means - weights @ means
-    spread = float(weights @ around**2)
-    slope = float(weights @ (around * height)) / spread
-    free = means.size - 2
-    left = float(weights @ (height - slope * around) ** 2)
-    error = (scale * spread) ** -0.5
-    misfit = scale * left
-    return {
-        "slope": slope,
-        "intercept": float(weights @ means) - slope * float(weights @ x),
-        "sampling_margin": NORMAL_95 * error,
-        "residual_margin": float(stdtrit(free, 0.975)) * error * (misfit / free) ** 0.5,
-        "r_squared": 1 - left / float(weights @ height**2),
-        "misfit": float(chdtrc(free, misfit)),
-    }
-
-
 Tables: TypeAlias = dict[str, Table]
 """By name: "games", "tails", "growth", "fits" and "movielens"."""
 
@@ -106,7 +49,7 @@ QUANTILES = {"median": 0.5, "q95": 0.95, "q99": 0.99}
 _GRID = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RuledGame:
     """A game that all rules are tried on.
 
@@ -129,8 +72,8 @@ class RuledGame:
 def index_games() -> list[RuledGame]:
     """Return the paper's games with index rules and elimination, all with their defaults.
 
-    Elimination has the authors' schedules, with the certified radius and with their own constants;
-    where clients join, certified elimination weighs cohorts by their variance.
+    Elimination has the authors' schedules, with the certified radius and with their own constants.
+    If clients join, certified elimination weighs cohorts by their variance.
     """
     five, ten, *_ = paper_experiment("fig3").variants
     sampled = paper_experiment("fig4").variants[0]
@@ -141,20 +84,14 @@ def index_games() -> list[RuledGame]:
         ("fig4", "figure 4", sampled, {"weights": "inverse-variance"}),
     ):
         authors: Any = variant.algorithm
-        games.append(
-            RuledGame(
-                key=key,
-                title=title,
-                problem=variant.problem,
-                algorithms={
-                    MOSS: FedIndex(index="moss"),
-                    UCB2: FedIndex(index="ucb2"),
-                    UCB: FedIndex(index="ucb"),
-                    CERTIFIED: replace(authors, radius=CertifiedRadius(), **settings),
-                    AUTHORS: authors,
-                },
-            )
-        )
+        algorithms = {
+            MOSS: FedIndex(index="moss"),
+            UCB2: FedIndex(index="ucb2"),
+            UCB: FedIndex(index="ucb"),
+            CERTIFIED: replace(authors, radius=CertifiedRadius(), **settings),
+            AUTHORS: authors,
+        }
+        games.append(RuledGame(key, title, variant.problem, algorithms))
     return games
 
 
@@ -180,8 +117,8 @@ def games_batch(
 def growth_batches(*, seed: int = SEED) -> list[Batch]:
     """Return ``fed-index`` on two games at every horizon.
 
-    A horizon has a seed of its own, so that means of horizons are independent, as the weights and
-    intervals of a line through them take them to be.
+    Each horizon has its own seed, so that the means are independent, as the weights and intervals
+    of a line through them assume.
     """
     return [
         Batch(
@@ -325,6 +262,62 @@ def fits_table(growth: Table) -> Table:
                 for power in POWERS
             ]
     return as_columns(rows)
+
+
+def fit_power(
+    horizons: FloatArray, means: FloatArray, errors: FloatArray, power: float
+) -> dict[str, float]:
+    """Return the line through independent means against a power of log T, weighted by precision.
+
+    Parameters
+    ----------
+    horizons, means, errors : array of shape (n,)
+        T, mean regret, and its standard error; at least three.
+    power : float
+        Of log T.
+
+    Returns
+    -------
+    dict
+        ``slope`` and ``intercept``: regret per unit of that power, and at 0.
+
+        ``sampling_margin``: half of the slope's 95 % interval from the standard errors of the
+        means, that is, what other games of the same horizons would change. It takes for granted
+        that the line is the right curve.
+
+        ``residual_margin``: the same from how far the means are from the line, by Student's t. It
+        is wide if the line is not the right curve, and then no interval of anything that exists.
+
+        ``r_squared``: the part of the weighted variance of the means that the line explains.
+
+        ``misfit``: a p-value, how likely means of games that lie on a line would be as far from
+        one.
+
+    Examples
+    --------
+    >>> horizons = 10.0 ** np.arange(4, 10)
+    >>> found = fit_power(horizons, 7 + 3 * np.log(horizons), np.full(6, 0.1), 1.0)
+    >>> [round(found[name], 6) for name in ("slope", "intercept", "misfit")]
+    [3.0, 7.0, 1.0]
+    """
+    x, weights = np.log(horizons) ** power, errors**-2.0
+    weights /= weights.sum()
+    scale = float((errors**-2.0).sum())
+    around, height = x - weights @ x, means - weights @ means
+    spread = float(weights @ around**2)
+    slope = float(weights @ (around * height)) / spread
+    free = means.size - 2
+    left = float(weights @ (height - slope * around) ** 2)
+    error = (scale * spread) ** -0.5
+    misfit = scale * left
+    return {
+        "slope": slope,
+        "intercept": float(weights @ means) - slope * float(weights @ x),
+        "sampling_margin": NORMAL_95 * error,
+        "residual_margin": float(stdtrit(free, 0.975)) * error * (misfit / free) ** 0.5,
+        "r_squared": 1 - left / float(weights @ height**2),
+        "misfit": float(chdtrc(free, misfit)),
+    }
 
 
 def points(growth: Table, game: str, first: int) -> list[FloatArray]:

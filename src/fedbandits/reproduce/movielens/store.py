@@ -238,15 +238,8 @@ def load_real_ratings(
 
     Parameters
     ----------
-    name : str
-        What the random streams are keyed by.
-    directory : str or Path, optional
-        Where to look; `data_directory()` by default.
-
-    Raises
-    ------
-    InputError
-        If what is stored is damaged.
+    name, directory
+        As in `load_real_clients`, which raises the same errors.
 
     Examples
     --------
