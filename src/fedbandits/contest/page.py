@@ -155,9 +155,7 @@ def profile_chart(table: Table) -> Chart:
     places = standings(table)
     asking = [place for place in places if not place.reference]
     panels = [_panel(table, "asking", asking), _panel(table, "all", places)]
-    return Chart(
-        name="profile", panels=panels, columns=2, aligned=True, size=(9.6, 5.2), legend="shared"
-    )
+    return Chart("profile", panels, columns=2, aligned=True, size=(9.6, 5.2), legend="shared")
 
 
 def _panel(table: Table, field: Field, places: list[EntrantRecord]) -> Plot:

@@ -192,7 +192,7 @@ def _chart(
     up = Axis(label, log=logarithmic, low=low, high=high)
     plot = Plot(_slots(list(found.values())), up, series, enlarged=enlarged)
     key = _key(bands=any(end is not None for end in ends), parts=bool(parts))
-    return Chart(name=name, panels=[plot], key=key, legend="ends")
+    return Chart(name, [plot], key=key, legend="ends")
 
 
 def _slots(curves: Sequence[Curve]) -> Axis:

@@ -257,7 +257,7 @@ class Heat:
 Panel: TypeAlias = Plot | Rows | Heat
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Chart:
     """Panels with one heading.
 
@@ -283,6 +283,7 @@ class Chart:
 
     name: str
     panels: Sequence[Panel]
+    _: KW_ONLY
     columns: int = 1
     aligned: bool = False
     title: str = ""

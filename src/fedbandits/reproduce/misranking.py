@@ -99,7 +99,7 @@ def misranking_chart(table: Table) -> Chart:
     up = Axis(label, log=True, form="power", low=_LOWEST, high=1.0)
     plot = Plot(across, up, series)
     title = "Figure 7: client sampling"
-    return Chart(name="figure-7", panels=[plot], title=title, key=_KEY, legend="ends")
+    return Chart("figure-7", [plot], title=title, key=_KEY, legend="ends")
 
 
 def _counted(rows: list[dict[str, Any]], label: str, colour: str) -> list[Series]:

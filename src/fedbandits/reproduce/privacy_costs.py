@@ -139,7 +139,7 @@ def privacy_costs_chart(table: Table) -> Chart:
     panels = [
         Plot(*axes[panel], _series(table, panel), title=title) for panel, title in titles.items()
     ]
-    return Chart(name="privacy", panels=panels, columns=3, size=(10.4, 3.9))
+    return Chart("privacy", panels, columns=3, size=(10.4, 3.9))
 
 
 def _series(table: Table, panel: str) -> list[Series]:

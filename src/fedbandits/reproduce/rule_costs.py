@@ -82,7 +82,7 @@ def rule_costs_chart(costs: Table) -> Chart:
         panels.append(Rows(x=Axis(), rows=rows, title=game.title, bars=True))
     panels[-1] = replace(panels[-1], x=Axis(label="mean total regret (pale: no guarantee)"))
     height = 0.36 * sum(len(panel.rows) + 0.9 for panel in panels)
-    return Chart(name="rules", panels=panels, size=(8.4, height))
+    return Chart("rules", panels, size=(8.4, height))
 
 
 def rule_costs_html(costs: Table) -> str:

@@ -186,9 +186,7 @@ def scaling_chart(table: Table) -> Chart:
         )
         for number, title in _TITLES.items()
     ]
-    return Chart(
-        name="scaling", panels=panels, columns=2, key=_HEADING, size=(9.0, 5.0), legend="below"
-    )
+    return Chart("scaling", panels, columns=2, key=_HEADING, size=(9.0, 5.0), legend="below")
 
 
 _EXPONENT = ": exponent {exponent:.2f} ({exponent_low:.2f}–{exponent_high:.2f})"

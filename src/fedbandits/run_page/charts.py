@@ -98,7 +98,7 @@ def intervals_chart(arms: Sequence[ArmRow]) -> Chart:
         for arm in arms[:MOST_ROWS]
     ]
     panel = Rows(x=Axis("estimated mean"), rows=rows)
-    return Chart(name="estimates", panels=[panel], size=(8.0, 1.0 + 0.3 * len(rows)))
+    return Chart("estimates", [panel], size=(8.0, 1.0 + 0.3 * len(rows)))
 
 
 def phases_chart(arms: Sequence[ArmRow], answers: Sequence[Answer]) -> Chart:
@@ -128,7 +128,7 @@ def phases_chart(arms: Sequence[ArmRow], answers: Sequence[Answer]) -> Chart:
         ticks={phase: f"{phase:,}" for phase in _ticks(last, 12)},
     )
     plot = Plot(phases, Axis("estimated mean"), series)
-    return Chart(name="eliminations", panels=[plot], size=(8.0, 4.6), legend="shared")
+    return Chart("eliminations", [plot], size=(8.0, 4.6), legend="shared")
 
 
 def _answers_with(arm: ArmRow, answers: Sequence[Answer]) -> list[Answer]:

@@ -174,9 +174,7 @@ def tails_chart(tables: Tables) -> Chart:
                 Series("", x[:1], y[:1], colour_of[rule], group=rule, mark="dot", width=0.0),
             ]
         panels.append(Plot(across, share, series, title=_title(game.title)))
-    return Chart(
-        name="tails", panels=panels, columns=3, aligned=True, size=(10.4, 4.4), legend="below"
-    )
+    return Chart("tails", panels, columns=3, aligned=True, size=(10.4, 4.4), legend="below")
 
 
 def growth_chart(tables: Tables) -> Chart:
@@ -191,7 +189,7 @@ def growth_chart(tables: Tables) -> Chart:
         )
         for game in GROWING
     ]
-    return Chart(name="growth", panels=panels, columns=2, size=(9.0, 4.8), legend="below")
+    return Chart("growth", panels, columns=2, size=(9.0, 4.8), legend="below")
 
 
 def _growth_lines(growth: Table, fits: Table, game: str) -> list[Series]:

@@ -104,7 +104,7 @@ def order_chart(found: Mapping[str, Any]) -> Chart:
     data = drawable(found)
     panels = [_panel(facts, colour) for facts, colour in zip(data, PALETTE, strict=False)]
     size = (8.0 if len(panels) == 1 else 9.5, 4.0)
-    return Chart(name="order", panels=panels, columns=len(panels), size=size)
+    return Chart("order", panels, columns=len(panels), size=size)
 
 
 def _panel(facts: Mapping[str, Any], colour: str) -> Plot:
