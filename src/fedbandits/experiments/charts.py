@@ -49,7 +49,7 @@ class Curve:
 
     def part(self, label: str, colour: str) -> Series:
         """Return it as the exploration part of a variant's total: dashed, without a band."""
-        whole = self.series(part_label(label), colour)
+        whole = self.series(f"{label}, without communication", colour)
         return replace(whole, half=None, band=False, width=1.2, dash=_DASHES)
 
 
@@ -100,17 +100,6 @@ def shown_in_parts(labels: Sequence[str], algorithms: Sequence[str]) -> tuple[st
         if algorithm in ALGORITHMS and ALGORITHMS[algorithm].shown_in_parts
     )
     return found if len(found) <= _MOST_SPLIT else ()
-
-
-def part_label(label: str) -> str:
-    """Return what the exploration part of a variant is called.
-
-    Examples
-    --------
-    >>> part_label("Fed1-UCB, M = 5")
-    'Fed1-UCB, M = 5, without communication'
-    """
-    return f"{label}, without communication"
 
 
 def regret_charts(
