@@ -11,9 +11,8 @@ import pytest
 
 from fedbandits.report.markup import with_subscripts
 from fedbandits.reproduce.catalogue import paper_experiment
-from fedbandits.reproduce.claims import claim_runs
+from fedbandits.reproduce.claims import PART, claim_runs, counted
 from fedbandits.reproduce.claims import claims as all_claims
-from fedbandits.reproduce.claims_page import PART, counted
 from fedbandits.reproduce.part import Kept
 from fedbandits.reproduce.reproduction import reproduce_paper
 from fedbandits.reproduce.steps import Step

@@ -21,17 +21,7 @@ from fedbandits.report.still import still
 from fedbandits.reproduce.computed import play
 from fedbandits.reproduce.findings import share_of
 from fedbandits.reproduce.index_costs import PART
-from fedbandits.reproduce.index_costs.charts import TAILED, growth_chart, tails_chart
-from fedbandits.reproduce.index_costs.fits import fit_power
-from fedbandits.reproduce.index_costs.section import (
-    BRIEF,
-    FITS,
-    GROWTH,
-    MOVIELENS,
-    REGRETS,
-    TAILS,
-    shown_tables,
-)
+from fedbandits.reproduce.index_costs.section import TAILED, growth_chart, shown_tables, tails_chart
 from fedbandits.reproduce.index_costs.tables import (
     AUTHORS,
     CERTIFIED,
@@ -45,6 +35,7 @@ from fedbandits.reproduce.index_costs.tables import (
     REPLICATIONS,
     UCB,
     UCB2,
+    fit_power,
     fits_table,
     games_batch,
     games_table,
@@ -112,14 +103,14 @@ def cell(costs: dict[str, Table], game: str, rule: str, column: str) -> float:
 def test_readme_and_page_repeat_the_report(costs: dict[str, Table]) -> None:
     """Cell by cell, as the command writes them; the other rules follow in the next test."""
     shown = shown_tables(costs)
-    for name, text in ((BRIEF, README), (GROWTH, PAGE), (FITS, PAGE), (MOVIELENS, PAGE)):
+    for name, text in (("brief", README), ("growth", PAGE), ("fits", PAGE), ("movielens", PAGE)):
         assert said(shown[name], text) == said(shown[name], shown[name].markdown() + "\n"), name
-    tails = said(shown[TAILS])
-    for row, cells in said(shown[TAILS], shown[TAILS].markdown() + "\n").items():
+    tails = said(shown["tails"])
+    for row, cells in said(shown["tails"], shown["tails"].markdown() + "\n").items():
         assert tails[row] == cells
     headings = ("game", *(rule for rule in index_games()[0].algorithms), f"{CERTIFIED} / moss")
     regrets = table_under(PAGE, headings)
-    for row, cells in said(shown[REGRETS], shown[REGRETS].markdown() + "\n").items():
+    for row, cells in said(shown["regrets"], shown["regrets"].markdown() + "\n").items():
         assert {heading: regrets[row][heading] for heading in cells} == cells
 
 
@@ -129,7 +120,7 @@ def test_the_other_rules_cost_what_the_page_says(costs: dict[str, Table]) -> Non
     played = play([games_batch(rules=rules, seed=7)], games=GAMES, workers=1)
     found = games_table(played)
     regrets = table_under(PAGE, ("game", *index_games()[0].algorithms, f"{CERTIFIED} / moss"))
-    tails = said(shown_tables(costs)[TAILS])
+    tails = said(shown_tables(costs)["tails"])
     for row, (game, rule) in enumerate(zip(found["game"], found["rule"], strict=True)):
         outcome, cells = played[game, rule].games, tails[f"{TITLES[game]}: {rule}"]
         mean, margin = regrets[TITLES[game]][rule].replace(",", "").split(" ± ")
@@ -277,9 +268,9 @@ def test_intervals_of_slopes_and_p_values_are_what_they_say() -> None:
         for _ in range(tries)
     ]
     for margin in ("sampling_margin", "residual_margin"):
-        held = np.mean([abs(fit.slope - 100) <= getattr(fit, margin) for fit in found])
+        held = np.mean([abs(fit["slope"] - 100) <= fit[margin] for fit in found])
         assert abs(held - 0.95) < 5 * math.sqrt(0.95 * 0.05 / tries)
-    assert stats.kstest([fit.misfit for fit in found], "uniform").pvalue > LEVEL
+    assert stats.kstest([fit["misfit"] for fit in found], "uniform").pvalue > LEVEL
 
 
 @pytest.mark.parametrize("truth", POWERS)
@@ -289,18 +280,18 @@ def test_the_power_that_is_true_fits_best(truth: float) -> None:
     x = LOGS**truth
     means = 500 + 1_400 * (x - x[0]) / (x[-1] - x[0]) + ERRORS * rng.standard_normal(6)
     found = {power: fit_power(np.exp(LOGS), means, ERRORS, power) for power in POWERS}
-    assert max(found, key=lambda power: found[power].r_squared) == truth
-    assert [power for power in POWERS if found[power].misfit > 0.001] == [truth]
+    assert max(found, key=lambda power: found[power]["r_squared"]) == truth
+    assert [power for power in POWERS if found[power]["misfit"] > 0.001] == [truth]
     # Where a line is not the right curve its distance to the means says so.
     for power, fit in found.items():
-        assert (fit.residual_margin > 3 * fit.sampling_margin) == (power != truth)
+        assert (fit["residual_margin"] > 3 * fit["sampling_margin"]) == (power != truth)
 
 
 def test_weights_are_those_of_standard_errors() -> None:
     means = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 9.0])
     errors = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 1e3])
     line = np.polyfit(LOGS[:-1], means[:-1], 1)
-    assert fit_power(np.exp(LOGS), means, errors, 1.0).slope == pytest.approx(line[0], rel=1e-3)
+    assert fit_power(np.exp(LOGS), means, errors, 1.0)["slope"] == pytest.approx(line[0], rel=1e-3)
 
 
 # How games end -----------------------------------------------------------------------------------
@@ -357,7 +348,7 @@ def test_every_cell_stands_on_the_page(quick: dict[str, Table]) -> None:
     images = {"tails": b"one", "growth": b"two"}
     html = PART.section(Kept(made_from="", replications=None, table=quick, images=images))
     shown = shown_tables(quick)
-    for name in (REGRETS, TAILS, GROWTH, FITS, MOVIELENS):
+    for name in ("regrets", "tails", "growth", "fits", "movielens"):
         for first, *cells in shown[name].rows:
             row = f'<tr><th scope="row">{first}</th>'.replace("'", "&#x27;")
             assert row in html
@@ -369,7 +360,7 @@ def test_every_cell_stands_on_the_page(quick: dict[str, Table]) -> None:
 
 
 def test_the_pictures_show_the_tables(quick: dict[str, Table]) -> None:
-    tails = tails_chart(quick["tails"])
+    tails = tails_chart(quick)
     for panel, game in zip(tails.panels, index_games(), strict=True):
         assert isinstance(panel, Plot)
         curves = [one for one in panel.series if one.label]
@@ -381,7 +372,7 @@ def test_the_pictures_show_the_tables(quick: dict[str, Table]) -> None:
             # From the worst of twenty games to all of them.
             assert (x.max(), y[x.argmax()], y.max()) == (quick["games"]["worst"][row], 0.05, 1.0)
             assert (np.diff(x) <= 0).all()
-    growth = growth_chart(quick["growth"])
+    growth = growth_chart(quick)
     for panel, key in zip(growth.panels, GROWING, strict=True):
         assert isinstance(panel, Plot)
         _, means, _ = points(quick["growth"], key, HORIZONS[0])
@@ -418,8 +409,8 @@ def test_the_command_writes_tables_pictures_and_a_section(tmp_path: Path) -> Non
         (tmp_path / "index-rules.json").read_text(encoding="utf-8")
     )["table"]
     written = (folder / "tables.md").read_text(encoding="utf-8")
-    for name, shown in shown_tables(tables).items():
-        assert f"## {name}\n\n{shown.markdown()}\n" in written
+    for shown in shown_tables(tables).values():
+        assert f"## {shown.name}\n\n{shown.markdown()}\n" in written
     again, last = reproduce()
     assert again == text
     assert last.state == "as it was"

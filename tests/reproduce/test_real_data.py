@@ -17,9 +17,8 @@ from fedbandits.reproduce.movielens.store import import_data, load_real_clients,
 from fedbandits.reproduce.part import Kept
 from fedbandits.reproduce.real_data import PART
 from fedbandits.reproduce.real_data import table as tables
-from fedbandits.reproduce.real_data.charts import drawable, wrong_order
 from fedbandits.reproduce.real_data.facts import first_again, matrix_facts, pair_facts
-from fedbandits.reproduce.real_data.section import _reading
+from fedbandits.reproduce.real_data.section import _reading, drawable, wrong_order
 from fedbandits.reproduce.reproduction import reproduce_paper
 from fedbandits.reproduce.steps import Step
 from fedbandits.rules.arrays import FloatArray, IntArray

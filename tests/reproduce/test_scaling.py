@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedbandits.experiments.tables import Table
+from fedbandits.experiments.tables import Table, rows_of
 from fedbandits.report.chart import Plot
 from fedbandits.report.palette import colours
 from fedbandits.reproduce import scaling
@@ -17,11 +17,10 @@ from fedbandits.reproduce.scaling import (
     HORIZONS,
     PART,
     fit_growth,
-    growth_of,
     growth_table,
     scaling_chart,
 )
-from fedbandits.reproduce.schedules import SCHEDULES
+from fedbandits.reproduce.schedules import SCHEDULES, TabledSchedule
 from fedbandits.reproduce.texts import section_text
 from fedbandits.rules.arrays import FloatArray
 
@@ -38,11 +37,11 @@ def test_exponent_and_slope_are_those_of_the_means() -> None:
     exact = {t: np.array([1.0, 3.0]) * 250 * math.log(t) for t in HORIZONS}
     found = fit_growth(exact, seed=1)
     assert found is not None
-    assert found.exponent == pytest.approx(1)
-    assert found.slope == pytest.approx(500)
+    assert found["exponent"] == pytest.approx(1)
+    assert found["slope"] == pytest.approx(500)
     # A replication that has thrice the regret at every horizon changes the slope alone.
-    assert (found.exponent_low, found.exponent_high) == pytest.approx((1, 1))
-    assert (found.slope_low, found.slope_high) == pytest.approx((250, 750))
+    assert (found["exponent_low"], found["exponent_high"]) == pytest.approx((1, 1))
+    assert (found["slope_low"], found["slope_high"]) == pytest.approx((250, 750))
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -54,12 +53,12 @@ def test_the_intervals_hold_the_truth_in_95_of_100_cases(shared: bool) -> None:
         assert growth is not None
         held.append(
             (
-                growth.exponent_low <= 1 <= growth.exponent_high,
-                growth.slope_low <= 500 <= growth.slope_high,
+                growth["exponent_low"] <= 1 <= growth["exponent_high"],
+                growth["slope_low"] <= 500 <= growth["slope_high"],
             )
         )
-        widths.append(growth.exponent_high - growth.exponent_low)
-        found.append(growth.exponent)
+        widths.append(growth["exponent_high"] - growth["exponent_low"])
+        found.append(growth["exponent"])
     # 95 %, with the error of counting 300, and the percent that a percentile interval loses.
     for share in np.mean(held, axis=0).tolist():
         assert 0.94 - 4 * math.sqrt(0.95 * 0.05 / 300) < share < 0.95 + 4 * 0.0126
@@ -72,18 +71,20 @@ def test_few_horizons_are_not_fitted() -> None:
     assert fit_growth(few, seed=1) is None
 
 
+def growth_of(table: Table, schedule: TabledSchedule) -> dict[str, Any]:
+    """Return a row of a schedule: what is fitted is the same in all of them."""
+    return rows_of(table, table=schedule.table, schedule=schedule.label)[0]
+
+
 @pytest.fixture(scope="module")
 def table() -> Any:
     return PART.compute(games=40, workers=1)
 
 
-def test_the_table_holds_what_is_fitted_over_decided_horizons(
-    table: Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_table_holds_what_is_fitted_over_decided_horizons(table: Table) -> None:
     assert json.loads(json.dumps(table, allow_nan=False)) == table
     for schedule in SCHEDULES:
-        growth = growth_of(table, schedule.table, schedule.label)
-        assert growth is not None
+        growth = growth_of(table, schedule)
         rows = [
             row
             for row, key in enumerate(zip(table["table"], table["schedule"], strict=True))
@@ -92,13 +93,10 @@ def test_the_table_holds_what_is_fitted_over_decided_horizons(
         decided = [row for row in rows if table["undecided"][row] <= 0.01]
         logs = np.log([table["horizon"][row] for row in decided])
         means = np.array([table["mean"][row] for row in decided])
-        assert growth.exponent == pytest.approx(np.polyfit(np.log(logs), np.log(means), 1)[0])
-        assert growth.slope == pytest.approx(np.polyfit(logs, means, 1)[0])
-        assert growth.exponent_low < growth.exponent < growth.exponent_high
-        assert growth.slope_low < growth.slope < growth.slope_high
-    # Nothing is fitted again from the means.
-    monkeypatch.setattr(scaling, "fit_growth", None)
-    assert growth_of(table, 2, "f = 10, g = 2^p") is not None
+        assert growth["exponent"] == pytest.approx(np.polyfit(np.log(logs), np.log(means), 1)[0])
+        assert growth["slope"] == pytest.approx(np.polyfit(logs, means, 1)[0])
+        assert growth["exponent_low"] < growth["exponent"] < growth["exponent_high"]
+        assert growth["slope_low"] < growth["slope"] < growth["slope_high"]
 
 
 def test_replications_of_a_horizon_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,11 +145,10 @@ def test_every_horizon_is_drawn_and_undecided_ones_are_hollow(table: Table) -> N
 def test_exponents_and_slopes_stand_in_a_table(table: Table) -> None:
     text = growth_table(table)
     for schedule in SCHEDULES:
-        growth = growth_of(table, schedule.table, schedule.label)
-        assert growth is not None
+        growth = growth_of(table, schedule)
         assert schedule.label in text
-        assert f"<td>{growth.exponent:.2f} <small>{growth.exponent_low:.2f} to" in text
-        assert f"<td>{growth.slope:,.0f} <small>{growth.slope_low:,.0f} to" in text
+        assert "<td>{exponent:.2f} <small>{exponent_low:.2f} to".format_map(growth) in text
+        assert "<td>{slope:,.0f} <small>{slope_low:,.0f} to".format_map(growth) in text
     assert "<td>6 of 7</td>" in text
 
 

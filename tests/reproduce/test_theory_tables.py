@@ -17,9 +17,10 @@ from fedbandits.reproduce.computed import play
 from fedbandits.reproduce.part import Kept
 from fedbandits.reproduce.reproduction import reproduce_paper
 from fedbandits.reproduce.steps import Step
-from fedbandits.reproduce.theory_page import PART, bounds_html
 from fedbandits.reproduce.theory_tables import (
+    PART,
     Rows,
+    bounds_html,
     bounds_table,
     clients_table,
     orders_table,

@@ -157,7 +157,7 @@ def test_the_page_has_the_course_of_the_run(tmp_path: Path) -> None:
     assert found.row("2")[1:4] == ["1", "5", "4"]
     assert "a server took the run over after phase 2: epoch 2" in page
     assert "green was withdrawn after phase 2" in page
-    assert "not listened to any more" in found.row("liar")[0]
+    assert "now ignored" in found.row("liar")[0]
     assert "1 message came from who is not in the run" in page
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedbandits.experiments.game_means import game_mean
+from fedbandits.experiments.game_means import game_mean, ratio_of
 from fedbandits.rules.arrays import FloatArray
 
 
@@ -27,11 +27,7 @@ class Distance:
 
 
 def distance_to(totals: FloatArray, first: FloatArray) -> Distance:
-    r"""Compare the regrets of an entrant with those of the first, replication by replication.
-
-    With a and b for the two, the ratio of means :math:`R = \bar a / \bar b` has the standard error
-    of :math:`a - R b` over :math:`\bar b`, to first order (the delta method); what a and b share
-    cancels in it as in the difference.
+    """Compare the regrets of an entrant with those of the first, replication by replication.
 
     Examples
     --------
@@ -40,11 +36,10 @@ def distance_to(totals: FloatArray, first: FloatArray) -> Distance:
     >>> round(found.ratio, 2), round(found.ratio_margin, 2)
     (2.17, 0.55)
     """
-    ratio = float(totals.mean() / first.mean())
-    above = game_mean(totals - first)
+    ratio, above = ratio_of(totals, first), game_mean(totals - first)
     return Distance(
-        ratio=ratio,
-        ratio_margin=game_mean(totals - ratio * first).margin / float(first.mean()),
+        ratio=ratio.value,
+        ratio_margin=ratio.margin,
         above=above.value,
         above_margin=above.margin,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from fedbandits.contest.games import ContestGame
 from fedbandits.rules.algorithms import (
@@ -30,7 +31,10 @@ LONGEST_IN_SLOTS = 10**5
 """Algorithms that decide in every slot play games up to this horizon: each slot is simulated."""
 
 LOCAL_CLIENTS = 4
-"""How many clients play by themselves where their number is not given."""
+"""How many clients play by themselves if their number is not given."""
+
+
+_Enter: TypeAlias = Callable[[ContestGame], Algorithm | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,20 +46,20 @@ class Entrant:
     label : str
         What tables call it.
     enter : callable
-        From a game to the algorithm, or None where it does not apply.
+        From a game to the algorithm, or None if it does not apply.
     reference : bool
         Whether it is hypothetical.
     """
 
     label: str
-    enter: Callable[[ContestGame], Algorithm | None]
+    enter: _Enter
     reference: bool = False
 
 
 def _elimination(
     exact: Radius, approximate: Radius, *, doubling: bool = False, weighted: bool = False
 ) -> Callable[[ContestGame], Algorithm]:
-    """Return Fed1-UCB where all clients are given, else Fed2-UCB."""
+    """Return Fed1-UCB if all clients are given, else Fed2-UCB."""
 
     def enter(game: ContestGame) -> Algorithm:
         if game.problem.clients_are_given:
@@ -72,7 +76,7 @@ def _elimination(
     return enter
 
 
-def _in_slots(algorithm: Callable[[ContestGame], Algorithm]) -> Callable[..., Algorithm | None]:
+def _in_slots(algorithm: Callable[[ContestGame], Algorithm]) -> _Enter:
     return lambda game: algorithm(game) if game.horizon <= LONGEST_IN_SLOTS else None
 
 
@@ -84,41 +88,30 @@ def entrants() -> list[Entrant]:
     >>> [entrant.label for entrant in entrants()][:2]
     ['fed-index, moss', 'fed-index, ucb2']
     """
-    certified = CertifiedRadius()
+    paper, certified = PaperRadius(), CertifiedRadius()
+    authors = (PaperRadius(arm=4.0), PaperRadius(arm=1.0, client=1.0))
+    asking: dict[str, _Enter] = {
+        "fed-index, moss": lambda _: FedIndex(index="moss"),
+        "fed-index, ucb2": lambda _: FedIndex(index="ucb2"),
+        "fed-index, ucb": lambda _: FedIndex(index="ucb"),
+        "fed-ts": lambda _: FedTs(),
+        "elimination, paper": _elimination(paper, paper),
+        "elimination, authors' constants": _elimination(*authors),
+        "elimination, certified": _elimination(certified, certified, weighted=True),
+        "elimination, certified, doubling": _elimination(
+            certified, certified, doubling=True, weighted=True
+        ),
+        "centralized": lambda game: Centralized() if game.problem.clients_are_given else None,
+        "local-ucb": _in_slots(
+            lambda game: LocalUcb(clients=None if game.problem.clients_are_given else LOCAL_CLIENTS)
+        ),
+    }
+    references: dict[str, _Enter] = {
+        "improved-ucb": lambda _: ImprovedUcb(),
+        "authors-baseline": lambda _: AuthorsBaseline(pulls="ceil(10*log(T))"),
+        "ucb1": _in_slots(lambda _: Ucb1()),
+    }
     return [
-        Entrant(label="fed-index, moss", enter=lambda _: FedIndex(index="moss")),
-        Entrant(label="fed-index, ucb2", enter=lambda _: FedIndex(index="ucb2")),
-        Entrant(label="fed-index, ucb", enter=lambda _: FedIndex(index="ucb")),
-        Entrant(label="fed-ts", enter=lambda _: FedTs()),
-        Entrant(label="elimination, paper", enter=_elimination(PaperRadius(), PaperRadius())),
-        Entrant(
-            label="elimination, authors' constants",
-            enter=_elimination(PaperRadius(arm=4.0), PaperRadius(arm=1.0, client=1.0)),
-        ),
-        Entrant(
-            label="elimination, certified", enter=_elimination(certified, certified, weighted=True)
-        ),
-        Entrant(
-            label="elimination, certified, doubling",
-            enter=_elimination(certified, certified, doubling=True, weighted=True),
-        ),
-        Entrant(
-            label="centralized",
-            enter=lambda game: Centralized() if game.problem.clients_are_given else None,
-        ),
-        Entrant(
-            label="local-ucb",
-            enter=_in_slots(
-                lambda game: LocalUcb(
-                    clients=None if game.problem.clients_are_given else LOCAL_CLIENTS
-                )
-            ),
-        ),
-        Entrant(label="improved-ucb", enter=lambda _: ImprovedUcb(), reference=True),
-        Entrant(
-            label="authors-baseline",
-            enter=lambda _: AuthorsBaseline(pulls="ceil(10*log(T))"),
-            reference=True,
-        ),
-        Entrant(label="ucb1", enter=_in_slots(lambda _: Ucb1()), reference=True),
+        Entrant(label=label, enter=enter, reference=label in references)
+        for label, enter in (asking | references).items()
     ]

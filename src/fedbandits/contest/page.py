@@ -1,20 +1,22 @@
-"""The contest on one page, and the folder it is in."""
+"""The contest on one page, its chart, and the folder it is in."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from html import escape
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from fedbandits.contest.charts import profile_chart
-from fedbandits.contest.markdown import as_markdown
+import numpy as np
+
 from fedbandits.contest.play import Contest
-from fedbandits.contest.standings import FIELDS
+from fedbandits.contest.standings import COUNTS, FIELDS, EntrantRecord, Field, profile, standings
 from fedbandits.contest.summary import contest_summary
 from fedbandits.contest.words import (
     HOW_TO_READ,
+    as_markdown,
     losses,
     played_with,
     shown_ratio,
@@ -22,8 +24,10 @@ from fedbandits.contest.words import (
 )
 from fedbandits.experiments.parquet import write_parquet
 from fedbandits.experiments.tables import Table
+from fedbandits.report.chart import Axis, Chart, Plot, Series
 from fedbandits.report.markup import items, row, table
 from fedbandits.report.page import html_page, live_chart
+from fedbandits.report.palette import FAINT, PALETTE
 from fedbandits.report.still import write_still
 
 _CAPTION = """How far up a curve is at a factor: the share of the games in which an entrant's mean
@@ -41,7 +45,7 @@ up to 10⁵ slots, have a fidelity of their own, and never commit."""
 _HOW_GAMES_READ = """± is half of a 95&nbsp;% interval, by Student's t. How far an entrant is above
 the first is the mean of differences within replications; where its interval contains 0 the two are
 not told apart. The first is who has the least mean in these replications, which makes intervals
-that compare with it a little too narrow where several are close."""
+that compare with it a little too narrow if several are close."""
 
 
 def write_contest(contest: Contest, folder: Path) -> None:
@@ -116,7 +120,6 @@ def _games_html(summary: Mapping[str, Any]) -> str:
 
 def _entrant_cells(entrant: Mapping[str, Any]) -> list[str]:
     asking, every = entrant["asking"], entrant["all"]
-    counts = ("undecided", "wrong_commits", "wrong_at_end")
     return [
         entrant["entrant"] + (" (reference)" if entrant["reference"] else ""),
         f"{entrant['regret']:,.0f} ± {entrant['margin']:,.0f}",
@@ -129,7 +132,7 @@ def _entrant_cells(entrant: Mapping[str, Any]) -> list[str]:
         f"{entrant['communication']:,.0f}",
         f"{entrant['clients']:,.0f}",
         f"{entrant['phases']:,.1f}",
-        *(str(entrant[name]) for name in counts),
+        *(str(entrant[name]) for name in COUNTS),
     ]
 
 
@@ -138,3 +141,44 @@ def _above(beside: Mapping[str, float]) -> str:
         return "first"
     said = f"{beside['above']:,.0f} ± {beside['above_margin']:,.0f}"
     return said if beside["above"] > beside["above_margin"] else f"{said}, not told apart"
+
+
+LARGEST_FACTOR = 64.0
+"""The chart ends here."""
+
+
+def profile_chart(table: Table) -> Chart:
+    """Return in which share of the games each entrant is within a factor of the least regret.
+
+    One panel per field: those who have to ask clients, and all. References are dashed.
+    """
+    places = standings(table)
+    asking = [place for place in places if not place.reference]
+    panels = [_panel(table, "asking", asking), _panel(table, "all", places)]
+    return Chart("profile", panels, columns=2, aligned=True, size=(9.6, 5.2), legend="shared")
+
+
+def _panel(table: Table, field: Field, places: list[EntrantRecord]) -> Plot:
+    factors = np.geomspace(1.0, LARGEST_FACTOR, 400)
+    colours, dashes = iter(PALETTE), cycle(((5.0, 2.5), (6.0, 2.0, 1.0, 2.0), (1.0, 2.0)))
+    series = [
+        Series(
+            f"{place.entrant} (reference)" if place.reference else place.entrant,
+            factors.tolist(),
+            profile(table, place.entrant, field, factors).tolist(),
+            FAINT if place.reference else next(colours),
+            step=True,
+            dash=next(dashes) if place.reference else (),
+            width=1.2 if place.reference else 1.8,
+        )
+        for place in places
+    ]
+    ticks = {2.0**power: f"{2**power}×" for power in range(int(np.log2(LARGEST_FACTOR)) + 1)}
+    return Plot(
+        Axis(
+            "total regret, in times the least", log=True, low=1.0, high=LARGEST_FACTOR, ticks=ticks
+        ),
+        Axis("share of the games", form="percent", low=0.0, high=1.02),
+        series,
+        title=f"among {FIELDS[field]}",
+    )

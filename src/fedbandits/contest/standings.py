@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from fedbandits.experiments.tables import Table
+from fedbandits.experiments.tables import Table, arrays, rows_of
 from fedbandits.rules.arrays import FloatArray
 
 NEAR = 1.1
@@ -85,23 +85,24 @@ def standings(table: Table) -> list[EntrantRecord]:
     clear = {field: told_apart(table, field) for field in FIELDS}
     places = []
     for entrant in dict.fromkeys(table["entrant"]):
-        rows = [i for i, label in enumerate(table["entrant"]) if label == entrant]
-        reference = bool(table["reference"][rows[0]])
+        rows = rows_of(table, entrant=entrant)
+        reference = bool(rows[0]["reference"])
         places.append(
             EntrantRecord(
                 entrant=entrant,
                 reference=reference,
                 games=len(rows),
-                replications=sum(table["replications"][i] for i in rows),
-                asking=None if reference else _rank(table, rows, "asking", clear["asking"]),
-                all=_rank(table, rows, "all", clear["all"]),
-                **{name: sum(table[name][i] for i in rows) for name in _COUNTS},
+                replications=sum(row["replications"] for row in rows),
+                asking=None if reference else _rank(rows, "asking", clear["asking"]),
+                all=_rank(rows, "all", clear["all"]),
+                **{name: sum(row[name] for row in rows) for name in COUNTS},
             )
         )
     return sorted(places, key=_order)
 
 
-_COUNTS = ("undecided", "wrong_commits", "wrong_at_end")
+COUNTS = ("undecided", "wrong_commits", "wrong_at_end")
+"""What is counted of the replications of an entrant."""
 
 
 def _order(place: EntrantRecord) -> tuple[bool, int, float]:
@@ -109,9 +110,9 @@ def _order(place: EntrantRecord) -> tuple[bool, int, float]:
     return place.reference, -rank.near, rank.median
 
 
-def _rank(table: Table, rows: list[int], field: Field, clear: dict[str, bool]) -> Rank:
-    ratios = np.array([table[f"{field}_ratio"][i] for i in rows])
-    first = [table["game"][i] for i, ratio in zip(rows, ratios, strict=True) if ratio == 1.0]
+def _rank(rows: list[dict[str, Any]], field: Field, clear: dict[str, bool]) -> Rank:
+    ratios = np.array([row[f"{field}_ratio"] for row in rows])
+    first = [row["game"] for row in rows if row[f"{field}_ratio"] == 1.0]
     return Rank(
         first=len(first),
         told_apart=sum(clear[game] for game in first),
@@ -124,7 +125,7 @@ def _rank(table: Table, rows: list[int], field: Field, clear: dict[str, bool]) -
 def told_apart(table: Table, field: Field) -> dict[str, bool]:
     """Return of every game whether its first is told apart from all others of the field.
 
-    It is where the interval of every other's difference to it is above 0.
+    It is if the interval of every other's difference to it is above 0.
 
     Examples
     --------
@@ -146,38 +147,34 @@ def told_apart(table: Table, field: Field) -> dict[str, bool]:
     return {game: number <= 1 for game, number in like_the_first.items()}
 
 
-def firsts(table: Table, field: Field) -> dict[str, int]:
+def firsts(table: Table, field: Field) -> dict[str, dict[str, Any]]:
     """Return the row of every game's first; of several with the same regret, the first row.
 
     Examples
     --------
     >>> firsts({"game": ["a", "a"], "all_ratio": [3.0, 1.0]}, "all")
-    {'a': 1}
+    {'a': {'game': 'a', 'all_ratio': 1.0}}
     """
-    found: dict[str, int] = {}
-    for i, (game, ratio) in enumerate(zip(table["game"], table[f"{field}_ratio"], strict=True)):
-        if ratio == 1.0:
-            found.setdefault(game, i)
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows_of(table, **{f"{field}_ratio": 1.0}):
+        found.setdefault(row["game"], row)
     return found
 
 
-def lost_games(table: Table, entrant: str, field: Field) -> list[tuple[int, int]]:
+def lost_games(
+    table: Table, entrant: str, field: Field
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return where an entrant is not near the first of a field: its row, and that of the first.
 
     Examples
     --------
     >>> table = {"game": ["a", "a"], "entrant": ["x", "y"], "all_ratio": [1.0, 3.0]}
-    >>> lost_games(table, "y", "all")
-    [(1, 0)]
+    >>> [(own["all_ratio"], first["entrant"]) for own, first in lost_games(table, "y", "all")]
+    [(3.0, 'x')]
     """
-    first = firsts(table, field)
-    return [
-        (i, first[table["game"][i]])
-        for i, (label, ratio) in enumerate(
-            zip(table["entrant"], table[f"{field}_ratio"], strict=True)
-        )
-        if label == entrant and ratio is not None and ratio > NEAR
-    ]
+    first, ratio = firsts(table, field), f"{field}_ratio"
+    rows = [row for row in rows_of(table, entrant=entrant) if row[ratio] is not None]
+    return [(row, first[row["game"]]) for row in rows if row[ratio] > NEAR]
 
 
 def profile(table: Table, entrant: str, field: Field, factors: FloatArray) -> FloatArray:
@@ -195,12 +192,5 @@ def profile(table: Table, entrant: str, field: Field, factors: FloatArray) -> Fl
     >>> profile(table, "x", "all", np.array([1.0, 1.5]))
     array([0.5, 1. ])
     """
-    games = len(set(table["game"]))
-    ratios = np.array(
-        [
-            ratio
-            for label, ratio in zip(table["entrant"], table[f"{field}_ratio"], strict=True)
-            if label == entrant
-        ]
-    )
-    return np.asarray((ratios <= factors[:, np.newaxis]).sum(axis=1) / games)
+    (ratios,) = arrays(rows_of(table, entrant=entrant), f"{field}_ratio")
+    return np.asarray((ratios <= factors[:, np.newaxis]).sum(axis=1) / len(set(table["game"])))

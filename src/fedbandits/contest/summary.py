@@ -8,6 +8,7 @@ from typing import Any
 from fedbandits.contest.play import COMPARED, Contest
 from fedbandits.contest.standings import (
     CHAMPION,
+    COUNTS,
     FIELDS,
     NEAR,
     Field,
@@ -17,13 +18,14 @@ from fedbandits.contest.standings import (
     told_apart,
 )
 from fedbandits.experiments.describe import versions
-from fedbandits.experiments.tables import Table
+from fedbandits.experiments.tables import Table, rows_of
 
 _OF_A_GAME = ("group", "horizon", "communication_cost", "replications")
 _OF_AN_ENTRANT = (
     *("entrant", "reference", "fidelity", "regret", "margin", "communication", "clients"),
-    *("phases", "undecided", "wrong_commits", "wrong_at_end"),
+    *("phases", *COUNTS),
 )
+_SPENT = ("entrant", "regret", "communication", "clients", "phases")
 
 
 def contest_summary(contest: Contest) -> dict[str, Any]:
@@ -48,19 +50,14 @@ def _lost(table: Table, field: Field) -> list[dict[str, Any]]:
     """Return where the champion is not near the first, and what either spends on communication."""
     return [
         {
-            "game": table["game"][own],
-            "ratio": table[f"{field}_ratio"][own],
-            "ratio_margin": table[f"{field}_ratio_margin"][own],
-            "own": _spent(table, own),
-            "first": _spent(table, first),
+            "game": own["game"],
+            "ratio": own[f"{field}_ratio"],
+            "ratio_margin": own[f"{field}_ratio_margin"],
+            "own": {name: own[name] for name in _SPENT},
+            "first": {name: first[name] for name in _SPENT},
         }
         for own, first in lost_games(table, CHAMPION, field)
     ]
-
-
-def _spent(table: Table, row: int) -> dict[str, Any]:
-    names = ("entrant", "regret", "communication", "clients", "phases")
-    return {name: table[name][row] for name in names}
 
 
 def _games(table: Table) -> list[dict[str, Any]]:
@@ -68,36 +65,32 @@ def _games(table: Table) -> list[dict[str, Any]]:
     first = {field: firsts(table, field) for field in FIELDS}
     found = []
     for game in dict.fromkeys(table["game"]):
-        rows = [i for i, name in enumerate(table["game"]) if name == game]
-        fidelities = [table["fidelity"][i] for i in rows]
-        best = {
-            field: {
-                "first": table["entrant"][first[field][game]],
-                "told_apart": clear[field][game],
-            }
+        rows = rows_of(table, game=game)
+        fidelities = [row["fidelity"] for row in rows]
+        best: dict[str, Any] = {
+            field: {"first": first[field][game]["entrant"], "told_apart": clear[field][game]}
             for field in FIELDS
         }
         found.append(
             {
                 "game": game,
-                **{name: table[name][rows[0]] for name in _OF_A_GAME},
+                **{name: rows[0][name] for name in _OF_A_GAME},
                 # Of those that have a choice of fidelities.
                 "fidelity": next((name for name in fidelities if name != "slots"), "slots"),
-                "asking": best["asking"],
-                "all": best["all"],
-                "entrants": [_entrant(table, i) for i in rows],
+                **best,
+                "entrants": [_entrant(row) for row in rows],
             }
         )
     return found
 
 
-def _entrant(table: Table, row: int) -> dict[str, Any]:
+def _entrant(row: dict[str, Any]) -> dict[str, Any]:
     return {
-        **{name: table[name][row] for name in _OF_AN_ENTRANT},
+        **{name: row[name] for name in _OF_AN_ENTRANT},
         **{
             field: None
-            if table[f"{field}_ratio"][row] is None
-            else {name: table[f"{field}_{name}"][row] for name in COMPARED}
+            if row[f"{field}_ratio"] is None
+            else {name: row[f"{field}_{name}"] for name in COMPARED}
             for field in FIELDS
         },
     }

@@ -1,4 +1,4 @@
-"""The standings and the games of a contest as cells of text, for a terminal, a page and a file.
+"""The standings and the games of a contest as text, for a terminal, a page and a Markdown file.
 
 All of it is made from what contest.json says (`fedbandits.contest.summary`).
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from fedbandits.contest.standings import FIELDS, Field
+from fedbandits.contest.standings import COUNTS, FIELDS, Field
 from fedbandits.report.shown import Shown
 
 HOW_TO_READ = (
@@ -31,7 +31,7 @@ def shown_standings(summary: Mapping[str, Any]) -> Shown:
     summary : mapping
         What contest.json says.
     """
-    near = f"within {100 * (summary['near'] - 1):.0f} %"
+    near = _near(summary)
     headings = [
         *("entrant", "games", "first", near, "median ratio", "worst ratio"),
         *("first of all", f"{near} of all"),
@@ -41,6 +41,10 @@ def shown_standings(summary: Mapping[str, Any]) -> Shown:
     return Shown(name="Standings", headings=headings, rows=rows)
 
 
+def _near(summary: Mapping[str, Any]) -> str:
+    return f"within {100 * (summary['near'] - 1):.0f} %"
+
+
 def printed_standings(summary: Mapping[str, Any]) -> Shown:
     """Return the standings as a terminal has them, which has no text around them."""
     return replace(shown_standings(summary), name=played_with(summary), note=HOW_TO_READ)
@@ -48,14 +52,13 @@ def printed_standings(summary: Mapping[str, Any]) -> Shown:
 
 def _place_cells(place: Mapping[str, Any]) -> list[str]:
     asking, every = place["asking"], place["all"]
-    counts = ("undecided", "wrong_commits", "wrong_at_end")
     return [
         place["entrant"] + (" (reference)" if place["reference"] else ""),
         str(place["games"]),
         *(["–"] * 4 if asking is None else _rank_cells(asking)),
         _first(every),
         str(every["near"]),
-        *(f"{place[name]:,}" for name in counts),
+        *(f"{place[name]:,}" for name in COUNTS),
     ]
 
 
@@ -145,3 +148,27 @@ def played_with(summary: Mapping[str, Any]) -> str:
         f"{games}, {summary['replications']:,} replications of each by every entrant,"
         f" seed {summary['seed']}; {versions}."
     )
+
+
+def as_markdown(summary: Mapping[str, Any]) -> str:
+    """Return the standings, the losses of the champion and the games, for documentation to copy.
+
+    Parameters
+    ----------
+    summary : mapping
+        What contest.json says.
+    """
+    parts = (
+        played_with(summary),
+        shown_standings(summary).markdown(),
+        HOW_TO_READ,
+        *(_losses(summary, field) for field in FIELDS),
+        shown_games(summary).markdown(),
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def _losses(summary: Mapping[str, Any], field: Field) -> str:
+    head = f"Where {summary['champion']} is not {_near(summary)} of the first of {FIELDS[field]}:"
+    said = losses(summary, field)
+    return "\n".join([head, "", *(f"- {loss}" for loss in said)]) if said else f"{head} nowhere."

@@ -47,18 +47,14 @@ def bounds_of(experiment: Experiment) -> list[VariantBound]:
         bound, reason = None, None
         if rule.decides_every_slot:
             reason = "no theorem of the paper is about rules that decide in every slot"
+        elif not proven.regret and not proven.claim:
+            reason = proven.statement().removeprefix("none: ")
         elif not proven.regret:
             reason = f'the theorems are about the paper\'s radius, and this is "{rule.radius.rule}"'
-            reason = reason if proven.claim else proven.statement().removeprefix("none: ")
         elif not proven.holds:
             reason = "; ".join(proven.breaches)
         else:
-            worse = gaps(variant.problem)
-            bound = regret_bound(
-                rule,
-                worse[worse > 0],
-                cost=variant.communication_cost,
-                privacy=variant.privacy,
-            )
+            worse, cost = gaps(variant.problem), variant.communication_cost
+            bound = regret_bound(rule, worse[worse > 0], cost=cost, privacy=variant.privacy)
         found.append(VariantBound(variant=variant, bound=bound, reason=reason))
     return found

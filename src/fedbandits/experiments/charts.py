@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 
 import numpy as np
 
 from fedbandits.experiments.tables import REGRETS, Table
 from fedbandits.report.chart import NORMAL_95, Axis, Chart, Plot, Series
-from fedbandits.report.palette import ColourOf, given_or_in_order
+from fedbandits.report.palette import PALETTE, ColourOf
 from fedbandits.rules.algorithms import ALGORITHMS
 from fedbandits.rules.arrays import FloatArray
 
@@ -43,18 +44,12 @@ class Curve:
     def series(self, label: str, colour: str) -> Series:
         """Return it with the 95 % confidence band of the mean, if there is one."""
         half = None if self.stderr is None else (NORMAL_95 * self.stderr).tolist()
-        return Series(
-            label=label,
-            x=self.slot.tolist(),
-            y=self.mean.tolist(),
-            half=half,
-            band=True,
-            colour=colour,
-        )
+        x, y = self.slot.tolist(), self.mean.tolist()
+        return Series(label, x, y, colour, half=half, band=True)
 
     def part(self, label: str, colour: str) -> Series:
         """Return it as the exploration part of a variant's total: dashed, without a band."""
-        whole = self.series(part_label(label), colour)
+        whole = self.series(f"{label}, without communication", colour)
         return replace(whole, half=None, band=False, width=1.2, dash=_DASHES)
 
 
@@ -85,7 +80,7 @@ _MOST_SPLIT = 2
 def shown_in_parts(labels: Sequence[str], algorithms: Sequence[str]) -> tuple[str, ...]:
     """Return the variants whose exploration part stands beside their total, as in the paper.
 
-    They are those of algorithms that say so (`Algorithm.shown_in_parts`), where these are few.
+    They are those of algorithms that say so (`Algorithm.shown_in_parts`), if these are few.
 
     Parameters
     ----------
@@ -105,17 +100,6 @@ def shown_in_parts(labels: Sequence[str], algorithms: Sequence[str]) -> tuple[st
         if algorithm in ALGORITHMS and ALGORITHMS[algorithm].shown_in_parts
     )
     return found if len(found) <= _MOST_SPLIT else ()
-
-
-def part_label(label: str) -> str:
-    """Return what the exploration part of a variant is called.
-
-    Examples
-    --------
-    >>> part_label("Fed1-UCB, M = 5")
-    'Fed1-UCB, M = 5, without communication'
-    """
-    return f"{label}, without communication"
 
 
 def regret_charts(
@@ -139,7 +123,7 @@ def regret_charts(
         The colour of every label, see `fedbandits.report.palette.colours`; in the order of variants
         by default.
     in_parts : collection of str
-        Labels of variants whose exploration part is drawn beside the total, too, as a dashed line,
+        Labels of variants whose exploration part is also drawn beside the total, as a dashed line,
         if they pay for communication; see `shown_in_parts`.
 
     Examples
@@ -153,36 +137,23 @@ def regret_charts(
     ('demo', [0.0, 8.0, 9.0], [0.0, 0.98, 1.176])
     """
     variants = curves_by_variant(curves)
-    colour_of = given_or_in_order(colour_of, variants)
+    colour_of = colour_of or dict(zip(variants, cycle(PALETTE), strict=False))
+    parts = {
+        label: each["exploration"]
+        for label, each in variants.items()
+        if label in in_parts and each["communication"].end > 0
+    }
     charts = {}
     for regret in REGRETS:
         if all(regret in each for each in variants.values()):
             found = {label: each[regret] for label, each in variants.items()}
-            parts = _exploration_parts(variants, in_parts) if regret == "total" else {}
-            charts[regret] = _chart(regret, found, parts, title, colour_of)
+            shown = _chart(regret, found, parts if regret == "total" else {}, colour_of)
+            charts[regret] = replace(shown, title=title)
     return charts
 
 
-def _exploration_parts(
-    variants: Mapping[str, Mapping[str, Curve]], in_parts: Collection[str]
-) -> dict[str, Curve]:
-    """Return the exploration parts that are drawn: of variants that pay for communication."""
-    return {
-        label: regrets["exploration"]
-        for label, regrets in variants.items()
-        if label in in_parts
-        and "exploration" in regrets
-        and "communication" in regrets
-        and regrets["communication"].end > 0
-    }
-
-
 def _chart(
-    regret: str,
-    found: Mapping[str, Curve],
-    parts: Mapping[str, Curve],
-    title: str,
-    colour_of: ColourOf,
+    regret: str, found: Mapping[str, Curve], parts: Mapping[str, Curve], colour_of: ColourOf
 ) -> Chart:
     logarithmic = is_logarithmic(curve.end for curve in found.values())
     series = []
@@ -206,20 +177,11 @@ def _chart(
         most = max(found[label].end for label in parts)
         enlarged = (least - 0.4 * (most - least), most + 0.3 * (most - least))
     name = "regret" if regret == "total" else f"{regret} regret"
-    plot = Plot(
-        x=_slots(list(found.values())),
-        y=Axis(
-            label=f"{name} (total over clients{', logarithmic' if logarithmic else ''})",
-            log=logarithmic,
-            low=low,
-            high=high,
-        ),
-        series=series,
-        enlarged=enlarged,
-    )
-    bands = any(end is not None for end in ends)
-    key = _key(bands=bands, parts=bool(parts))
-    return Chart(name=name, panels=[plot], title=title, key=key, legend="ends")
+    label = f"{name} (total over clients{', logarithmic' if logarithmic else ''})"
+    up = Axis(label, log=logarithmic, low=low, high=high)
+    plot = Plot(_slots(list(found.values())), up, series, enlarged=enlarged)
+    key = _key(bands=any(end is not None for end in ends), parts=bool(parts))
+    return Chart(name, [plot], key=key, legend="ends")
 
 
 def _slots(curves: Sequence[Curve]) -> Axis:
@@ -227,9 +189,9 @@ def _slots(curves: Sequence[Curve]) -> Axis:
     horizon = max(float(curve.slot[-1]) for curve in curves)
     rising = [curve for curve in curves if curve.end > 0]
     if not any(curve.reached(_NEARLY_ALL) <= _EARLY * horizon for curve in rising):
-        return Axis(label="slot t", low=0.0, high=horizon)
+        return Axis("slot t", low=0.0, high=horizon)
     begin = min(curve.reached(_BEGUN) for curve in rising)
-    return Axis(label="slot t (logarithmic)", log=True, low=begin, high=horizon)
+    return Axis("slot t (logarithmic)", log=True, low=begin, high=horizon)
 
 
 def _key(*, bands: bool, parts: bool) -> str:

@@ -13,7 +13,7 @@ from fedbandits.rules.estimators import ESTIMATORS
 from fedbandits.rules.levels import Level
 from fedbandits.rules.radii import RADII
 from fedbandits.rules.schedules import Schedule
-from fedbandits.simulation import Assume, Variant
+from fedbandits.simulation import Variant
 
 if TYPE_CHECKING:
     from fedbandits.experiments.experiment import Experiment
@@ -30,45 +30,41 @@ def versions() -> dict[str, str]:
 def describe_experiment(experiment: Experiment) -> dict[str, Any]:
     """Return the tables of an experiment file that says the same."""
     problems = {variant.problem.name: variant.problem for variant in experiment.variants}
-    described: dict[str, Any] = {
+    single = list(problems) == ["problem"]
+    tables = {name: problem.described() for name, problem in problems.items()}
+    described = {
         "title": experiment.title,
-        **({} if experiment.horizon is None else {"horizon": experiment.horizon}),
+        "horizon": experiment.horizon,
         "replications": experiment.replications,
         "seed": experiment.seed,
         "grid_points": experiment.grid_points,
+        "plugins": [asdict(plugin) for plugin in experiment.plugins] or None,
+        **(tables if single else {"problems": tables}),
+        "variants": [
+            _describe_variant(variant, None if single else variant.problem.name)
+            for variant in experiment.variants
+        ],
     }
-    if experiment.plugins:
-        described["plugins"] = [asdict(plugin) for plugin in experiment.plugins]
-    single = len(problems) == 1 and "problem" in problems
-    if single:
-        described["problem"] = problems["problem"].described()
-    else:
-        described["problems"] = {key: problem.described() for key, problem in problems.items()}
-    described["variants"] = [
-        _describe_variant(variant, None if single else variant.problem.name)
-        for variant in experiment.variants
-    ]
-    return described
+    return _given(described)
 
 
 def _describe_variant(variant: Variant, problem: str | None) -> dict[str, Any]:
-    table: dict[str, Any] = {"label": variant.label, "algorithm": variant.algorithm.name}
-    if problem is not None:
-        table["problem"] = problem
-    for name, value in parameters_of(variant.algorithm).items():
-        if value is not None:
-            table[name] = _plain(value)
-    table["communication_cost"] = variant.communication_cost
-    if variant.assume != Assume():
-        told = parameters_of(variant.assume)
-        table["assume"] = {name: value for name, value in told.items() if value is not None}
-    for name in ("fidelity", "max_clients", "max_phases"):
-        value = getattr(variant, name)
-        if value is not None:
-            table[name] = value
-    if variant.privacy is not None:
-        table["privacy"] = describe_privacy(variant.privacy)
-    return table
+    table = {
+        "label": variant.label,
+        "algorithm": variant.algorithm.name,
+        "problem": problem,
+        **{name: _plain(value) for name, value in parameters_of(variant.algorithm).items()},
+        "communication_cost": variant.communication_cost,
+        "assume": _given(parameters_of(variant.assume)) or None,
+        **{name: getattr(variant, name) for name in ("fidelity", "max_clients", "max_phases")},
+        "privacy": None if variant.privacy is None else describe_privacy(variant.privacy),
+    }
+    return _given(table)
+
+
+def _given(table: dict[str, Any]) -> dict[str, Any]:
+    """Return a table without what is None: files leave that out."""
+    return {name: value for name, value in table.items() if value is not None}
 
 
 def describe_privacy(privacy: Privacy) -> dict[str, Any]:
@@ -79,7 +75,7 @@ def describe_privacy(privacy: Privacy) -> dict[str, Any]:
     >>> describe_privacy(Privacy(range=(0, 1), noise="laplace", epsilon=1.0))
     {'range': [0.0, 1.0], 'noise': 'laplace', 'epsilon': 1.0, 'level': 'event', 'min_pulls': 10}
     """
-    table = {name: value for name, value in parameters_of(privacy).items() if value is not None}
+    table = _given(parameters_of(privacy))
     table["range"] = list(privacy.range)
     if privacy.quantize is not None:
         table["quantize"] = parameters_of(privacy.quantize)

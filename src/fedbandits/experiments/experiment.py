@@ -31,7 +31,7 @@ class Experiment:
     variants : sequence of Variant
         What is compared; labels differ.
     horizon : int, optional
-        T; None where every game is only to be decided.
+        T; None if games are played until they are decided.
     replications : int
         How many independent games of every variant.
     seed : int
@@ -39,7 +39,7 @@ class Experiment:
     grid_points : int
         On how many slots regret curves are kept.
     plugins : tuple of Plugin
-        Where parts of one's own come from, for whoever reads the experiment back.
+        Files that the experiment's own parts come from, for reading it back.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class Experiment:
             if named.setdefault(variant.problem.name, variant.problem) is not variant.problem:
                 raise InputError(
                     f"variants[{number}].problem",
-                    f'another problem is called "{variant.problem.name}", too; give each its own '
+                    f'another problem is also called "{variant.problem.name}"; give each its own '
                     "name, which its random numbers are drawn by",
                 )
 
@@ -108,7 +108,11 @@ class Experiment:
             mistakes = Mistakes()
             for number, variant in enumerate(self.variants):
                 with mistakes.gathered():
-                    _built_alone(number, variant, self.horizon)
+                    try:
+                        build_rules([variant], self.horizon)
+                    except InputError as error:
+                        where = error.where.replace("variants[0]", f"variants[{number}]", 1)
+                        raise InputError(where, error.problem) from None
             mistakes.tell()
             raise  # of several variants together
 
@@ -153,14 +157,6 @@ class Experiment:
             finished=None if kept is None else partial(kept.keep, self),
         )
         return Results(experiment=self, simulations=tuple(simulations))
-
-
-def _built_alone(number: int, variant: Variant, horizon: int | None) -> None:
-    try:
-        build_rules([variant], horizon)
-    except InputError as error:
-        where = error.where.replace("variants[0]", f"variants[{number}]", 1)
-        raise InputError(where, error.problem) from None
 
 
 def _ties(variant: Variant, horizon: int | None) -> list[str]:

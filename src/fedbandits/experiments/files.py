@@ -19,7 +19,7 @@ from fedbandits.construct import (
 )
 from fedbandits.errors import InputError, Mistakes, check_not_negative, nearest
 from fedbandits.experiments.experiment import Experiment
-from fedbandits.plugins import Plugin, load_tables, plugins_in_use, plugins_of
+from fedbandits.plugins import load_tables, plugins_in_use, plugins_of
 from fedbandits.privacy.policy import Privacy
 from fedbandits.problems import PROBLEMS, Problem
 from fedbandits.rules.algorithms import ALGORITHMS, Algorithm
@@ -98,44 +98,38 @@ def read_experiment(tables: Mapping[str, Any]) -> Experiment:
     ('fed1-ucb', ['clients'])
     """
     plugins = plugins_of(tables)
-    with plugins_in_use(plugins):
-        return _experiment(tables, plugins)
-
-
-def _experiment(tables: Mapping[str, Any], plugins: tuple[Plugin, ...]) -> Experiment:
-    """Return the experiment, or say everything that is wrong with its tables."""
     mistakes = Mistakes()
     problems: dict[str, Problem] = {}
-    parts = []
-    with mistakes.gathered():
-        file = validated(_File, tables, "")
-        check_not_negative(file.communication_cost, "communication_cost")
-        if (file.problem is None) == (file.problems is None):
-            raise InputError(
-                "problem", "give either one [problem] or several [problems.NAME], and not both"
-            )
-    for where, table in problem_tables(tables).items():
-        name = where.removeprefix("problems.")
-        with mistakes.gathered(where):
-            problems[name] = _problem(table, name)
-    for number, table in enumerate(_only_tables(tables.get("variants"))):
-        with mistakes.gathered(f"variants[{number}]"):
-            parts.append(_parts_of(table))
-    mistakes.tell()
-    variants = []
-    for number, (common, algorithm) in enumerate(parts):
-        with mistakes.gathered(f"variants[{number}]"):
-            variants.append(_variant(common, algorithm, problems, file.communication_cost))
-    mistakes.tell()
-    return Experiment(
-        title=file.title,
-        variants=variants,
-        horizon=file.horizon,
-        replications=file.replications,
-        seed=file.seed,
-        grid_points=file.grid_points,
-        plugins=plugins,
-    )
+    parts, variants = [], []
+    with plugins_in_use(plugins):
+        with mistakes.gathered():
+            file = validated(_File, tables, "")
+            check_not_negative(file.communication_cost, "communication_cost")
+            if (file.problem is None) == (file.problems is None):
+                raise InputError(
+                    "problem", "give either one [problem] or several [problems.NAME], and not both"
+                )
+        for where, table in problem_tables(tables).items():
+            name = where.removeprefix("problems.")
+            with mistakes.gathered(where):
+                problems[name] = _problem(table, name)
+        for number, table in enumerate(_only_tables(tables.get("variants"))):
+            with mistakes.gathered(f"variants[{number}]"):
+                parts.append(_parts_of(table))
+        mistakes.tell()
+        for number, (common, algorithm) in enumerate(parts):
+            with mistakes.gathered(f"variants[{number}]"):
+                variants.append(_variant(common, algorithm, problems, file.communication_cost))
+        mistakes.tell()
+        return Experiment(
+            title=file.title,
+            variants=variants,
+            horizon=file.horizon,
+            replications=file.replications,
+            seed=file.seed,
+            grid_points=file.grid_points,
+            plugins=plugins,
+        )
 
 
 def _only_tables(given: object) -> list[Mapping[str, Any]]:
@@ -216,16 +210,12 @@ def keys_of_file(tables: Mapping[str, Any]) -> list[str]:
     ['horizon', 'replications', 'seed', 'communication_cost', 'problem.local_means',
     'problem.observations', 'problem.noise', 'problem.client_weights']
     """
-    with plugins_in_use(plugins_of(tables)):
-        return _keys_of_file(tables)
-
-
-def _keys_of_file(tables: Mapping[str, Any]) -> list[str]:
     beside = ("title", "grid_points", "problem", "problems", "variants", "sweep", "plugins")
     found = [key for key in _File.model_fields if key not in beside]
-    for where, table in problem_tables(tables).items():
-        found += [f"{where}.{key}" for key in _keys_of_problem(table)]
-    own = [_keys_of_variant(table) for table in tables.get("variants", ())]
+    with plugins_in_use(plugins_of(tables)):
+        for where, table in problem_tables(tables).items():
+            found += [f"{where}.{key}" for key in _keys_of_problem(table)]
+        own = [_keys_of_variant(table) for table in tables.get("variants", ())]
     found += [f"variants.{key}" for key in dict.fromkeys(key for keys in own for key in keys)]
     found += [f"variants[{n}].{key}" for n, keys in enumerate(own) for key in keys]
     return found

@@ -155,7 +155,7 @@ def _source_of(module: str, part: type) -> bytes:
     since = registered_at(part)
     if since is not None and file.stat().st_mtime > since:
         raise InputError(
-            part.__qualname__, f"{file} has changed since it was imported; start Python anew"
+            part.__qualname__, f"{file} has changed since it was imported; restart Python"
         )
     return file.read_bytes()
 
@@ -163,7 +163,7 @@ def _source_of(module: str, part: type) -> bytes:
 def _imports(source: bytes, module: str) -> Iterator[str]:
     """Yield what a source imports, anywhere in it: modules, and names that may be modules.
 
-    A function that imports what is written as its argument imports it, too.
+    A function that imports what is written as its argument counts as well.
     """
     try:
         tree = ast.parse(source)

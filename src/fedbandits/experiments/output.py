@@ -67,7 +67,8 @@ def _staged(directory: Path, command: str | None) -> Iterator[Path]:
     typed, directory = directory, directory.absolute()
     made: list[Path] = []
     try:
-        made = _missing_parents(directory)
+        # The innermost first.
+        made = [parent for parent in directory.parents if not parent.exists()]
         exists = _checked(typed, command)
         beside = directory if exists else directory.parent
         beside.mkdir(parents=True, exist_ok=True)
@@ -117,11 +118,6 @@ def _move(staging: Path, directory: Path, typed: Path, command: str | None) -> N
         file.replace(directory / file.name)
 
 
-def _missing_parents(directory: Path) -> list[Path]:
-    """Return the folders above a directory that do not exist yet, the innermost first."""
-    return [parent for parent in directory.parents if not parent.exists()]
-
-
 def _remove_empty(folders: list[Path]) -> None:
     """Remove folders that were made for nothing."""
     for folder in folders:
@@ -142,10 +138,7 @@ def write_results(results: Results, folder: Path) -> None:
 
 def write_tables_and_figures(results: Results, folder: Path) -> dict[str, bytes]:
     """Write all but the page; return the images by their names."""
-    from fedbandits.experiments.availability import (  # noqa: PLC0415 - Matplotlib, only here
-        availability_figure,
-        map_names,
-    )
+    from fedbandits.experiments.availability import availability_figure, map_names  # noqa: PLC0415 - Matplotlib, only here
     from fedbandits.experiments.report.page import regret_of  # noqa: PLC0415
     from fedbandits.report.still import write_still  # noqa: PLC0415
     from fedbandits.report.style import image  # noqa: PLC0415

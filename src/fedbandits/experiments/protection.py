@@ -23,7 +23,7 @@ def uplink_of(simulation: Simulation) -> dict[str, dict[str, float | None]]:
 
 
 def protection_of(simulation: Simulation) -> dict[str, Any] | None:
-    """Return what summary.json says of a variant's privacy; None where nothing is protected."""
+    """Return what summary.json says of a variant's privacy; None if nothing is protected."""
     privacy, played, rule = simulation.variant.privacy, simulation.games, simulation.rule
     if privacy is None or rule.decides_every_slot:
         return None

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedbandits.experiments.describe import describe_experiment, versions
 from fedbandits.experiments.protection import protection_of, uplink_of
-from fedbandits.experiments.tables import (
-    Table,
-    curves_table,
-    replications_table,
-    summarise,
-)
+from fedbandits.experiments.tables import Table, curves_table, replications_table, summarise
 from fedbandits.simulation import Simulation
 
 if TYPE_CHECKING:
@@ -84,10 +79,7 @@ class Results:
 
         Needs the extra ``report``.
         """
-        from fedbandits.experiments.output import (  # noqa: PLC0415 - Polars and the plots, only here
-            open_output,
-            write_results,
-        )
+        from fedbandits.experiments.output import open_output, write_results  # noqa: PLC0415 - the plots, only here
 
         with open_output(Path(directory), command="fedbandits run") as output:
             write_results(self, output)

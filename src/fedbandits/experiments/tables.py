@@ -6,13 +6,14 @@ Tables are dictionaries of columns, so that they can be checked without renderin
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from fedbandits.experiments.wording import ROUNDING
 from fedbandits.problems.problem import gaps
+from fedbandits.report.chart import NORMAL_95
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.simulation import Simulation
 
@@ -27,7 +28,7 @@ QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
 
 
 def quantity(values: FloatArray) -> dict[str, float | None]:
-    """Return mean and standard error over replications; null where there are too few.
+    """Return mean and standard error over replications; null if there are too few.
 
     Examples
     --------
@@ -157,3 +158,46 @@ def curves_table(simulations: Sequence[Simulation]) -> Table:
             for name, column in columns.items():
                 table.setdefault(name, []).extend(column)
     return table
+
+
+def as_columns(rows: list[dict[str, Any]]) -> Table:
+    """Return rows, of which there is at least one, as columns.
+
+    Examples
+    --------
+    >>> as_columns([{"game": "a", "regret": 1.0}, {"game": "b", "regret": 2.0}])
+    {'game': ['a', 'b'], 'regret': [1.0, 2.0]}
+    """
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def rows_of(table: Table, /, **wanted: object) -> list[dict[str, Any]]:
+    """Return the rows whose columns have these values.
+
+    Where a column is a standard error, ``stderr`` or ``ratio_stderr``, half of the 95 % interval
+    stands beside it, as ``half`` or ``ratio_half``.
+
+    Examples
+    --------
+    >>> table = {"game": ["a", "b", "a"], "rule": ["x", "x", "y"], "stderr": [1.0, 2.0, 3.0]}
+    >>> rows_of(table, game="a", rule="y")
+    [{'game': 'a', 'rule': 'y', 'stderr': 3.0, 'half': 5.88}]
+    """
+    rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+    for row in rows:
+        for name in ("", "ratio_"):
+            if f"{name}stderr" in row:
+                row[f"{name}half"] = NORMAL_95 * row[f"{name}stderr"]
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+
+
+def arrays(rows: Iterable[Mapping[str, Any]], *names: str) -> list[FloatArray]:
+    """Return columns of rows as arrays.
+
+    Examples
+    --------
+    >>> arrays([{"x": 1, "y": 2.5}, {"x": 3, "y": 4.5}], "y", "x")
+    [array([2.5, 4.5]), array([1., 3.])]
+    """
+    found = list(rows)
+    return [np.array([row[name] for row in found], dtype=np.float64) for name in names]

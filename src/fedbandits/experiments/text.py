@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedbandits.experiments.bounds import VariantBound
+from fedbandits.experiments.tables import REGRETS
 from fedbandits.experiments.wording import in_words, share
 from fedbandits.report.shown import Shown
 from fedbandits.simulation.fidelities import Fidelity
@@ -18,20 +19,17 @@ def shown_summary(summary: dict[str, Any]) -> Shown:
     notes = [] if alone else ["± half of a 95 % interval"]
     if any(variant.get("epsilon") for variant in summary["spec"]["variants"]):
         notes.append("best arm found: up to the variant's epsilon")
-    regrets = {
-        "total regret": "total",
-        "exploration": "exploration",
-        "communication": "communication",
-        "per client": "per_client",
-    }
     return Shown(
         name=summary["title"],
-        headings=["variant", "fidelity", *regrets, "clients", "phases", "best arm found"],
+        headings=[
+            *("variant", "fidelity", "total regret", "exploration", "communication"),
+            *("per client", "clients", "phases", "best arm found"),
+        ],
         rows=[
             [
                 variant["label"],
                 variant["fidelity"],
-                *(in_words(variant["regret"][regret]) for regret in regrets.values()),
+                *(in_words(variant["regret"][regret]) for regret in (*REGRETS, "per_client")),
                 in_words(variant["clients"]),
                 *(["–", "–"] if never_decides(variant) else _outcome(variant)),
             ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -18,7 +18,7 @@ Mark: TypeAlias = Literal["", "dot", "square", "triangle", "diamond", "down", "c
 """The shape of points; none when empty."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Axis:
     """An axis.
 
@@ -29,7 +29,7 @@ class Axis:
     log : bool
         Whether it is logarithmic at first; on a page the reader can switch.
     low, high : float, optional
-        Where it begins and ends; where the data do by default.
+        Where it begins and ends; by default, where the data do.
     ticks : mapping of float to str, optional
         What is labelled, and how; round numbers by default.
     form : {"number", "percent", "power"}
@@ -39,6 +39,7 @@ class Axis:
     """
 
     label: str = ""
+    _: KW_ONLY
     log: bool = False
     low: float | None = None
     high: float | None = None
@@ -58,7 +59,7 @@ def named_axis(label: str, names: Sequence[str]) -> Axis:
     return Axis(label=label, ticks=dict(enumerate(names)), names=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Series:
     """Points in order, as a line, as marks or as both, with an interval around each.
 
@@ -102,6 +103,7 @@ class Series:
     x: Sequence[float]
     y: Sequence[float]
     colour: str
+    _: KW_ONLY
     half: Sequence[float] | None = None
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
@@ -153,7 +155,7 @@ class Note:
     colour: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Plot:
     """Series between two axes.
 
@@ -172,6 +174,7 @@ class Plot:
     x: Axis
     y: Axis
     series: Sequence[Series]
+    _: KW_ONLY
     guides: Sequence[Guide] = ()
     notes: Sequence[Note] = ()
     title: str = ""
@@ -224,7 +227,7 @@ class Heat:
     x, y : Axis
         From `named_axis`.
     values : sequence of sequence of float
-        One row per name of y; NaN where there is none.
+        One row per name of y; NaN if there is none.
     label : str
         What the colours show.
     limits : (float, float)
@@ -254,7 +257,7 @@ class Heat:
 Panel: TypeAlias = Plot | Rows | Heat
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Chart:
     """Panels with one heading.
 
@@ -265,12 +268,12 @@ class Chart:
     panels : sequence of Plot, Rows or Heat
         Row by row.
     columns : int
-        So many panels stand side by side, if the screen is wide enough.
+        How many panels stand side by side, if the screen is wide enough.
     aligned : bool
         Whether panels have the same axes, which are then labelled once in print.
     title, key : str
-        The heading, and a line that says what lines and marks are: in print, since a page has a
-        heading and a caption of its own.
+        The heading, and a line that says what lines and marks are: in print, because a page has
+        a heading and a caption of its own.
     size : (float, float)
         Width and height in print, in inches.
     legend : {"ends", "inside", "below", "shared"}
@@ -280,6 +283,7 @@ class Chart:
 
     name: str
     panels: Sequence[Panel]
+    _: KW_ONLY
     columns: int = 1
     aligned: bool = False
     title: str = ""

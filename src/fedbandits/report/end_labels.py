@@ -33,12 +33,23 @@ def lay_out(figure: Figure, axes: Axes, chart: Chart, series: Sequence[Series]) 
     for one in series:
         if one.y[-1] < low:
             _label_where_it_leaves(axes, one)
-    labels = [_text(axes, wrapped(one.label, 34, 3)) for one in at_end]
+    look: Any = {"transform": axes.transAxes, "va": "center", "size": 8.5}
+    labels = [
+        axes.text(1.0, 0.0, wrapped(one.label, 34, 3), linespacing=_LINE_SPACING, **look)
+        for one in at_end
+    ]
     boxes = [size_in_inches(figure, label) for label in labels]
     pitch = [height + _GAP for _, height in boxes]
     axes_height = max(_LEAST_AXES_HEIGHT, sum(pitch) + 0.1)
+
+    def place(width: float, height: float, left: float, bottom: float) -> None:
+        """Give the figure a size and put the axes at a corner, all in inches."""
+        figure.set_size_inches(width, height)
+        share = _AXES_WIDTH / width, axes_height / height
+        axes.set_position((left / width, bottom / height, *share))
+
     # Where ticks stand depends on how large the axes are, and what their labels need on the ticks.
-    _place(figure, axes, (8.0, axes_height + 2.0), (1.5, 1.0), axes_height)
+    place(8.0, axes_height + 2.0, 1.5, 1.0)
     left = size_in_inches(figure, axes.yaxis)[0] + _MARGIN
     bottom = size_in_inches(figure, axes.xaxis)[1] + _MARGIN
     right = _LEADER + _GAP + max((width for width, _ in boxes), default=0.0) + _MARGIN
@@ -48,21 +59,14 @@ def lay_out(figure: Figure, axes: Axes, chart: Chart, series: Sequence[Series]) 
     key = _heading(figure, chart.key, room, size=8.0, color=FAINT)
     title_height, key_height = (size_in_inches(figure, text)[1] for text in (title, key))
     height = bottom + axes_height + 0.15 + key_height + 0.07 + title_height + _MARGIN
-    _place(figure, axes, (width, height), (left, bottom), axes_height)
+    place(width, height, left, bottom)
     title.set_position((_MARGIN / width, 1 - _MARGIN / height))
     key.set_position((_MARGIN / width, 1 - (_MARGIN + title_height + 0.07) / height))
-    levels = [height_in_axes(axes, one.y[-1]) for one in at_end]
+    levels = [share_of(axes.yaxis, one.y[-1]) for one in at_end]
     places = spread_out([level * axes_height for level in levels], pitch, 0.0, axes_height)
-    for one, label, level, place in zip(at_end, labels, levels, places, strict=True):
-        label.set_position((1.0 + (_LEADER + _GAP) / _AXES_WIDTH, place / axes_height))
-        _lead(axes, one, level, place / axes_height)
-
-
-def _text(axes: Axes, words: str) -> Text:
-    """Return the label of a curve, to be put in place later."""
-    return axes.text(
-        1.0, 0.0, words, transform=axes.transAxes, va="center", size=8.5, linespacing=_LINE_SPACING
-    )
+    for one, label, level, at in zip(at_end, labels, levels, places, strict=True):
+        label.set_position((1.0 + (_LEADER + _GAP) / _AXES_WIDTH, at / axes_height))
+        _lead(axes, one, level, at / axes_height)
 
 
 def _heading(figure: Figure, content: str, width: float, **look: Any) -> Text:
@@ -73,26 +77,6 @@ def _heading(figure: Figure, content: str, width: float, **look: Any) -> Text:
         if size_in_inches(figure, text)[0] <= width:
             break
     return text
-
-
-def _place(
-    figure: Figure,
-    axes: Axes,
-    size: tuple[float, float],
-    corner: tuple[float, float],
-    axes_height: float,
-) -> None:
-    """Give the figure a size and put the axes at a corner, all in inches."""
-    width, height = size
-    figure.set_size_inches(width, height)
-    axes.set_position(
-        (corner[0] / width, corner[1] / height, _AXES_WIDTH / width, axes_height / height)
-    )
-
-
-def height_in_axes(axes: Axes, value: float) -> float:
-    """Return how high up the axes a value is, from 0 to 1."""
-    return share_of(axes.yaxis, value)
 
 
 def share_of(axis: Axis, value: float) -> float:
@@ -167,7 +151,7 @@ def _lead(axes: Axes, series: Series, end: float, place: float) -> None:
 
 def _label_where_it_leaves(axes: Axes, series: Series) -> None:
     """Label a falling curve beside where it leaves the axes at the bottom."""
-    left = [x for x, y in zip(series.x, series.y, strict=True) if height_in_axes(axes, y) < 0.12]
+    left = [x for x, y in zip(series.x, series.y, strict=True) if share_of(axes.yaxis, y) < 0.12]
     axes.annotate(
         series.label, (left[0], 0.06), xycoords=("data", "axes fraction"), xytext=(9, 0),
         textcoords="offset points", color=series.colour, size=8.5, va="center",

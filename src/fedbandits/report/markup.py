@@ -43,11 +43,6 @@ class Words(str):
     __slots__ = ()
 
 
-def cells(values: Iterable[str]) -> str:
-    """Return cells of a row, each HTML."""
-    return "".join(_cell("td", value) for value in values)
-
-
 def _cell(tag: str, value: str, scope: str = "") -> str:
     left = ' class="words"' if isinstance(value, Words) else ""
     return f"<{tag}{scope}{left}>{value}</{tag}>"
@@ -61,7 +56,8 @@ def row(head: str, *values: str) -> str:
     >>> row("paper", "15,089", Words("keeps its promise"))
     '<tr><th scope="row">paper</th><td>15,089</td><td class="words">keeps its promise</td></tr>'
     """
-    return f'<tr><th scope="row">{head}</th>{cells(values)}</tr>'
+    cells = "".join(_cell("td", value) for value in values)
+    return f'<tr><th scope="row">{head}</th>{cells}</tr>'
 
 
 def table(
@@ -73,7 +69,7 @@ def table(
     caption: str = "",
     groups: Sequence[tuple[str, int]] = (),
 ) -> str:
-    """Return a table in a region of its own that scrolls where the screen is too narrow.
+    """Return a table in a region of its own that scrolls if the screen is too narrow.
 
     Parameters
     ----------
@@ -82,13 +78,13 @@ def table(
     headings : sequence of str
         Of the columns, HTML.
     rows : iterable of str, or mapping of str to iterable of str
-        From `row`; where they come in groups, by the heading of the group.
+        From `row`; if they come in groups, by the heading of the group.
     kind : str
-        Its class: "plain" where no row begins with a swatch of colour.
+        Its class: "plain" if no row begins with a swatch of colour.
     caption : str
         HTML above it.
     groups : sequence of (str, int)
-        What columns have in common, and how many of them; nothing where the text is empty.
+        What columns have in common, and how many of them; nothing if the text is empty.
     """
     heads = "".join(_cell("th", heading, ' scope="col"') for heading in headings)
     above = "".join(

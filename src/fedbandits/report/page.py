@@ -115,7 +115,7 @@ def html_page(*, title: str, byline: str, sections: Sequence[tuple[str, str]]) -
         f'<li><a href="#section-{number}">{head}</a></li>'
         for number, (head, _) in enumerate(sections, start=1)
     )
-    # Nothing draws where there is nothing to draw.
+    # Without a chart, the page needs no library to draw it.
     library = f"<script>{_part('d3.min.js')}</script>\n" if "data-figure=" in body else ""
     return f"""<!DOCTYPE html>
 <html lang="en">

@@ -170,8 +170,3 @@ def _parts(colour: str) -> tuple[int, ...]:
 
 def _hex(parts: Iterable[float]) -> str:
     return "#" + "".join(f"{round(part):02X}" for part in parts)
-
-
-def given_or_in_order(colour_of: ColourOf | None, labels: Iterable[str]) -> ColourOf:
-    """Return the colours given, or else those of the palette in the order of labels."""
-    return dict(zip(labels, cycle(PALETTE), strict=False)) if colour_of is None else colour_of

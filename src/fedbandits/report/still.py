@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis as Drawn
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
 from matplotlib.ticker import (
     FixedLocator,
     FuncFormatter,
@@ -25,7 +24,7 @@ from matplotlib.transforms import offset_copy
 
 from fedbandits.report import style
 from fedbandits.report.chart import Axis, Chart, Heat, Panel, Plot, Rows, Series
-from fedbandits.report.end_labels import height_in_axes, lay_out, share_of
+from fedbandits.report.end_labels import lay_out, share_of
 from fedbandits.report.palette import FAINT, INK
 
 _MARKERS = {"dot": "o", "square": "s", "triangle": "^", "diamond": "D", "down": "v", "cross": "X"}
@@ -39,9 +38,9 @@ _STEPS = [1, 2, 2.5, 5, 10]
 _LETTERS_ACROSS, _MOST_UP = 64, 20
 
 
-def still(chart: Chart, kind: style.ImageKind = "png") -> bytes:
-    """Return a chart as the bytes of a file, the same ones every time."""
-    return style.image(figure_of(chart), kind)
+def still(chart: Chart) -> bytes:
+    """Return a chart as the bytes of a PNG file, the same ones every time."""
+    return style.image(figure_of(chart))
 
 
 def write_still(chart: Chart, folder: Path, name: str) -> bytes:
@@ -66,26 +65,24 @@ def figure_of(chart: Chart) -> Figure:
     """
     at_ends = chart.legend == "ends"
     with style.new_figure(*chart.size, layout=None if at_ends else "constrained") as figure:
-        panels = [panel for panel in chart.panels if isinstance(panel, Plot)]
-        if at_ends:
-            (plot,) = panels
-            axes = figure.add_subplot()
-            _draw_plot(axes, plot)
+        places = [figure.add_subplot()] if at_ends else _grid(figure, chart)
+        drawn = [*zip(places, chart.panels, strict=False)]
+        for axes, panel in drawn:
+            _draw(axes, panel, chart.columns)
+        if isinstance(chart.panels[0], Heat):
+            _colour_bar(figure, chart.panels[0], places)
+        # Only now the limits of axes that panels share are known.
+        plots = [(axes, panel) for axes, panel in drawn if isinstance(panel, Plot)]
+        for axes, plot in plots:
             _dress_plot(axes, plot)
+        if at_ends:
+            ((axes, plot),) = plots
             lay_out(figure, axes, chart, [s for s in plot.series if s.label and s.width])
             return figure
-        places = _grid(figure, chart)
-        for number, (axes, panel) in enumerate(zip(places, chart.panels, strict=False)):
-            picture = _draw(axes, panel, chart)
-            if number == 0 and isinstance(panel, Heat) and picture is not None:
-                _colour_bar(figure, picture, panel, places)
-        # Only now the limits of axes that panels share are known.
-        for axes, plot in zip(places, panels, strict=False):
-            _dress_plot(axes, plot)
-        for axes in places[len(chart.panels) :]:
+        for axes in places[len(drawn) :]:
             axes.set_visible(False)
         _head(figure, chart)
-        _name_series(figure, chart, places, panels)
+        _name_series(figure, chart, plots)
     return figure
 
 
@@ -109,18 +106,18 @@ def _grid(figure: Figure, chart: Chart) -> list[Axes]:
     return list(grid.flat)
 
 
-def _draw(axes: Axes, panel: Panel, chart: Chart) -> AxesImage | None:
+def _draw(axes: Axes, panel: Panel, columns: int) -> None:
     if panel.title:
-        short = style.wrapped(panel.title, 34 if chart.columns > 1 else 80, 2)
-        axes.set_title(short, loc="left", fontweight="bold", size=10.0 if chart.columns < 3 else 9)
+        short = style.wrapped(panel.title, 34 if columns > 1 else 80, 2)
+        axes.set_title(short, loc="left", fontweight="bold", size=10.0 if columns < 3 else 9)
     match panel:
         case Plot():
-            _draw_plot(axes, panel)
+            for series in panel.series:
+                _draw_series(axes, series)
         case Rows():
             _draw_rows(axes, panel)
         case Heat():
-            return _draw_heat(axes, panel, chart.columns)
-    return None
+            _draw_heat(axes, panel, columns)
 
 
 def _head(figure: Figure, chart: Chart) -> None:
@@ -131,17 +128,18 @@ def _head(figure: Figure, chart: Chart) -> None:
         figure.suptitle(chart.key, x=0.012, ha="left", size=8.0, color=FAINT)
 
 
-def _name_series(figure: Figure, chart: Chart, places: list[Axes], panels: list[Plot]) -> None:
+def _name_series(figure: Figure, chart: Chart, plots: list[tuple[Axes, Plot]]) -> None:
     """Put legends where the chart wants them, if there is more than one name."""
-    names = [sum(bool(one.label) for one in panel.series) for panel in panels]
-    if not names or max(names) < 2:
+    names = [sum(bool(one.label) for one in plot.series) for _, plot in plots]
+    most = max(names, default=0)
+    if most < 2:
         return
     if chart.legend == "shared":
-        fullest = places[names.index(max(names))]
-        columns = 3 if max(names) > 4 else 2
-        figure.legend(*fullest.get_legend_handles_labels(), loc="outside lower left", ncols=columns)
+        fullest, _ = plots[names.index(most)]
+        named = fullest.get_legend_handles_labels()
+        figure.legend(*named, loc="outside lower left", ncols=3 if most > 4 else 2)
         return
-    for axes in places[: len(panels)]:
+    for axes, _ in plots:
         if chart.legend == "below":
             axes.legend(loc="upper left", bbox_to_anchor=(-0.02, -0.14))
         else:
@@ -149,12 +147,6 @@ def _name_series(figure: Figure, chart: Chart, places: list[Axes], panels: list[
 
 
 # Series between axes
-
-
-def _draw_plot(axes: Axes, plot: Plot) -> None:
-    """Draw what stands between the axes of a plot."""
-    for series in plot.series:
-        _draw_series(axes, series)
 
 
 def _dress_plot(axes: Axes, plot: Plot) -> None:
@@ -166,25 +158,17 @@ def _dress_plot(axes: Axes, plot: Plot) -> None:
     axes.set_xlim(plot.x.low, plot.x.high)
     axes.set_ylim(plot.y.low, plot.y.high)
     for guide in plot.guides:
-        lined: dict[str, Any] = {
-            "color": FAINT,
-            "linewidth": 1.0,
-            "linestyle": (0, guide.dash or (1, 0)),
-        }
-        beside: dict[str, Any] = {"textcoords": "offset points", "size": 8.5, "color": FAINT}
+        lined: dict[str, Any] = {"linewidth": 1.0, "linestyle": (0, guide.dash or (1, 0))}
+        beside: dict[str, Any] = {}
         if guide.x is not None:
-            axes.axvline(guide.x, **lined)
+            axes.axvline(guide.x, color=FAINT, **lined)
             at = (guide.x, 1.0)
-            axes.annotate(
-                guide.label, at, xytext=(4, -4), xycoords=("data", "axes fraction"), va="top",
-                **beside,
-            )  # fmt: skip
-        elif guide.y is not None:
-            axes.axhline(guide.y, **lined)
-            at = (0.0, guide.y)
-            axes.annotate(
-                guide.label, at, xytext=(5, 4), xycoords=("axes fraction", "data"), **beside
-            )
+            beside = {"xytext": (4, -4), "xycoords": ("data", "axes fraction"), "va": "top"}
+        else:
+            at = (0.0, guide.y or 0.0)
+            axes.axhline(at[1], color=FAINT, **lined)
+            beside = {"xytext": (5, 4), "xycoords": ("axes fraction", "data")}
+        axes.annotate(guide.label, at, textcoords="offset points", size=8.5, color=FAINT, **beside)
     for note in plot.notes:
         if note.colour:
             axes.plot([note.x], [note.y], color=note.colour, marker="o", markersize=5.5)
@@ -254,7 +238,7 @@ def _locator(low: float, high: float, *, log: bool, form: str, across: bool) -> 
         # Numbers across stand side by side, and need more room.
         many = form == "power" or math.log10(high / max(low, 1e-300)) > (2 if across else 3)
         return LogLocator(subs=(1.0,) if many else (1.0, 2.0, 5.0))
-    # Fewer where every one is long.
+    # Fewer if each is long.
     most = 6 if not across else 5 if high < 1e9 else 2
     return MaxNLocator(nbins=most, steps=_STEPS, integer=across and high > 10)
 
@@ -262,7 +246,7 @@ def _locator(low: float, high: float, *, log: bool, form: str, across: bool) -> 
 def _some(ticks: Any, letters: int | None) -> dict[float, str]:
     """Return the names that have room: all, or some up to the last.
 
-    The first is among them where some step leads from it to the last.
+    The first is among them if some step leads from it to the last.
 
     Examples
     --------
@@ -286,10 +270,10 @@ _TICKS, _ABOVE, _LEAST_HEIGHT = 0.13, 0.09, 0.2
 def _enlarge(axes: Axes, plot: Plot, limits: tuple[float, float]) -> None:
     """Draw the series once more, with a linear axis, below where all of them end.
 
-    Nothing is drawn where the axes have no room for it.
+    Nothing is drawn if the axes have no room for it.
     """
     free = min(
-        height_in_axes(axes, y)
+        share_of(axes.yaxis, y)
         for one in plot.series
         for x, y in zip(one.x, one.y, strict=True)
         if share_of(axes.xaxis, x) >= _LEFT - _TICKS
@@ -345,12 +329,12 @@ def _draw_rows(axes: Axes, panel: Rows) -> None:
 # Maps
 
 
-def _draw_heat(axes: Axes, heat: Heat, columns: int) -> AxesImage:
+def _draw_heat(axes: Axes, heat: Heat, columns: int) -> None:
     """Draw a map; the best have stars."""
     values = np.array(heat.values, dtype=np.float64)
     norm = LogNorm(*heat.limits)
     axes.set_facecolor("#e8eaed")
-    picture = axes.imshow(values, origin="lower", aspect="auto", cmap="viridis_r", norm=norm)
+    axes.imshow(values, origin="lower", aspect="auto", cmap="viridis_r", norm=norm)
     for row, column in heat.best:
         axes.plot(column, row, marker="*", markersize=14, color="white", markeredgecolor=INK)
     if heat.note and heat.best:
@@ -378,18 +362,18 @@ def _draw_heat(axes: Axes, heat: Heat, columns: int) -> AxesImage:
     _scale(axes.yaxis, heat.y)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    return picture
 
 
-def _colour_bar(figure: Figure, picture: AxesImage, heat: Heat, places: list[Axes]) -> None:
+def _colour_bar(figure: Figure, heat: Heat, places: list[Axes]) -> None:
+    """Say what the colours of all maps are: those of the first."""
     least, most = heat.limits
     beyond = bool((np.array(heat.values) > most).any())
-    bar = figure.colorbar(picture, ax=places, extend="max" if beyond else "neither")
+    bar = figure.colorbar(places[0].images[0], ax=places, extend="max" if beyond else "neither")
     bar.set_label(heat.label)
     bar.outline.set_visible(False)
     between = MaxNLocator(6) if most / least < 10 else LogLocator(subs=(1.0, 2.0, 5.0))
     marks = [mark for mark in between.tick_values(least, most) if 1.1 * least < mark <= most]
-    # The least is where colours begin: as good as the best, where they are multiples of it.
+    # The least is where colours begin: as good as the best, if they are multiples of it.
     bar.ax.yaxis.set_major_locator(FixedLocator([least, *marks]))
     bar.ax.yaxis.set_major_formatter(
         FuncFormatter(lambda value, _: style.number(float(f"{value:.4g}")))

@@ -1,18 +1,19 @@
 """The paper's sentences about its experiments, each tested.
 
-What says that one thing is larger, faster, flatter or about equal is a claim. It holds or fails
-when the measurements show so at level 0.01, by Holm's method over the whole table; else it is
-undecided. “About equal” is an equivalence test within 10 %. Margins and factors that the paper does
-not state are ours and labelled so, and so are the questions that we add to the paper's.
+A sentence that says that one thing is larger, faster, flatter or about equal is a claim. It holds
+or fails if the measurements show so at level 0.01, by Holm's method over the whole table; else it
+is undecided. “About equal” is an equivalence test within 10 %. Margins and factors that the paper
+does not state are ours and labelled so, and so are the questions that we add to the paper's.
 """
 
 from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from html import escape
 from importlib.resources import files
 from typing import Any
 
@@ -20,11 +21,14 @@ import numpy as np
 
 from fedbandits.experiments.files import read_experiment
 from fedbandits.experiments.tables import chose_best
+from fedbandits.experiments.wording import listed
 from fedbandits.problems.problem import best_arm, gap
+from fedbandits.report import markup
+from fedbandits.report.markup import with_subscripts
 from fedbandits.reproduce import findings
 from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
-from fedbandits.reproduce.computed import Batch, Runs
-from fedbandits.reproduce.findings import Finding, certain, verdicts
+from fedbandits.reproduce.computed import Batch, Computed, Runs
+from fedbandits.reproduce.findings import ABOUT_EQUAL, FEWEST_GAMES, Finding, certain, verdicts
 from fedbandits.reproduce.misranking import SPREAD, misranking_gaps
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.simulation import Simulation, Variant
@@ -63,7 +67,7 @@ class TestedRun:
     instead: dict[str, Any] | None = None
 
     def variant(self) -> Variant:
-        """Return the variant of the experiment, with another algorithm where one is given."""
+        """Return the variant of the experiment, with another algorithm if one is given."""
         (found,) = (v for v in paper_experiment(self.experiment).variants if v.label == self.label)
         if self.instead is None:
             return found
@@ -186,7 +190,7 @@ class Claim:
     first, second : list of str
         What is compared: a quantity, the runs that it is measured in, and what it is called.
     read : str
-        How its words are read where they can be read otherwise: a margin or a factor of ours.
+        How its words are read if they can be read in several ways: a margin or a factor of ours.
     ours : bool
         Whether the question is ours and the paper says nothing of the kind.
     """
@@ -278,3 +282,95 @@ def judge(runs: Runs) -> dict[str, Any]:
             for claim, finding, verdict in zip(claims(), found, verdicts(found, LEVEL), strict=True)
         ],
     }
+
+
+# On the page --------------------------------------------------------------------------------------
+
+
+def claims_values(found: Mapping[str, Any]) -> dict[str, object]:
+    """Return what the text of the section has in braces.
+
+    Parameters
+    ----------
+    found : mapping
+        From `judge`.
+    """
+    values: dict[str, object] = {}
+    for whose, heading, name in (
+        ("papers", "the paper says", "Claims"),
+        ("ours", "we ask whether", "Our own questions"),
+    ):
+        claims = [claim for claim in found["claims"] if claim["ours"] == (whose == "ours")]
+        values[whose] = f"{len(claims)} statement{'' if len(claims) == 1 else 's'}"
+        values[f"{whose}_verdicts"] = counted(claims)
+        values[f"{whose}_table"] = claims_table(claims, heading, name)
+    least, most = min(found["games"].values()), max(found["games"].values())
+    return {
+        **values,
+        "games": f"{most:,}" if least == most else f"{least:,} to {most:,}",
+        "seeds": listed(f"{seed}" for seed in sorted(set(found["seeds"].values()))),
+        "level": found["level"],
+        "fewest": FEWEST_GAMES,
+        "equal": 100 * ABOUT_EQUAL,
+        "factor": FACTOR,
+    }
+
+
+def counted(claims: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many claims have which verdict.
+
+    Examples
+    --------
+    >>> counted([{"verdict": "holds"}, {"verdict": "fails"}, {"verdict": "holds"}])
+    '2 hold and 1 fails'
+    """
+    verdicts = [claim["verdict"] for claim in claims]
+    words = {
+        "holds": ("holds", "hold"),
+        "fails": ("fails", "fail"),
+        "undecided": ("is undecided", "are undecided"),
+    }
+    return listed(
+        f"{verdicts.count(verdict)} {one if verdicts.count(verdict) == 1 else more}"
+        for verdict, (one, more) in words.items()
+        if verdict in verdicts
+    )
+
+
+def claims_table(claims: Sequence[Mapping[str, Any]], heading: str, name: str) -> str:
+    """Return claims as a table, one row per claim.
+
+    Parameters
+    ----------
+    claims : sequence of mapping
+        As `judge` has them.
+    heading : str
+        Above what is said.
+    name : str
+        Of the table, for those who do not see it.
+    """
+    return markup.table(
+        name, (heading, "measured", "verdict"), map(_claim_row, claims), kind="claims"
+    )
+
+
+def _claim_row(claim: Mapping[str, Any]) -> str:
+    where = "; ".join(filter(None, (claim["where"], claim["read"])))
+    games = "computed" if claim["games"] is None else f"of {claim['games']:,} games"
+    verdict = ": ".join(filter(None, (claim["verdict"], claim["reason"])))
+    return (
+        f'<tr class="{claim["verdict"]}"><th scope="row">{with_subscripts(claim["claim"])} '
+        f"<small>{with_subscripts(where)}</small></th>"
+        f"<td>{with_subscripts(claim['measured'])} <small>{games}</small></td>"
+        f"<td><b>{escape(verdict)}</b></td></tr>"
+    )
+
+
+PART = Computed(
+    key="claims",
+    heading="What the paper says, and what was measured",
+    cost=(2.0, 22.0),
+    batches=claims_batches,
+    table=judge,
+    show=claims_values,
+)

@@ -9,37 +9,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from fedbandits.experiments.experiment import Experiment
 from fedbandits.experiments.fingerprint import hashed
-from fedbandits.experiments.game_means import game_mean
+from fedbandits.experiments.game_means import game_mean, ratio_of
 from fedbandits.experiments.output import check_output, open_output
 from fedbandits.experiments.parquet import write_parquet
 from fedbandits.experiments.tables import Table, chose_best
-from fedbandits.report.chart import NORMAL_95, Chart
+from fedbandits.report.chart import Chart
 from fedbandits.report.page import live_chart
 from fedbandits.report.still import write_still
-from fedbandits.reproduce.findings import ratio_of
 from fedbandits.reproduce.part import Kept, Made, Part, is_made_from, marked
 from fedbandits.reproduce.texts import fill, section_text
-from fedbandits.rules.arrays import FloatArray
 from fedbandits.simulation import Simulation, Variant, simulate_all
 from fedbandits.simulation.simulator import Progress
 
 Runs: TypeAlias = dict[Any, Simulation]
 """What was played, by the keys that its batches have."""
-
-
-def at_most(asked: int | None, usual: int, *, fewest: int = 2) -> int:
-    """Return how many games a part plays when so many were asked for: no more than usual.
-
-    Examples
-    --------
-    >>> at_most(None, 200), at_most(100, 200), at_most(500, 200), at_most(1, 200)
-    (200, 100, 200, 2)
-    """
-    return usual if asked is None else max(fewest, min(asked, usual))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,19 +49,17 @@ class Batch:
     grid_points: int = 1
     fewest: int = 2
 
-    @classmethod
-    def of(cls, experiment: Experiment, key: str) -> Batch:
-        """Return the variants of an experiment, by a key of the experiment and their labels."""
-        return cls(
-            variants={(key, variant.label): variant for variant in experiment.variants},
-            horizon=experiment.horizon,
-            replications=experiment.replications,
-            seed=experiment.seed,
-        )
-
     def games(self, asked: int | None) -> int:
-        """Return how many games of each are played when so many are asked for."""
-        return at_most(asked, self.replications, fewest=self.fewest)
+        """Return how many games of each are played if so many are asked for: no more than usual.
+
+        Examples
+        --------
+        >>> batch = Batch(variants={}, horizon=10, replications=200, seed=1)
+        >>> [batch.games(asked) for asked in (None, 100, 500, 1)]
+        [200, 100, 200, 2]
+        """
+        most = self.replications
+        return most if asked is None else max(self.fewest, min(asked, most))
 
 
 def labelled(settings: Mapping[Any, Mapping[str, Any]]) -> dict[Any, Variant]:
@@ -141,37 +123,6 @@ class Drawing:
 
     chart: Callable[[Any], Chart]
     drawn: Callable[[Any], Table | None] = lambda table: table
-
-    def kept(
-        self, table: Any, folder: Path, name: str, *, made_from: str, fresh: bool
-    ) -> bytes | None:
-        """Return it as PNG, from a folder that has it already or drawn into it.
-
-        The folder gets the figure as PNG and PDF and what is drawn as Parquet.
-
-        Parameters
-        ----------
-        table : Any
-            The table of the part; None is returned if it has nothing to draw.
-        folder : Path
-            Where the files go; it is made if need be.
-        name : str
-            Of the files, without a suffix.
-        made_from : str
-            The hash of what the table was made from.
-        fresh : bool
-            Draw it even if it is there.
-        """
-        drawn = self.drawn(table)
-        if drawn is None:
-            return None
-        files = [folder / f"{name}.{suffix}" for suffix in ("png", "pdf", "parquet")]
-        if not fresh and is_made_from(folder, made_from) and all(file.is_file() for file in files):
-            return files[0].read_bytes()
-        with marked(folder, made_from) as staging:
-            png = write_still(self.chart(table), staging, name)
-            write_parquet(drawn, staging / f"{name}.parquet")
-        return png
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,24 +221,31 @@ class Computed(Part):
             (staging / f"{self.key}.json").write_text(text + "\n", encoding="utf-8")
 
     def _drawn(self, directory: Path, kept: Kept) -> Kept:
-        """Return what was made with its images; several drawings have a folder each."""
-        folder = directory / self.key
-        images = {
-            name: drawing.kept(
-                kept.table,
-                folder / name if len(self.drawings) > 1 else folder,
-                name,
-                made_from=kept.made_from,
-                fresh=not kept.reused,
-            )
-            for name, drawing in self.drawings.items()
-        }
+        """Return what was made with its images; several drawings have a folder each.
+
+        A folder gets the figure as PNG and PDF and what is drawn as Parquet, if they are not there.
+        """
+        own = directory / self.key
+        images = {}
+        for name, drawing in self.drawings.items():
+            drawn = drawing.drawn(kept.table)
+            if drawn is None:
+                continue
+            folder = own / name if len(self.drawings) > 1 else own
+            files = [folder / f"{name}.{suffix}" for suffix in ("png", "pdf", "parquet")]
+            whole = is_made_from(folder, kept.made_from) and all(file.is_file() for file in files)
+            if kept.reused and whole:
+                images[name] = files[0].read_bytes()
+                continue
+            with marked(folder, kept.made_from) as staging:
+                images[name] = write_still(drawing.chart(kept.table), staging, name)
+                write_parquet(drawn, staging / f"{name}.parquet")
         texts = self.texts(kept.table)
         if texts:
-            with open_output(folder) as staging:
+            with open_output(own) as staging:
                 for name, text in texts.items():
                     (staging / name).write_text(text, encoding="utf-8")
-        return replace(kept, images={name: png for name, png in images.items() if png is not None})
+        return replace(kept, images=images)
 
 
 _CHART = re.compile(
@@ -314,46 +272,3 @@ def ratio_columns(run: Simulation, to: Simulation) -> dict[str, float]:
     """Return the ratio of two mean regrets over the same draws, as columns."""
     ratio = ratio_of(run.games.total, to.games.total)
     return {"ratio": ratio.value, "ratio_stderr": ratio.error}
-
-
-def as_columns(rows: list[dict[str, Any]]) -> Table:
-    """Return rows, of which there is one at least, as columns.
-
-    Examples
-    --------
-    >>> as_columns([{"game": "a", "regret": 1.0}, {"game": "b", "regret": 2.0}])
-    {'game': ['a', 'b'], 'regret': [1.0, 2.0]}
-    """
-    return {name: [row[name] for row in rows] for name in rows[0]}
-
-
-def rows_of(table: Table, /, **wanted: object) -> list[dict[str, Any]]:
-    """Return the rows whose columns have these values.
-
-    Where a column is a standard error, ``stderr`` or ``ratio_stderr``, half of the 95 % interval
-    stands beside it, as ``half`` or ``ratio_half``.
-
-    Examples
-    --------
-    >>> table = {"game": ["a", "b", "a"], "rule": ["x", "x", "y"], "stderr": [1.0, 2.0, 3.0]}
-    >>> rows_of(table, game="a", rule="y")
-    [{'game': 'a', 'rule': 'y', 'stderr': 3.0, 'half': 5.88}]
-    """
-    rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
-    for row in rows:
-        for name in ("", "ratio_"):
-            if f"{name}stderr" in row:
-                row[f"{name}half"] = NORMAL_95 * row[f"{name}stderr"]
-    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
-
-
-def arrays(rows: Iterable[Mapping[str, Any]], *names: str) -> list[FloatArray]:
-    """Return columns of rows as arrays.
-
-    Examples
-    --------
-    >>> arrays([{"x": 1, "y": 2.5}, {"x": 3, "y": 4.5}], "y", "x")
-    [array([2.5, 4.5]), array([1., 3.])]
-    """
-    found = list(rows)
-    return [np.array([row[name] for row in found], dtype=np.float64) for name in names]

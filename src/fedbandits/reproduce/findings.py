@@ -4,7 +4,7 @@ Each test gives two p-values: how surprising the measurements would be if the se
 true, and how surprising if it were.
 
 Means are compared by Student's t on differences within a replication. Variants of one problem share
-their random draws and two regrets of one game share the game, so replications are pairs; where they
+their random draws and two regrets of one game share the game, so replications are pairs. If they
 share nothing, a pair is two independent games, and the test is as valid. Two runs of different
 length are compared on the games that both have. Shares of two runs are compared as if independent,
 by Fisher's exact test: what shares its draws makes that test conservative.
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from fedbandits.experiments.game_means import GameMean, game_mean
+from fedbandits.experiments.game_means import GameMean, game_mean, ratio_of
 from fedbandits.report.chart import NORMAL_95
 from fedbandits.rules.arrays import BoolArray, FloatArray
 
@@ -31,7 +31,7 @@ FEWEST_GAMES = 100
 """Fewer games give no verdict: t is exact for normal quantities only, and regrets are skewed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """What measurements say of a sentence.
 
@@ -43,7 +43,7 @@ class Finding:
         p-values: small ``for_it`` shows the sentence true, small ``against_it`` shows it false.
     games : int, optional
         How many replications were compared; None for what was computed and not sampled.
-    numbers : tuple of dict
+    numbers : sequence of dict
         The same quantities as numbers: ``name``, ``n``, the estimate (``mean``, ``median``,
         ``share``, ``ratio`` or ``growth``), the ends of its interval ``low`` and ``high``, and
         ``stderr`` where it has one.
@@ -53,7 +53,7 @@ class Finding:
     for_it: float
     against_it: float
     games: int | None = None
-    numbers: tuple[dict[str, Any], ...] = ()
+    numbers: Sequence[dict[str, Any]] = ()
 
     @property
     def enough(self) -> bool:
@@ -81,18 +81,6 @@ def _means(runs: Sequence[FloatArray], names: Sequence[str]) -> tuple[str, list[
     return said, [_numbers(name, "mean", mean) for name, mean in found.items()]
 
 
-def ratio_of(a: FloatArray, b: FloatArray) -> GameMean:
-    """Return the ratio of the means of pairs, by the delta method.
-
-    Examples
-    --------
-    >>> ratio_of(np.array([2.0, 4.0, 7.0]), np.array([1.0, 2.0, 3.0])).shown()
-    '2.17 ± 0.55'
-    """
-    ratio = float(a.mean() / b.mean())
-    return GameMean(ratio, ratio * game_mean(a / a.mean() - b / b.mean()).error, a.size)
-
-
 def less(a: FloatArray, b: FloatArray, names: tuple[str, str], *, factor: float = 1.0) -> Finding:
     """Test whether the mean of ``a``, times a factor, is below that of ``b``.
 
@@ -110,21 +98,7 @@ def less(a: FloatArray, b: FloatArray, names: tuple[str, str], *, factor: float 
         ratio = ratio_of(b, a)
         measured += f" (× {ratio.shown()})"
         numbers.append(_numbers("ratio", "ratio", ratio))
-    return _judged(measured, game_mean(b - factor * a).tails(), a.size, numbers)
-
-
-def _judged(
-    measured: str, tails: tuple[float, float], games: int, numbers: Sequence[dict[str, Any]]
-) -> Finding:
-    """Return what p-values for a sentence and against it say."""
-    for_it, against_it = tails
-    return Finding(
-        measured=measured,
-        for_it=float(for_it),
-        against_it=float(against_it),
-        games=games,
-        numbers=tuple(numbers),
-    )
+    return Finding(measured, *game_mean(b - factor * a).tails(), a.size, numbers)
 
 
 def about_equal(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> Finding:
@@ -146,9 +120,10 @@ def about_equal(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> Finding
     low, high = (game_mean(a - factor * b).tails() for factor in (1 - ABOUT_EQUAL, 1 + ABOUT_EQUAL))
     ratio = ratio_of(a, b)
     percent = GameMean(100 * (ratio.value - 1), 100 * ratio.error, ratio.n)
-    return _judged(
+    return Finding(
         f"{measured} ({percent.shown(sign=True)} %)",
-        (max(low[0], high[1]), min(1.0, 2 * min(low[1], high[0]))),
+        max(low[0], high[1]),
+        min(1.0, 2 * min(low[1], high[0])),
         a.size,
         [*numbers, _numbers("ratio", "ratio", ratio)],
     )
@@ -184,8 +159,8 @@ def less_in_the_middle(a: FloatArray, b: FloatArray, names: tuple[str, str]) -> 
     variance = errors[0] ** 2 + errors[1] ** 2 - 2 * together * errors[0] * errors[1]
     # Of the same games exactly, nothing is left.
     z = (middles[1] - middles[0]) / max(math.sqrt(max(variance, 0.0)), min(errors) / 100)
-    tails = stats.norm.sf(z), stats.norm.cdf(z)
-    return _judged(f"median {', '.join(shown)}", tails, a.size, numbers)
+    for_it, against_it = float(stats.norm.sf(z)), float(stats.norm.cdf(z))
+    return Finding(f"median {', '.join(shown)}", for_it, against_it, a.size, numbers)
 
 
 def share_of(happened: BoolArray, name: str) -> dict[str, Any]:
@@ -223,9 +198,9 @@ def less_often(a: BoolArray, b: BoolArray, names: tuple[str, str], what: str) ->
     shares = [share_of(x, name) for name, x in zip(names, (a, b), strict=True)]
     shown = ", ".join(f"{share['name']} in {_in_percent(share)}" for share in shares)
     smaller, larger = (
-        stats.fisher_exact(counts, alternative=side).pvalue for side in ("less", "greater")
+        float(stats.fisher_exact(counts, alternative=side).pvalue) for side in ("less", "greater")
     )
-    return _judged(f"{what}: {shown}", (smaller, larger), min(a.size, b.size), shares)
+    return Finding(f"{what}: {shown}", smaller, larger, min(a.size, b.size), shares)
 
 
 def rate_below(happened: BoolArray, most: float, name: str) -> Finding:
@@ -239,9 +214,9 @@ def rate_below(happened: BoolArray, most: float, name: str) -> Finding:
     n, k = happened.size, int(happened.sum())
     share = share_of(happened, name)
     smaller, larger = (
-        stats.binomtest(k, n, most, alternative=side).pvalue for side in ("less", "greater")
+        float(stats.binomtest(k, n, most, alternative=side).pvalue) for side in ("less", "greater")
     )
-    return _judged(f"{name} in {_in_percent(share)}", (smaller, larger), n, [share])
+    return Finding(f"{name} in {_in_percent(share)}", smaller, larger, n, [share])
 
 
 def rate_above(happened: BoolArray, least: float, name: str) -> Finding:
@@ -275,26 +250,23 @@ def steeper(
     logs = [
         GameMean(value, game_mean(term).error, n)
         for value, term in (
-            *((first, of_first), (second, of_second)),
+            (first, of_first),
+            (second, of_second),
             (first - second, of_first - of_second),
         )
     ]
-    numbers = []
-    for name, log in zip((*names, " / ".join(names)), logs, strict=True):
-        low, high = map(math.exp, log.interval)
-        found = {"name": name, "n": n, "growth": math.exp(log.value)}
-        numbers.append({**found, "low": low, "high": high})
+    numbers, shown = [], []
     signs = ("× ", "× ", "")
-    shown = ", ".join(
-        f"{found['name']}: {sign}{found['growth']:.2f} ({found['low']:.2f} to {found['high']:.2f})"
-        for found, sign in zip(numbers, signs, strict=True)
-    )
-    return _judged(shown, logs[-1].tails(), n, numbers)
+    for name, sign, log in zip((*names, " / ".join(names)), signs, logs, strict=True):
+        growth, low, high = map(math.exp, (log.value, *log.interval))
+        numbers.append({"name": name, "n": n, "growth": growth, "low": low, "high": high})
+        shown.append(f"{name}: {sign}{growth:.2f} ({low:.2f} to {high:.2f})")
+    return Finding(", ".join(shown), *logs[-1].tails(), n, numbers)
 
 
 def certain(holds: bool, measured: str) -> Finding:
     """Return a fact that was computed, not sampled."""
-    return Finding(measured=measured, for_it=float(not holds), against_it=float(holds))
+    return Finding(measured, float(not holds), float(holds))
 
 
 def holm(p_values: list[float], level: float) -> list[bool]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from fedbandits.reproduce import (
-    claims_page,
+    claims,
     index_costs,
     misranking,
     privacy_costs,
     real_data,
     rule_costs,
     scaling,
-    theory_page,
+    theory_tables,
 )
 from fedbandits.reproduce.part import Part
 from fedbandits.reproduce.regret_curves import FIGURES
@@ -20,12 +20,12 @@ _IN_ORDER: tuple[Part, ...] = (
     real_data.PART,
     misranking.PART,
     *FIGURES["fig8"],
-    theory_page.PART,
+    theory_tables.PART,
     scaling.PART,
     rule_costs.PART,
     index_costs.PART,
     privacy_costs.PART,
-    claims_page.PART,
+    claims.PART,
 )
 
 PARTS: dict[str, Part] = {part.key: part for part in _IN_ORDER}

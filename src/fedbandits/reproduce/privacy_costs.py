@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedbandits.experiments.tables import Table
+from fedbandits.experiments.tables import Table, arrays, as_columns, rows_of
 from fedbandits.privacy.mechanisms import Rounding
 from fedbandits.privacy.policy import Privacy, Quantize
 from fedbandits.privacy.sampling import NoiseKind
@@ -22,12 +22,9 @@ from fedbandits.reproduce.computed import (
     Computed,
     Drawing,
     Runs,
-    arrays,
-    as_columns,
     costs_of,
     labelled,
     ratio_columns,
-    rows_of,
 )
 from fedbandits.reproduce.texts import fill, table_html
 from fedbandits.rules.algorithms import Fed2Ucb
@@ -129,25 +126,20 @@ def privacy_costs_chart(table: Table) -> Chart:
     """Return regret against ε, against bits, and over log T against T."""
     epsilons = {epsilon: f"{epsilon:g}" for epsilon in EPSILONS}
     bits = {float(bits): f"{bits}" for bits in sorted({*BITS, *NEAREST_BITS})}
-    across = {
-        EPSILON: Axis(label="ε, event level (smaller: more private)", log=True, ticks=epsilons),
-        BITS_PANEL: Axis(label="bits of a mean (64 when not rounded)", ticks=bits),
-        GROWTH: Axis(label="horizon T", log=True, form="power"),
+    regret, over_log = (
+        Axis("mean total regret", low=0.0),
+        Axis("mean total regret / log T", low=0.0),
+    )
+    axes = {
+        EPSILON: (Axis("ε, event level (smaller: more private)", log=True, ticks=epsilons), regret),
+        BITS_PANEL: (Axis("bits of a mean (64 when not rounded)", ticks=bits), regret),
+        GROWTH: (Axis("horizon T", log=True, form="power"), over_log),
     }
     titles = {EPSILON: "Noise", BITS_PANEL: "Rounding", GROWTH: "Order of the regret"}
     panels = [
-        Plot(
-            x=axis,
-            y=Axis(
-                label="mean total regret / log T" if panel == GROWTH else "mean total regret",
-                low=0.0,
-            ),
-            series=_series(table, panel),
-            title=titles[panel],
-        )
-        for panel, axis in across.items()
+        Plot(*axes[panel], _series(table, panel), title=title) for panel, title in titles.items()
     ]
-    return Chart(name="privacy", panels=panels, columns=3, size=(10.4, 3.9))
+    return Chart("privacy", panels, columns=3, size=(10.4, 3.9))
 
 
 def _series(table: Table, panel: str) -> list[Series]:
@@ -160,11 +152,11 @@ def _series(table: Table, panel: str) -> list[Series]:
         noised = panel == GROWTH and scheme != _NONE
         found.append(
             Series(
-                label=f"{scheme}, ε = 8, range 7.5" if noised else scheme,
-                x=x.tolist(),
-                y=(regret / part).tolist(),
+                f"{scheme}, ε = 8, range 7.5" if noised else scheme,
+                x.tolist(),
+                (regret / part).tolist(),
+                _COLOURS[scheme],
                 half=(half / part).tolist(),
-                colour=_COLOURS[scheme],
                 dash=(4.0, 2.0) if scheme == _NONE else (),
                 mark="dot",
                 width=1.6,
@@ -172,11 +164,9 @@ def _series(table: Table, panel: str) -> list[Series]:
         )
     if panel != GROWTH:
         (row,) = rows_of(table, panel="", scheme=_NONE)
-        ends = [min(min(one.x) for one in found), max(max(one.x) for one in found)]
-        level = [row["regret"]] * 2
-        found.append(
-            Series(label=_NONE, x=ends, y=level, colour=_COLOURS[_NONE], dash=(4.0, 2.0), width=1.3)
-        )
+        places = [x for one in found for x in one.x]
+        ends, level = [min(places), max(places)], [row["regret"]] * 2
+        found.append(Series(_NONE, ends, level, _COLOURS[_NONE], dash=(4.0, 2.0), width=1.3))
     return found
 
 

@@ -76,13 +76,11 @@ class RegretCurves(Part):
             stated = self.fingerprint(replications)
             if made_from not in {None, stated} or not is_made_from(folder, stated):
                 return None
+            curves = json.loads((folder / _CURVES).read_text(encoding="utf-8"))
             return Kept(
                 made_from=stated,
                 replications=replications,
-                table={
-                    "summary": summary,
-                    "curves": json.loads((folder / _CURVES).read_text(encoding="utf-8")),
-                },
+                table={"summary": summary, "curves": curves},
                 images={"regret": (folder / "regret.png").read_bytes()},
                 reused=True,
             )
@@ -110,14 +108,10 @@ class RegretCurves(Part):
     def section(self, kept: Kept) -> str:
         """Return the curves with the table of results, as HTML."""
         summary, curves = kept.table["summary"], kept.table["curves"]
-        spec = summary["spec"]
-        said = [f"<p>{with_subscripts(self.caption)}</p>"] if self.caption else []
-        said += [
-            f"<h3>{escape(self.title)}</h3>",
-            f"<p>{spec['replications']:,} replications of {spec['horizon']:,} slots.</p>",
-            regret_section(self.key, curves, summary, kept.images["regret"]),
-        ]
-        return "\n".join(said)
+        caption = f"<p>{with_subscripts(self.caption)}</p>\n" if self.caption else ""
+        played = "{replications:,} replications of {horizon:,} slots".format_map(summary["spec"])
+        shown = regret_section(self.key, curves, summary, kept.images["regret"])
+        return f"{caption}<h3>{escape(self.title)}</h3>\n<p>{played}.</p>\n{shown}"
 
 
 def _figures() -> dict[str, list[RegretCurves]]:

@@ -1,15 +1,22 @@
-"""All of it: make what is asked for, write the page."""
+"""All of it: make what is asked for, and write the page."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from fedbandits.errors import InputError, nearest
-from fedbandits.experiments.output import open_output
-from fedbandits.reproduce.page import reproduction_page
-from fedbandits.reproduce.part import Kept
+from fedbandits.experiments.output import check_output, open_output
+from fedbandits.experiments.report.glossary import WORDS
+from fedbandits.problems.problem import gap
+from fedbandits.report.markup import definitions, with_subscripts
+from fedbandits.report.page import html_page
+from fedbandits.reproduce.catalogue import paper_experiment
+from fedbandits.reproduce.part import Kept, Made, Part
 from fedbandits.reproduce.parts import PARTS, SECTIONS
 from fedbandits.reproduce.steps import OnStep, Steps
+from fedbandits.reproduce.texts import fill, section_text, table_html, texts
 
 _PAGE = "report.html"
 _FIRST = "claims"
@@ -27,8 +34,8 @@ def reproduce_paper(
 ) -> Path:
     """Run the experiments of the paper's figures and write them on one page.
 
-    The page shows what earlier runs have left in the directory, too, as long as the same sources
-    made it, with however many replications.
+    The page also shows what earlier runs have left in the directory, with any number of
+    replications, as long as the same sources made it.
 
     Parameters
     ----------
@@ -54,7 +61,11 @@ def reproduce_paper(
     for key in keys:
         if key not in SECTIONS:
             raise InputError("", f'"{key}" is not a part of the paper; {nearest(key, SECTIONS)}')
-    _check_output(directory)
+    check_output(directory)
+    if (directory / _PAGE).is_dir():
+        raise InputError(
+            "--out", f"{directory / _PAGE} is a directory; move it, or name another one"
+        )
     wanted = [part for part in PARTS.values() if part.asked in keys or not keys]
     steps = Steps({part.key: part.seconds(replications) for part in wanted}, watch)
     # What earlier runs have left goes on the page as well; what is asked for takes its place.
@@ -86,11 +97,45 @@ def reproduce_paper(
     return directory / _PAGE
 
 
-def _check_output(directory: Path) -> None:
-    """Refuse, before anything is made, a place where the page cannot be written."""
-    if directory.exists() and not directory.is_dir():
-        raise InputError("--out", f"{directory} is not a directory; name another one")
-    if (directory / _PAGE).is_dir():
-        raise InputError(
-            "--out", f"{directory / _PAGE} is a directory; move it, or name another one"
-        )
+TITLE = "Federated Multi-Armed Bandits, reproduced"
+_BYLINE = (
+    "The figures of Shi and Shen, “Federated Multi-Armed Bandits” (AAAI 2021), simulated with "
+    "fedbandits."
+)
+
+
+def reproduction_page(sections: Iterable[Sequence[Part]], made: Made) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    sections : iterable
+        The parts of each section, in order.
+    made : mapping
+        What they have made, by their keys.
+    """
+    shown = [
+        (parts[0].heading, "\n".join(part.section(made[part.key]) for part in parts))
+        for parts in sections
+    ]
+    return html_page(
+        title=TITLE,
+        byline=_BYLINE,
+        sections=[
+            ("What this is", _introduction(made)),
+            *shown,
+            ("How to read this", definitions(WORDS)),
+        ],
+    )
+
+
+def _introduction(made: Made) -> str:
+    """Return what the page is, and its settings beside the paper's."""
+    known: dict[str, Any] = {"gap": gap(paper_experiment("fig6").variants[0].problem)}
+    for key in ("fig3", "fig4", "fig5"):
+        known[key] = made[key].table["summary"]["spec"]["replications"] if key in made else None
+    rows = {
+        with_subscripts(figure): [{**row, "here": fill(row["here"], known)} for row in settings]
+        for figure, settings in texts("tables")["settings"]["rows"].items()
+    }
+    return fill(section_text("introduction"), {"settings": table_html("settings", rows)})

@@ -10,19 +10,11 @@ from dataclasses import replace
 from html import escape
 
 from fedbandits.experiments.experiment import Experiment
-from fedbandits.experiments.tables import Table, chose_best
+from fedbandits.experiments.tables import Table, as_columns, chose_best, rows_of
 from fedbandits.report.chart import Axis, Chart, Row, Rows
 from fedbandits.report.palette import PALETTE
 from fedbandits.reproduce.catalogue import paper_experiment
-from fedbandits.reproduce.computed import (
-    Batch,
-    Computed,
-    Drawing,
-    Runs,
-    as_columns,
-    costs_of,
-    rows_of,
-)
+from fedbandits.reproduce.computed import Batch, Computed, Drawing, Runs, costs_of
 from fedbandits.reproduce.texts import table_html
 from fedbandits.simulation.variants import guarantee_of
 
@@ -39,8 +31,21 @@ def ruled_games() -> dict[str, Experiment]:
     return {key: paper_experiment(f"rules-{key}") for key in keys}
 
 
+def rule_costs_batches() -> list[Batch]:
+    """Return the variants of every game, by the key of the game and their labels."""
+    return [
+        Batch(
+            variants={(key, variant.label): variant for variant in game.variants},
+            horizon=game.horizon,
+            replications=game.replications,
+            seed=game.seed,
+        )
+        for key, game in ruled_games().items()
+    ]
+
+
 def rule_costs_table(runs: Runs) -> Table:
-    """Return a row a game and rule: what it cost, and what the rule guarantees.
+    """Return one row per game and rule: what it cost, and what the rule guarantees.
 
     ``lost`` counts the games in which the best arm was not found.
     """
@@ -77,7 +82,7 @@ def rule_costs_chart(costs: Table) -> Chart:
         panels.append(Rows(x=Axis(), rows=rows, title=game.title, bars=True))
     panels[-1] = replace(panels[-1], x=Axis(label="mean total regret (pale: no guarantee)"))
     height = 0.36 * sum(len(panel.rows) + 0.9 for panel in panels)
-    return Chart(name="rules", panels=panels, size=(8.4, height))
+    return Chart("rules", panels, size=(8.4, height))
 
 
 def rule_costs_html(costs: Table) -> str:
@@ -90,7 +95,7 @@ PART = Computed(
     key="rules",
     heading="Sharper than the paper: what each rule costs",
     cost=(0.5, 9.0),
-    batches=lambda: [Batch.of(game, key) for key, game in ruled_games().items()],
+    batches=rule_costs_batches,
     table=rule_costs_table,
     drawings={"rules": Drawing(chart=rule_costs_chart)},
     show=lambda costs: {"table": rule_costs_html(costs)},

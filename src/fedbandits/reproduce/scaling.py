@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import replace
 from html import escape
 from itertools import cycle
 from typing import Any
@@ -11,18 +11,10 @@ from typing import Any
 import numpy as np
 
 from fedbandits.experiments.game_means import game_mean
-from fedbandits.experiments.tables import Table
+from fedbandits.experiments.tables import Table, arrays, as_columns, rows_of
 from fedbandits.report.chart import Axis, Chart, Mark, Plot, Series
 from fedbandits.report.palette import colours
-from fedbandits.reproduce.computed import (
-    Batch,
-    Computed,
-    Drawing,
-    Runs,
-    arrays,
-    as_columns,
-    rows_of,
-)
+from fedbandits.reproduce.computed import Batch, Computed, Drawing, Runs
 from fedbandits.reproduce.schedules import SCHEDULES
 from fedbandits.reproduce.texts import Row, table_html
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
@@ -33,7 +25,7 @@ from fedbandits.rules.schedules import as_schedule
 HORIZONS = tuple(10**exponent for exponent in range(3, 10))
 REPLICATIONS = 200
 RESAMPLED = 4_000
-"""How often replications are drawn anew for the intervals of what is fitted."""
+"""How often replications are drawn again for the intervals of what is fitted."""
 
 _SEED = 2021
 _FEWEST_HORIZONS = 3
@@ -81,11 +73,9 @@ def scaling_table(runs: Runs) -> Table:
         totals = decided.setdefault((number, schedule), {})
         if undecided <= _MOST_UNDECIDED:
             totals[horizon] = run.games.total
-    found = {key: fit_growth(totals, seed=_SEED) for key, totals in decided.items()}
-    for row in rows:
-        growth = found[row["table"], row["schedule"]]
-        row.update(dict.fromkeys(_FITTED) if growth is None else asdict(growth))
-    return as_columns(rows)
+    growth = {key: fit_growth(totals, seed=_SEED) for key, totals in decided.items()}
+    unknown = dict.fromkeys(_FITTED)
+    return as_columns([row | (growth[row["table"], row["schedule"]] or unknown) for row in rows])
 
 
 def _fits(pulls: str, horizon: int) -> bool:
@@ -93,36 +83,16 @@ def _fits(pulls: str, horizon: int) -> bool:
     return 10 * as_schedule(pulls).pulls(phase=1, horizon=horizon) <= horizon
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Growth:
-    """How the regret of a schedule grows with the horizon, with 95 % intervals.
-
-    Parameters
-    ----------
-    exponent, exponent_low, exponent_high : float
-        Regret grows as (log T) to this power.
-    slope, slope_low, slope_high : float
-        By so much for every unit of log T, if it grows as log T.
-    """
-
-    exponent: float
-    exponent_low: float
-    exponent_high: float
-    slope: float
-    slope_low: float
-    slope_high: float
-
-
-_FITTED = tuple(field.name for field in fields(Growth))
+_FITTED = [f"{name}{end}" for name in ("exponent", "slope") for end in ("", "_low", "_high")]
 
 
 def fit_growth(
     totals: Mapping[int, FloatArray], *, seed: int, resampled: int = RESAMPLED
-) -> Growth | None:
+) -> dict[str, float] | None:
     """Return how regret grows, fitted to its means; None for fewer than three horizons.
 
-    Replication r of every horizon is made from the same draws, so that what is drawn anew for the
-    intervals are replications with all of their horizons.
+    Replication r of every horizon is made from the same draws. The intervals therefore draw whole
+    replications again, with all of their horizons.
 
     Parameters
     ----------
@@ -133,12 +103,19 @@ def fit_growth(
     resampled : int
         How often as many replications are drawn, with replacement.
 
+    Returns
+    -------
+    dict
+        ``exponent``: regret grows as (log T) to this power. ``slope``: by so much per unit of
+        log T, if it grows as log T. ``exponent_low``, ``exponent_high``, ``slope_low`` and
+        ``slope_high`` are the ends of their 95 % intervals.
+
     Examples
     --------
     >>> squares = {10**e: np.full(5, np.log(10**e) ** 2) for e in range(3, 10)}
     >>> found = fit_growth(squares, seed=1)
-    >>> round(found.exponent, 6), round(found.exponent_low, 6), round(found.exponent_high, 6)
-    (2.0, 2.0, 2.0)
+    >>> [round(found[name], 6) for name in ("exponent", "exponent_low", "exponent_high")]
+    [2.0, 2.0, 2.0]
     """
     if len(totals) < _FEWEST_HORIZONS:
         return None
@@ -149,17 +126,10 @@ def fit_growth(
     drawn = rng.multinomial(n, np.full(n, 1 / n), size=resampled) @ regrets / n
     # The means themselves first, then those of what was drawn.
     means = np.vstack([regrets.mean(axis=0), drawn])
-    exponent, *exponents = _slopes(np.log(logs), np.log(means)).tolist()
-    slope, *slopes = _slopes(logs, means).tolist()
-    low, high = np.quantile([exponents, slopes], [0.025, 0.975], axis=1)
-    return Growth(
-        exponent=exponent,
-        exponent_low=float(low[0]),
-        exponent_high=float(high[0]),
-        slope=slope,
-        slope_low=float(low[1]),
-        slope_high=float(high[1]),
-    )
+    slopes = np.stack([_slopes(np.log(logs), np.log(means)), _slopes(logs, means)])
+    low, high = np.quantile(slopes[:, 1:], [0.025, 0.975], axis=1)
+    fitted = np.stack([slopes[:, 0], low, high], axis=1)
+    return dict(zip(_FITTED, fitted.ravel().tolist(), strict=True))
 
 
 def _slopes(x: FloatArray, y: FloatArray) -> FloatArray:
@@ -172,20 +142,6 @@ def _slopes(x: FloatArray, y: FloatArray) -> FloatArray:
     """
     around = x - x.mean()
     return np.asarray(y @ (around / (around @ around)))
-
-
-def growth_of(table: Table, number: int, schedule: str) -> Growth | None:
-    """Return how the regret of a schedule grows; None where too few horizons decide.
-
-    Parameters
-    ----------
-    table : Table
-        From `scaling_table`.
-    number, schedule
-        Which of its schedules.
-    """
-    row = rows_of(table, table=number, schedule=schedule)[0]
-    return None if row["exponent"] is None else Growth(**{name: row[name] for name in _FITTED})
 
 
 def growth_table(table: Table) -> str:
@@ -223,19 +179,17 @@ def scaling_chart(table: Table) -> Chart:
     """Return regret over log T against the horizon, one panel per table."""
     panels = [
         Plot(
-            x=Axis(label="horizon T (slots)", log=True, form="power"),
-            y=Axis(label="total regret / log T", low=0.0),
-            series=_series(table, number),
+            Axis("horizon T (slots)", log=True, form="power"),
+            Axis("total regret / log T", low=0.0),
+            _series(table, number),
             title=title,
         )
         for number, title in _TITLES.items()
     ]
-    return Chart(
-        name="scaling", panels=panels, columns=2, key=_HEADING, size=(9.0, 5.0), legend="below"
-    )
+    return Chart("scaling", panels, columns=2, key=_HEADING, size=(9.0, 5.0), legend="below")
 
 
-_LABELLED = ": exponent {exponent:.2f} ({exponent_low:.2f}–{exponent_high:.2f})"
+_EXPONENT = ": exponent {exponent:.2f} ({exponent_low:.2f}–{exponent_high:.2f})"
 
 
 def _by_schedule(table: Table, number: int) -> dict[str, list[dict[str, Any]]]:
@@ -254,19 +208,15 @@ def _series(table: Table, number: int) -> list[Series]:
     for (schedule, rows), mark in zip(schedules.items(), cycle(_MARKS), strict=False):
         label = schedule
         if rows[0]["exponent"] is not None:
-            label += (
-                ": exponent {exponent:.2f} ({exponent_low:.2f}–{exponent_high:.2f})".format_map(
-                    rows[0]
-                )
-            )
+            label += _EXPONENT.format_map(rows[0])
         horizons, means, halves, undecided = arrays(rows, "horizon", "mean", "half", "undecided")
         values, decided = means / np.log(horizons), undecided <= _MOST_UNDECIDED
         all_of_it = Series(
-            label=label,
-            x=horizons.tolist(),
-            y=np.where(decided, values, np.nan).tolist(),
+            label,
+            horizons.tolist(),
+            np.where(decided, values, np.nan).tolist(),
+            colour_of[schedule],
             half=(halves / np.log(horizons)).tolist(),
-            colour=colour_of[schedule],
             mark=mark,
             width=1.6,
         )

@@ -25,7 +25,7 @@ class Step:
     number, parts : int
         Which part this is, from 1, and how many there are.
     replications, all_replications : int
-        How many replications of the part are done, and of how many; 0 where that is not known.
+        How many replications of the part are done, and of how many; 0 if that is not known.
     passed, left : float
         Seconds since the beginning, and about how many are left.
     share : float
@@ -54,7 +54,7 @@ class RunningPart:
     Parameters
     ----------
     all_replications : int
-        How many it has; 0 where that is not known.
+        How many it has; 0 if that is not known.
     changed : callable
         Called as replications are done.
     replications : int
@@ -130,7 +130,7 @@ class Steps:
         name : str
             Of the part.
         replications : int
-            How many it has; 0 where that is not known.
+            How many it has; 0 if that is not known.
         """
         self._number += 1
         cost = self._costs[name]

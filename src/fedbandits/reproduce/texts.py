@@ -108,7 +108,7 @@ def _number(value: float) -> str:
 
 
 def _probability(value: float) -> str:
-    """Return a probability as a decimal, or as a power of ten where that is unreadable.
+    """Return a probability as a decimal, or as a power of ten if that is unreadable.
 
     Examples
     --------

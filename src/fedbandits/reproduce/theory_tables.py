@@ -1,13 +1,14 @@
 """What the theorems promise for the paper's games, in numbers, beside what was simulated.
 
 Theorem 1 becomes client numbers, Theorems 2 and 3 bounds that every simulated mean is checked
-against, Tables 2 and 3 a row a schedule; the corollaries and the Lai-Robbins slope are orders.
+against, Tables 2 and 3 one row per schedule; the corollaries and the Lai-Robbins slope are orders.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from html import escape
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,12 +19,13 @@ from fedbandits.experiments.tables import quantity
 from fedbandits.problems.problem import Problem, gaps
 from fedbandits.report.chart import NORMAL_95
 from fedbandits.reproduce.catalogue import paper_experiment
-from fedbandits.reproduce.computed import Batch, Runs
+from fedbandits.reproduce.computed import Batch, Computed, Runs
 from fedbandits.reproduce.misranking import GAPS, SPREAD, misranking_gaps
 from fedbandits.reproduce.part import Made
 from fedbandits.reproduce.regret_curves import FIGURES
 from fedbandits.reproduce.scaling import REPLICATIONS
 from fedbandits.reproduce.schedules import TABLED, TabledSchedule, game_of
+from fedbandits.reproduce.texts import Row, fill, section_text, table_html, texts
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.radii import PaperRadius
 from fedbandits.theory.orders import ScheduleOrder, fed1_orders, fed2_orders, lai_robbins_slope
@@ -136,7 +138,7 @@ def check_below(row: Mapping[str, Any], name: str) -> None:
     Parameters
     ----------
     row : mapping
-        With ``bound`` (None where no theorem holds), ``theorem``, ``mean`` and ``high``.
+        With ``bound`` (None if no theorem holds), ``theorem``, ``mean`` and ``high``.
     name : str
         What the error calls it.
 
@@ -304,3 +306,69 @@ def orders_table(schedules: Rows) -> Rows:
         }
         for statement, row, value in rows
     ]
+
+
+# On the page --------------------------------------------------------------------------------------
+
+
+def theory_values(tables: Mapping[str, Rows]) -> dict[str, object]:
+    """Return what the text of the section has in braces.
+
+    Parameters
+    ----------
+    tables : mapping
+        From `theory_tables`, with its bounds.
+    """
+    played = {"horizon": HORIZON, "replications": tables["schedules"][0]["replications"]}
+    schedules = {
+        f"table_{number}": [row for row in tables["schedules"] if row["table"] == number]
+        for number in (2, 3)
+    }
+    orders = [
+        {**row, "said": texts("tables")["statements"][row["statement"]]} for row in tables["orders"]
+    ]
+    return {
+        **played,
+        "bounds": bounds_html(tables["bounds"]),
+        **{name: table_html("schedules", rows) for name, rows in schedules.items()},
+        "schedules_caption": fill(section_text("theory-schedules"), played),
+        "clients": table_html("theorem-1", tables["clients"]),
+        "orders": table_html("orders", orders),
+    }
+
+
+def bounds_html(rows: Rows) -> str:
+    """Return every variant with its bound, or the reason why it has none."""
+    if not rows:
+        return (
+            "<p>No figure was reproduced along with this page, so there is no variant to compare."
+            " <code>fedbandits reproduce</code> makes all of them.</p>"
+        )
+    groups: dict[str, list[Row]] = {}
+    covered = []
+    for row in rows:
+        title = f"{escape(row['title'])} <small>{row['replications']:,} replications</small>"
+        said = {"by": None, "why": f"none: {row['reason']}", "part": None}
+        if row["bound"] is not None:
+            covered.append(row["mean"] / row["bound"])
+            said = {"by": f"Theorem {row['theorem']}", "why": "", "part": covered[-1]}
+        groups.setdefault(title, []).append({**row, **said})
+    nearest = max(covered, default=None)
+    values = {
+        "variants": len(rows),
+        "covered": len(covered),
+        "table": table_html("bounds", groups),
+        "nearest": fill(section_text("theory-nearest"), {"nearest": nearest}) if covered else "",
+    }
+    return fill(section_text("theory-bounds"), values)
+
+
+PART = Computed(
+    key="theory",
+    heading="Theory: what the theorems promise for these games",
+    cost=(3.0, 8.0),
+    batches=theory_batches,
+    table=theory_tables,
+    beside=lambda made: {"bounds": bounds_table(made)},
+    show=theory_values,
+)

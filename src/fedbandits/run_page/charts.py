@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 
 from fedbandits.federation.status import MOST_PHASES, ArmState, ArmStatus, printable, short_name
 from fedbandits.protocol import Answer
@@ -28,27 +28,17 @@ _BESIDE = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArmRow:
-    """An arm of which something is known.
+class ArmRow(ArmStatus):
+    """An arm with an estimate.
 
     Parameters
     ----------
-    name : str
-        Of the arm.
-    state : ArmState
-        Whether it is left.
-    phase : int or None
-        The last one that was played with it, if it is not left.
-    when : str or None
-        Before, in or after which phase it was withdrawn.
+    name, state, phase, when, reason
+        As in `fedbandits.federation.status.ArmStatus`.
     estimate, low, high : float
         With the ends of its interval.
     """
 
-    name: str
-    state: ArmState
-    phase: int | None
-    when: str | None
     estimate: float
     low: float
     high: float
@@ -82,12 +72,7 @@ def arm_rows(arms: Sequence[ArmStatus], goal: Goal) -> list[ArmRow]:
     >>> [row.name for row in arm_rows(arms, "max")], [row.name for row in arm_rows(arms, "min")]
     (['c', 'b', 'a'], ['b', 'c', 'a'])
     """
-    names = [field.name for field in fields(ArmRow)]
-    rows = [
-        ArmRow(**{name: getattr(arm, name) for name in names})
-        for arm in arms
-        if arm.estimate is not None
-    ]
+    rows = [ArmRow(**asdict(arm)) for arm in arms if arm.estimate is not None]
     sign = -1.0 if goal == "max" else 1.0
     return sorted(rows, key=lambda row: (row.state is not ArmState.LEFT, sign * row.estimate))
 
@@ -112,8 +97,8 @@ def intervals_chart(arms: Sequence[ArmRow]) -> Chart:
         )
         for arm in arms[:MOST_ROWS]
     ]
-    panel = Rows(x=Axis(label="estimated mean"), rows=rows)
-    return Chart(name="estimates", panels=[panel], size=(8.0, 1.0 + 0.3 * len(rows)))
+    panel = Rows(x=Axis("estimated mean"), rows=rows)
+    return Chart("estimates", [panel], size=(8.0, 1.0 + 0.3 * len(rows)))
 
 
 def phases_chart(arms: Sequence[ArmRow], answers: Sequence[Answer]) -> Chart:
@@ -129,10 +114,7 @@ def phases_chart(arms: Sequence[ArmRow], answers: Sequence[Answer]) -> Chart:
     seen = {arm.name: _answers_with(arm, answers) for arm in arms}
     shown = [arm for arm in arms if seen[arm.name]]  # the others were withdrawn before a decision
     coloured = shown[:MOST_COLOURED]
-    series = [
-        _path(arm, seen[arm.name], label="", colour=RULE, width=1.0)
-        for arm in shown[MOST_COLOURED:]
-    ]
+    series = [_path(arm, seen[arm.name], "", RULE, 1.0) for arm in shown[MOST_COLOURED:]]
     for number, (arm, colour) in enumerate(zip(coloured, PALETTE, strict=False)):
         beside = _BESIDE * (number - (len(coloured) - 1) / 2)
         series += _coloured(arm, seen[arm.name], colour, beside)
@@ -145,8 +127,8 @@ def phases_chart(arms: Sequence[ArmRow], answers: Sequence[Answer]) -> Chart:
         high=1.1 * last if logarithmic else last + 0.5,
         ticks={phase: f"{phase:,}" for phase in _ticks(last, 12)},
     )
-    plot = Plot(x=phases, y=Axis(label="estimated mean"), series=series)
-    return Chart(name="eliminations", panels=[plot], size=(8.0, 4.6), legend="shared")
+    plot = Plot(phases, Axis("estimated mean"), series)
+    return Chart("eliminations", [plot], size=(8.0, 4.6), legend="shared")
 
 
 def _answers_with(arm: ArmRow, answers: Sequence[Answer]) -> list[Answer]:
@@ -158,14 +140,9 @@ def _answers_with(arm: ArmRow, answers: Sequence[Answer]) -> list[Answer]:
     ]
 
 
-def _path(arm: ArmRow, seen: Sequence[Answer], *, label: str, colour: str, width: float) -> Series:
-    return Series(
-        label=label,
-        x=[answer.phase for answer in seen],
-        y=[answer.estimates[arm.name] for answer in seen],
-        colour=colour,
-        width=width,
-    )
+def _path(arm: ArmRow, seen: Sequence[Answer], label: str, colour: str, width: float) -> Series:
+    estimates = [answer.estimates[arm.name] for answer in seen]
+    return Series(label, [answer.phase for answer in seen], estimates, colour, width=width)
 
 
 def _coloured(
@@ -175,7 +152,7 @@ def _coloured(
     name = short_name(arm.label, 24)
     label = name if arm.state is ArmState.LEFT else f"{name} ({arm.fate})"
     ends = [answer.intervals[arm.name] for answer in seen]
-    path = _path(arm, seen, label=label, colour=colour, width=1.6)
+    path = _path(arm, seen, label, colour, 1.6)
     path = replace(
         path, low=[low for low, _ in ends], high=[high for _, high in ends], mark="dot", size=3.0,
         beside=beside,

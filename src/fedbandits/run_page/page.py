@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
-from typing import Any
 
 from fedbandits.experiments.protection import protection_words
 from fedbandits.federation.course import PhaseEnd
@@ -106,18 +105,18 @@ def _byline(status: RunStatus) -> str:
     if status.began is not None and status.wrote is not None:
         until = "to" if status.finished else "last heard of"
         said.append(f"from {clock_time(status.began)}, {until} {clock_time(status.wrote)}")
-    said.append(f"{counted(len(status.course.phases), 'phase')}")
-    said.append(counted(len(status.course.clients), "client"))
-    return "; ".join(said)
+    counts = {"phase": len(status.course.phases), "client": len(status.course.clients)}
+    return "; ".join([*said, *(counted(number, word) for word, number in counts.items())])
 
 
 def _verdict(status: RunStatus) -> str:
     answer = status.answer
+    state = text(_sentence(status.state_words()))
     parts = []
     if not status.finished:
-        parts.append(f"<p><b>This run goes on.</b> {text(_sentence(status.state_words()))}</p>")
+        parts.append(f"<p><b>This run goes on.</b> {state}</p>")
     elif answer is None:
-        parts.append(f"<p><b>{text(_sentence(status.state_words()))}</b></p>")
+        parts.append(f"<p><b>{state}</b></p>")
     if answer is None:
         if not status.finished:
             parts.append("<p>No phase was decided yet, so nothing is known of the options.</p>")
@@ -177,9 +176,8 @@ def _over_time(rows: Sequence[ArmRow], answers: Sequence[Answer], status: RunSta
             f" Of {decided:,} phases that were decided {len(answers):,} are shown, all among them"
             " in which an option went out; the axis is logarithmic."
         )
-    alt = "Estimates against phase; " + (
-        "; ".join(f"{row.label} {row.fate}" for row in rows[:MOST_ROWS])
-    )
+    fates = "; ".join(f"{row.label} {row.fate}" for row in rows[:MOST_ROWS])
+    alt = f"Estimates against phase; {fates}"
     return live_chart("eliminations", phases_chart(rows, answers), alt=alt, caption=caption)
 
 
@@ -208,8 +206,7 @@ def _sent(run: FollowedRun, status: RunStatus) -> str:
             " with the option --json prints all of them."
         )
     clipped = privacy is not None or any(client.clipped for client in clients)
-    paragraphs = "\n".join(f"<p>{escape(each)}</p>" for each in said)
-    return f"{paragraphs}\n{clients_table(status, clipped=clipped)}"
+    return _below(said, clients_table(status, clipped=clipped))
 
 
 def _means(run: FollowedRun, status: RunStatus) -> str:
@@ -227,23 +224,21 @@ def _means(run: FollowedRun, status: RunStatus) -> str:
         said.append(
             f"{FEW_CLIENTS} of {len(status.means):,} clients have a row, those with a mark first."
         )
-    paragraphs = "\n".join(f"<p>{escape(each)}</p>" for each in said)
-    return f"{paragraphs}\n{means_table(status)}"
+    return _below(said, means_table(status))
+
+
+def _below(said: Sequence[str], table: str) -> str:
+    """Return a table below paragraphs of plain text."""
+    return "\n".join([*(f"<p>{escape(each)}</p>" for each in said), table])
 
 
 def _course(status: RunStatus) -> str:
     course = status.course
-    events = [
-        *(
-            (one.at, f"{one.arm} was withdrawn {one.when}: {one.reason}")
-            for one in course.withdrawals
-        ),
-        *((one.at, one.words) for one in course.halts),
-        *(
-            (one.at, f"a server took the run over {one.when}: epoch {one.epoch}")
-            for one in course.restarts
-        ),
-    ]
+    events = [(one.at, one.words) for one in course.halts]
+    for gone in course.withdrawals:
+        events.append((gone.at, f"{gone.arm} was withdrawn {gone.when}: {gone.reason}"))
+    for new in course.restarts:
+        events.append((new.at, f"a server took the run over {new.when}: epoch {new.epoch}"))
     happened = [(clock_time(at), text(said)) for at, said in sorted(events)]
     if course.ending is not None and status.wrote is not None:
         happened.append(("at the end", text(_sentence(course.ending))))
@@ -260,10 +255,9 @@ def _course(status: RunStatus) -> str:
 
 
 def _trial(run: FollowedRun) -> str:
-    tables: Mapping[str, Any] = run.trial.tables
     facts = [
         (escape(key), f"<code>{escape(json.dumps(value, ensure_ascii=False))}</code>")
-        for key, value in tables.items()
+        for key, value in run.trial.tables.items()
     ]
     versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
     began = f"<p>The run began with {escape(versions)}.</p>" if versions else ""

@@ -31,23 +31,14 @@ def arms_table(arms: Sequence[ArmStatus], winner: str | None) -> str:
 
 def phases_table(phases: Sequence[PhaseCourse]) -> str:
     """Return a row for every phase."""
-    rows = [
-        _row(
-            f"{each.phase}",
-            text(_result(each)),
-            (
-                f"{each.admitted:,}",
-                f"{each.clients:,}",
-                f"{each.reported:,}",
-                f"{each.arms:,}",
-                f"{each.pulls:,}",
-                clock_time(each.opened),
-                "–" if each.ended is None else clock_time(each.ended),
-                "–" if each.ended is None else _duration(each.opened, each.ended),
-            ),
-        )
-        for each in phases
-    ]
+    rows = []
+    for each in phases:
+        counts = (each.admitted, each.clients, each.reported, each.arms, each.pulls)
+        ended = ("–", "–")
+        if each.ended is not None:
+            ended = (clock_time(each.ended), _duration(each.opened, each.ended))
+        cells = (*(f"{number:,}" for number in counts), clock_time(each.opened), *ended)
+        rows.append(_row(f"{each.phase}", text(_result(each)), cells))
     headings = (
         *("phase", "new clients", "clients in", "reported", "options", "pulls each"),
         *("opened", "ended", "took"),
@@ -90,7 +81,7 @@ def clients_table(status: RunStatus, *, clipped: bool) -> str:
 
 
 def means_table(status: RunStatus) -> str:
-    """Return a row for every client with its mean of every arm; who is unlike the others first.
+    """Return a row for every client with its mean of every arm; those unlike the others first.
 
     Of many arms the first are shown, and those of which a mean is unlike the others.
     """
@@ -119,13 +110,13 @@ def _mean(mean: float | None, unlike: bool) -> str:
 
 
 def strangers(status: RunStatus) -> int:
-    """Return how many messages came from who is not in the run, or cannot be told."""
+    """Return how many messages came from outside the run, or from an unknown sender."""
     inside = sum(sum(client.rejections.values()) for client in status.course.clients)
     return sum(status.course.rejections.values()) - inside
 
 
 def shown_clients(clients: Sequence[ClientCourse]) -> list[ClientCourse]:
-    """Return the clients that have a row: who was rejected first, where there are too many.
+    """Return the clients that have a row: if there are too many, rejected ones first.
 
     Examples
     --------
@@ -149,38 +140,33 @@ def _row(head: str, below: str, cells: Iterable[str]) -> str:
 
 
 def _sums(clients: Sequence[ClientCourse]) -> tuple[str, ...]:
-    """Return what clients have sent, added up; where one joined, if it is one."""
-    numbers = (
-        sum(client.phases for client in clients),
-        sum(client.pulls for client in clients),
-        sum(client.means for client in clients),
-        sum(client.bits for client in clients),
-        sum(sum(client.rejections.values()) for client in clients),
-        sum(client.clipped for client in clients),
-    )
+    """Return what clients have sent, added up; of a single client, also when it joined."""
+    rows = [
+        (one.phases, one.pulls, one.means, one.bits, sum(one.rejections.values()), one.clipped)
+        for one in clients
+    ]
     joined = f"{clients[0].admitted}" if len(clients) == 1 else ""
-    return (joined, *(f"{number:,}" for number in numbers))
+    return (joined, *(f"{sum(column):,}" for column in zip(*rows, strict=True)))
 
 
 def _complaints(client: ClientCourse, quarantined: bool) -> str:
     """Return why messages of a client were not counted."""
     said = [f"{escape(kind.value)}: {number:,}" for kind, number in client.rejections.items()]
-    return "; ".join([*said, *(["not listened to any more"] if quarantined else [])])
+    return "; ".join([*said, *(["now ignored"] if quarantined else [])])
 
 
 def _result(phase: PhaseCourse) -> str:
-    match phase.end:
-        case PhaseEnd.DECIDED:
-            return f"out: {', '.join(phase.dropped)}" if phase.dropped else "all stay"
-        case PhaseEnd.ABANDONED:
-            return "abandoned: below the quorum, so nothing was decided"
-        case PhaseEnd.REFUSED:
-            return "a client's privacy budget is spent"
-        case PhaseEnd.CUT:
-            return "played out: the horizon ends before it"
-        case PhaseEnd.STOPPED:
-            return "the run was given up in it"
-    return "open"
+    return f"out: {', '.join(phase.dropped)}" if phase.dropped else _ENDS[phase.end]
+
+
+_ENDS = {
+    PhaseEnd.OPEN: "open",
+    PhaseEnd.DECIDED: "all stay",
+    PhaseEnd.ABANDONED: "abandoned: below the quorum, so nothing was decided",
+    PhaseEnd.REFUSED: "a client's privacy budget is spent",
+    PhaseEnd.CUT: "played out: the horizon ends before it",
+    PhaseEnd.STOPPED: "the run was given up in it",
+}
 
 
 def _duration(began: str, ended: str) -> str:

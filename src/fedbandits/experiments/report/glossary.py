@@ -18,8 +18,8 @@ WORDS = (
     (
         "regret",
         "What is lost in comparison with playing the best arm from the start, added up over all"
-        " admitted clients and all slots. Less is better; a curve that has become flat loses"
-        " nothing any more.",
+        " admitted clients and all slots. Less is better; a curve that has become flat no"
+        " longer loses anything.",
     ),
     (
         "exploration, communication",

@@ -12,8 +12,7 @@ from fedbandits.experiments.describe import versions
 from fedbandits.experiments.report.glossary import WORDS
 from fedbandits.experiments.report.opening import opening
 from fedbandits.experiments.report.problem_sections import problem_groups, problem_sections
-from fedbandits.experiments.report.protection_section import protection_section
-from fedbandits.experiments.report.results_table import results_table
+from fedbandits.experiments.report.variant_tables import protection_section, results_table
 from fedbandits.experiments.results import Results
 from fedbandits.experiments.tables import Table
 from fedbandits.experiments.wording import in_words
@@ -62,17 +61,14 @@ def report_html(results: Results, *, images: Mapping[str, bytes] | None = None) 
         byline=_byline(results),
         sections=[
             ("In short", opening(games, results.experiment.replications)),
-            ("Regret over time", _regret(results, drawn)),
             (
-                "What each variant promises",
-                promises(variants, results.experiment.guarantees()),
+                "Regret over time",
+                regret_section("regret", results.curves(), summary, drawn.get("regret.png")),
             ),
+            ("What each variant promises", promises(variants, results.experiment.guarantees())),
             ("What leaves a client", protection_section(variants)),
             ("How to read this", definitions(WORDS)),
-            (
-                "The problem" if len(games) == 1 else "The problems",
-                problem_sections(games, drawn),
-            ),
+            (f"The problem{'s' if len(games) > 1 else ''}", problem_sections(games, drawn)),
             ("To run it again", run_again(summary["spec"])),
         ],
     )
@@ -90,11 +86,6 @@ def regret_of(curves: Table, summary: Mapping[str, Any]) -> dict[str, Chart]:
     in_parts = shown_in_parts([v["label"] for v in variants], [v["algorithm"] for v in variants])
     colour_of = variant_colours(summary)
     return regret_charts(curves, summary["title"], colour_of=colour_of, in_parts=in_parts)
-
-
-def _regret(results: Results, drawn: Mapping[str, bytes]) -> str:
-    image = drawn.get("regret.png")
-    return regret_section("regret", results.curves(), results.summary(), image)
 
 
 def regret_section(
@@ -141,21 +132,11 @@ def promises(variants: Sequence[Mapping[str, Any]], guarantees: Sequence[Guarant
 
 
 def _byline(results: Results) -> str:
-    experiment = results.experiment
-    n_variants = len(results.simulations)
-    length = (
-        "until they are decided"
-        if experiment.horizon is None
-        else f"of {experiment.horizon:,} slots each"
-    )
-    return (
-        f"{n_variants} {'variant' if n_variants == 1 else 'variants'}, simulated with fedbandits:"
-        f" {_replications(experiment.replications)} {length}"
-    )
-
-
-def _replications(n: int) -> str:
-    return "one replication" if n == 1 else f"{n:,} replications"
+    horizon, n = results.experiment.horizon, results.experiment.replications
+    variants = f"{len(results.simulations)} variant{'s' if len(results.simulations) > 1 else ''}"
+    replications = "one replication" if n == 1 else f"{n:,} replications"
+    length = "until they are decided" if horizon is None else f"of {horizon:,} slots each"
+    return f"{variants}, simulated with fedbandits: {replications} {length}"
 
 
 def run_again(spec: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The numbers as tables to read: on the page, and as Markdown for README and documentation."""
+"""What the page shows: tables to read, which README and documentation repeat, and charts."""
 
 from __future__ import annotations
 
@@ -6,34 +6,38 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+import numpy as np
+
 from fedbandits.experiments.game_means import GameMean
-from fedbandits.experiments.tables import Table
+from fedbandits.experiments.tables import Table, arrays, rows_of
 from fedbandits.experiments.wording import listed
+from fedbandits.report.chart import NORMAL_95, Axis, Chart, Plot, Series
+from fedbandits.report.palette import FAINT, colours
 from fedbandits.report.shown import Shown
-from fedbandits.reproduce.computed import rows_of
 from fedbandits.reproduce.index_costs.tables import (
+    AUTHORS,
     CERTIFIED,
     FIRST,
     GROWING,
     MOSS,
     OURS,
+    Tables,
     index_games,
+    points,
 )
 from fedbandits.reproduce.texts import Row, shown_table
-
-BRIEF, REGRETS, TAILS = "In brief", "Total regret", "Tails and ends"
-GROWTH, FITS, MOVIELENS = "Mean regret by horizon", "Growth with log T", "MovieLens as released"
+from fedbandits.rules.algorithms import FedIndex
 
 _POWER_NAMES = {0.5: "√log T", 1.0: "log T", 1.5: "(log T)^1.5", 2.0: "log² T"}
 _MEAN = "{regret:,.0f} ± {half:,.0f}"
 
 
-def shown_tables(tables: Mapping[str, Table]) -> dict[str, Shown]:
-    """Return everything to read, by name.
+def shown_tables(tables: Tables) -> dict[str, Shown]:
+    """Return everything to read, by what the text of the section calls it.
 
     Parameters
     ----------
-    tables : mapping of str to Table
+    tables : dict of str to Table
         From `fedbandits.reproduce.index_costs.tables.index_costs_tables`.
     """
     titles = {game.key: game.title for game in index_games()}
@@ -47,20 +51,18 @@ def shown_tables(tables: Mapping[str, Table]) -> dict[str, Shown]:
     ]
     beside = _side_by_side(games)
     rules = list(dict.fromkeys(tables["games"]["rule"]))
-    regrets = Shown(
-        name=REGRETS,
-        headings=["game", *rules, f"{CERTIFIED} / moss"],
-        rows=[[row[name] for name in ("title", *rules, "times")] for row in beside],
-    )
-    found = (
-        shown_table("index-brief", beside),
-        regrets,
-        shown_table("index-tails", games),
-        _growth(tables["growth"], titles),
-        shown_table("index-fits", _fits(tables["fits"], titles)),
-        shown_table("index-movielens", movielens),
-    )
-    return {shown.name: shown for shown in found}
+    return {
+        "brief": shown_table("index-brief", beside),
+        "regrets": Shown(
+            name="Total regret",
+            headings=["game", *rules, f"{CERTIFIED} / moss"],
+            rows=[[row[name] for name in ("title", *rules, "times")] for row in beside],
+        ),
+        "tails": shown_table("index-tails", games),
+        "growth": _growth(tables["growth"], titles),
+        "fits": shown_table("index-fits", _fits(tables["fits"], titles)),
+        "movielens": shown_table("index-movielens", movielens),
+    }
 
 
 def _side_by_side(games: list[dict[str, Any]]) -> list[Row]:
@@ -80,7 +82,7 @@ def _times(row: Row) -> str:
 def _growth(growth: Table, titles: Mapping[str, str]) -> Shown:
     by_game = {game: rows_of(growth, game=game) for game in GROWING}
     return Shown(
-        name=GROWTH,
+        name="Mean regret by horizon",
         headings=["game", *(f"T = {row['horizon']:,}" for row in by_game[GROWING[0]])],
         rows=[
             [titles[game], *(_MEAN.format_map(row) for row in rows)]
@@ -103,31 +105,22 @@ def _explained(row: Row) -> str:
     return f"{row['r_squared']:.4f} ({p})"
 
 
-def index_costs_markdown(tables: Mapping[str, Table]) -> str:
+def index_costs_markdown(tables: Tables) -> str:
     """Return all tables as Markdown, as README and documentation repeat them."""
-    return "\n\n".join(
-        f"## {name}\n\n{shown.markdown()}" for name, shown in shown_tables(tables).items()
-    )
+    shown = shown_tables(tables).values()
+    return "\n\n".join(f"## {table.name}\n\n{table.markdown()}" for table in shown)
 
 
-def index_costs_values(tables: Mapping[str, Table]) -> dict[str, object]:
+def index_costs_values(tables: Tables) -> dict[str, object]:
     """Return what the text of the section has in braces.
 
     Parameters
     ----------
-    tables : mapping of str to Table
+    tables : dict of str to Table
         From `fedbandits.reproduce.index_costs.tables.index_costs_tables`.
     """
-    shown = shown_tables(tables)
-    names = {
-        "regrets": REGRETS,
-        "tails": TAILS,
-        "growth": GROWTH,
-        "fits": FITS,
-        "movielens": MOVIELENS,
-    }
     return {
-        **{key: shown[name].html() for key, name in names.items()},
+        **{key: shown.html() for key, shown in shown_tables(tables).items()},
         "games": max(tables["games"]["replications"]),
         "growth_games": max(tables["growth"]["replications"]),
         "movielens_games": max(tables["movielens"]["replications"]),
@@ -156,3 +149,66 @@ def _which_power_fits(fits: Table) -> str:
 
 _REFUTED = 0.01
 """A power is refuted when its misfit has a smaller p-value."""
+
+
+_LINE = "line from T = {first:,} on: slope {slope:,.0f} ± {sampling_margin:.1f}"
+TAILED = (MOSS, CERTIFIED, AUTHORS)
+"""The rules whose tails are drawn."""
+
+
+def tails_chart(tables: Tables) -> Chart:
+    """Return the share of games with as much regret or more, one panel per game."""
+    ticks = {float(regret): f"{regret:,}" for regret in (500, 1_000, 2_000, 5_000, 10_000)}
+    across = Axis("total regret at T = 1,000,000", log=True, low=300.0, ticks=ticks)
+    share = Axis("share of the games with as much or more", log=True, form="percent")
+    panels = []
+    for game in index_games():
+        colour_of = colours(TAILED, [game.algorithms[rule].name for rule in TAILED])
+        series: list[Series] = []
+        for rule in TAILED:
+            drawn = arrays(rows_of(tables["tails"], game=game.key, rule=rule), "regret", "share")
+            x, y = (column.tolist() for column in drawn)
+            series += [
+                Series(rule, x, y, colour_of[rule], width=1.6),
+                # The worst of all games.
+                Series("", x[:1], y[:1], colour_of[rule], group=rule, mark="dot", width=0.0),
+            ]
+        panels.append(Plot(across, share, series, title=_title(game.title)))
+    return Chart("tails", panels, columns=3, aligned=True, size=(10.4, 4.4), legend="below")
+
+
+def growth_chart(tables: Tables) -> Chart:
+    """Return mean regret against log T with the lines that are fitted, one panel per game."""
+    titles = {game.key: game.title for game in index_games()}
+    panels = [
+        Plot(
+            Axis("horizon T (slots)", log=True, form="power"),
+            Axis("mean total regret", low=0.0),
+            _growth_lines(tables["growth"], tables["fits"], game),
+            title=_title(titles[game]),
+        )
+        for game in GROWING
+    ]
+    return Chart("growth", panels, columns=2, size=(9.0, 4.8), legend="below")
+
+
+def _growth_lines(growth: Table, fits: Table, game: str) -> list[Series]:
+    horizons, means, errors = points(growth, game, FIRST[0])
+    x, logs = horizons.tolist(), np.log(horizons)
+    colour = colours([MOSS], [FedIndex.name])[MOSS]
+    series = []
+    for first, dash in zip(FIRST, ((4.0, 2.0), ()), strict=True):
+        (row,) = rows_of(fits, game=game, first=first, power=1.0)
+        line = (row["intercept"] + row["slope"] * logs).tolist()
+        series.append(Series(_LINE.format_map(row), x, line, colour, dash=dash, width=1.2))
+    slope = fits["lai_robbins"][0]
+    least, half = (slope * logs).tolist(), (NORMAL_95 * errors).tolist()
+    return [
+        *series,
+        Series(f"Lai and Robbins: {slope:,.0f} log T", x, least, FAINT, dash=(1.0, 2.0)),
+        Series("mean of fed-index", x, means.tolist(), colour, half=half, mark="dot", width=0.0),
+    ]
+
+
+def _title(title: str) -> str:
+    return title[0].upper() + title[1:]

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.special import chdtrc, stdtrit
 
-from fedbandits.experiments.tables import Table, chose_best
+from fedbandits.experiments.tables import Table, arrays, as_columns, chose_best, rows_of
 from fedbandits.problems.problem import Problem
+from fedbandits.report.chart import NORMAL_95
 from fedbandits.reproduce.catalogue import paper_experiment
-from fedbandits.reproduce.computed import (
-    Batch,
-    Runs,
-    arrays,
-    as_columns,
-    costs_of,
-    labelled,
-    ratio_columns,
-    rows_of,
-)
+from fedbandits.reproduce.computed import Batch, Runs, costs_of, labelled, ratio_columns
 from fedbandits.reproduce.findings import share_of
-from fedbandits.reproduce.index_costs.fits import fit_power
 from fedbandits.reproduce.movielens.groups import as_released
 from fedbandits.rules.algorithms import Algorithm, FedIndex
 from fedbandits.rules.arrays import BoolArray, FloatArray
@@ -57,7 +49,7 @@ QUANTILES = {"median": 0.5, "q95": 0.95, "q99": 0.99}
 _GRID = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RuledGame:
     """A game that all rules are tried on.
 
@@ -80,8 +72,8 @@ class RuledGame:
 def index_games() -> list[RuledGame]:
     """Return the paper's games with index rules and elimination, all with their defaults.
 
-    Elimination has the authors' schedules, with the certified radius and with their own constants;
-    where clients join, certified elimination weighs cohorts by their variance.
+    Elimination has the authors' schedules, with the certified radius and with their own constants.
+    If clients join, certified elimination weighs cohorts by their variance.
     """
     five, ten, *_ = paper_experiment("fig3").variants
     sampled = paper_experiment("fig4").variants[0]
@@ -92,20 +84,14 @@ def index_games() -> list[RuledGame]:
         ("fig4", "figure 4", sampled, {"weights": "inverse-variance"}),
     ):
         authors: Any = variant.algorithm
-        games.append(
-            RuledGame(
-                key=key,
-                title=title,
-                problem=variant.problem,
-                algorithms={
-                    MOSS: FedIndex(index="moss"),
-                    UCB2: FedIndex(index="ucb2"),
-                    UCB: FedIndex(index="ucb"),
-                    CERTIFIED: replace(authors, radius=CertifiedRadius(), **settings),
-                    AUTHORS: authors,
-                },
-            )
-        )
+        algorithms = {
+            MOSS: FedIndex(index="moss"),
+            UCB2: FedIndex(index="ucb2"),
+            UCB: FedIndex(index="ucb"),
+            CERTIFIED: replace(authors, radius=CertifiedRadius(), **settings),
+            AUTHORS: authors,
+        }
+        games.append(RuledGame(key, title, variant.problem, algorithms))
     return games
 
 
@@ -131,8 +117,8 @@ def games_batch(
 def growth_batches(*, seed: int = SEED) -> list[Batch]:
     """Return ``fed-index`` on two games at every horizon.
 
-    A horizon has a seed of its own, so that means of horizons are independent, as the weights and
-    intervals of a line through them take them to be.
+    Each horizon has its own seed, so that the means are independent, as the weights and intervals
+    of a line through them assume.
     """
     return [
         Batch(
@@ -176,9 +162,9 @@ def index_costs_tables(runs: Runs) -> Tables:
     Returns
     -------
     dict
-        "games": a row a game and rule; "tails": which share of its games has how much regret or
-        more; "growth": a row a game and horizon; "fits": a row a game, a first horizon and a power
-        of log T; "movielens": a row an algorithm.
+        "games": one row per game and rule; "tails": which share of its games has how much regret
+        or more; "growth": one row per game and horizon; "fits": one row per game, first horizon
+        and power of log T; "movielens": one row per algorithm.
     """
 
     def of(batches: list[Batch]) -> Runs:
@@ -195,7 +181,7 @@ def index_costs_tables(runs: Runs) -> Tables:
 
 
 def games_table(runs: Runs) -> Table:
-    """Return a row a game and rule: regret, its tail, and how the games ended.
+    """Return one row per game and rule: regret, its tail, and how the games ended.
 
     ``ratio`` is to the first rule of a game, over the same draws. ``wrong`` counts commitments to
     another arm than the best, ``undecided`` games without a commitment, and ``worse_at_end`` games
@@ -224,7 +210,7 @@ def games_table(runs: Runs) -> Table:
 def _worse_at_end(run: Simulation) -> BoolArray:
     """Return in which games a worse arm is played after the last but one point of the curves."""
     curves = run.games.exploration_curves
-    # What is left is rounding where no regret was added.
+    # If no regret was added, what is left is rounding.
     return np.asarray(curves[:, -1] - curves[:, -2] > 1e-9 * curves[:, -1])
 
 
@@ -270,7 +256,7 @@ def fits_table(growth: Table) -> Table:
                     "game": key,
                     "first": first,
                     "power": power,
-                    **asdict(fit_power(horizons, means, errors, power)),
+                    **fit_power(horizons, means, errors, power),
                     "lai_robbins": slope,
                 }
                 for power in POWERS
@@ -278,11 +264,66 @@ def fits_table(growth: Table) -> Table:
     return as_columns(rows)
 
 
-def points(growth: Table, game: str, first: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def fit_power(
+    horizons: FloatArray, means: FloatArray, errors: FloatArray, power: float
+) -> dict[str, float]:
+    """Return the line through independent means against a power of log T, weighted by precision.
+
+    Parameters
+    ----------
+    horizons, means, errors : array of shape (n,)
+        T, mean regret, and its standard error; at least three.
+    power : float
+        Of log T.
+
+    Returns
+    -------
+    dict
+        ``slope`` and ``intercept``: regret per unit of that power, and at 0.
+
+        ``sampling_margin``: half of the slope's 95 % interval from the standard errors of the
+        means, that is, what other games of the same horizons would change. It takes for granted
+        that the line is the right curve.
+
+        ``residual_margin``: the same from how far the means are from the line, by Student's t. It
+        is wide if the line is not the right curve, and then no interval of anything that exists.
+
+        ``r_squared``: the part of the weighted variance of the means that the line explains.
+
+        ``misfit``: a p-value, how likely means of games that lie on a line would be as far from
+        one.
+
+    Examples
+    --------
+    >>> horizons = 10.0 ** np.arange(4, 10)
+    >>> found = fit_power(horizons, 7 + 3 * np.log(horizons), np.full(6, 0.1), 1.0)
+    >>> [round(found[name], 6) for name in ("slope", "intercept", "misfit")]
+    [3.0, 7.0, 1.0]
+    """
+    x, weights = np.log(horizons) ** power, errors**-2.0
+    weights /= weights.sum()
+    scale = float((errors**-2.0).sum())
+    around, height = x - weights @ x, means - weights @ means
+    spread = float(weights @ around**2)
+    slope = float(weights @ (around * height)) / spread
+    free = means.size - 2
+    left = float(weights @ (height - slope * around) ** 2)
+    error = (scale * spread) ** -0.5
+    misfit = scale * left
+    return {
+        "slope": slope,
+        "intercept": float(weights @ means) - slope * float(weights @ x),
+        "sampling_margin": NORMAL_95 * error,
+        "residual_margin": float(stdtrit(free, 0.975)) * error * (misfit / free) ** 0.5,
+        "r_squared": 1 - left / float(weights @ height**2),
+        "misfit": float(chdtrc(free, misfit)),
+    }
+
+
+def points(growth: Table, game: str, first: int) -> list[FloatArray]:
     """Return horizons from ``first`` on, mean regrets and their standard errors, of a game."""
     rows = [row for row in rows_of(growth, game=game) if row["horizon"] >= first]
-    horizons, means, errors = arrays(rows, "horizon", "regret", "stderr")
-    return horizons, means, errors
+    return arrays(rows, "horizon", "regret", "stderr")
 
 
 def movielens_table(runs: Runs) -> Table:

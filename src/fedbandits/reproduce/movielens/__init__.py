@@ -2,6 +2,6 @@
 
 Three problems: *as released* (local means drawn around the 100 group means, which ship with the
 package), *real clients* (a row of local means for every user) and *real ratings* (a client's
-observations are its own ratings). The last two need data that may not be passed on; whoever has it
-imports it once with ``fedbandits data import PATH``.
+observations are its own ratings). The last two need data that may not be passed on; import
+it once with ``fedbandits data import PATH``.
 """

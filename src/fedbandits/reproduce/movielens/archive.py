@@ -28,6 +28,15 @@ _CHUNK = 2**16
 _NOT_HETREC = "this is not a HetRec file"
 
 
+@contextmanager
+def readable(where: object) -> Iterator[None]:
+    """Say of what is read meanwhile, if that fails, that it cannot be read, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(str(where), f"cannot be read: {error.strerror or error}") from None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """A text file, on its own or in a zip file.
@@ -87,14 +96,13 @@ class Source:
     @contextmanager
     def _opened(self) -> Iterator[IO[bytes]]:
         try:
-            if self.member is None:
-                with self.path.open("rb") as file:
-                    yield file
-                return
-            with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as packed:
-                yield packed
-        except OSError as error:
-            raise InputError(self.where(), f"cannot be read: {error.strerror or error}") from None
+            with readable(self.where()):
+                if self.member is None:
+                    with self.path.open("rb") as file:
+                        yield file
+                    return
+                with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as packed:
+                    yield packed
         except (zipfile.BadZipFile, zlib.error, EOFError) as error:
             raise InputError(
                 self.where(), f"is damaged: {error}; get the zip file once more"
@@ -105,24 +113,8 @@ class Source:
             ) from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Archive:
-    """The files of a HetRec archive that matter here.
-
-    Parameters
-    ----------
-    ratings : Source
-        Who rated what, and how.
-    movies : Source, optional
-        All movies, rated or not.
-    """
-
-    ratings: Source
-    movies: Source | None = None
-
-
-def find_archive(path: Path) -> Archive:
-    """Return where the files are.
+def find_archive(path: Path) -> tuple[Source, Source | None]:
+    """Return the file of ratings, and the list of all movies, rated or not, if there is one.
 
     Parameters
     ----------
@@ -145,7 +137,7 @@ def find_archive(path: Path) -> Archive:
     elif path.suffix == ".zip" and path.is_file():
         raise InputError(str(path), "is not a zip file, or not all of one; get it once more")
     else:
-        raise InputError(str(path), "is no HetRec zip file or folder")
+        raise InputError(str(path), "is not a HetRec zip file or folder")
     sets = {place: names for place, names in found.items() if names.keys() & set(RATINGS_FILES)}
     if not sets:
         raise InputError(str(path), f"holds no {' or '.join(RATINGS_FILES)}")
@@ -155,7 +147,7 @@ def find_archive(path: Path) -> Archive:
         )
     (names,) = sets.values()
     ratings = next(names[name] for name in RATINGS_FILES if name in names)
-    return Archive(ratings=ratings, movies=names.get(MOVIES_FILE))
+    return ratings, names.get(MOVIES_FILE)
 
 
 def _in_folder(path: Path) -> dict[str, dict[str, Source]]:
@@ -173,12 +165,10 @@ def _in_folder(path: Path) -> dict[str, dict[str, Source]]:
 def _in_zip(path: Path) -> dict[str, dict[str, Source]]:
     """Return the sources in a zip file, by folder and name."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with readable(path), zipfile.ZipFile(path) as archive:
             members = [info for info in archive.infolist() if not info.is_dir()]
     except (zipfile.BadZipFile, NotImplementedError) as error:
         raise InputError(str(path), f"is damaged: {error}; get the zip file once more") from None
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror or error}") from None
     if len(members) > MOST_MEMBERS:
         raise InputError(str(path), f"holds {len(members):,} files; this is not a HetRec archive")
     found: dict[str, dict[str, Source]] = {}
@@ -198,7 +188,7 @@ def _in_zip(path: Path) -> dict[str, dict[str, Source]]:
 def _refuse_outside(path: Path, member: str) -> None:
     """Refuse names that point out of the archive.
 
-    Nothing is unpacked here, but whoever made such an archive means no good.
+    Nothing is unpacked here, but an archive with such names is not to be trusted.
     """
     windows = PureWindowsPath(member)  # it knows both kinds of slashes, and drives
     if windows.anchor or ".." in windows.parts:

@@ -43,7 +43,7 @@ Table: TypeAlias = npt.NDArray[np.float64] | npt.NDArray[np.uint32]
 
 
 def write_container(file: Path, facts: Mapping[str, Any], table: Table) -> None:
-    """Write a file in one step: whoever looks finds the old one or all of the new one.
+    """Write a file in one step: a reader finds either the old file or all of the new one.
 
     Raises
     ------

@@ -46,7 +46,8 @@ class Ratings:
     Parameters
     ----------
     users, movies, levels : array of int, shape (ratings,)
-        The user, the movie and the number of half stars (1 to 10), a movie once a user.
+        The user, the movie and the number of half stars (1 to 10); each movie at
+        most once per user.
     catalogue : array of int
         All movies, rated or not, ascending.
     repeated : int
@@ -59,23 +60,6 @@ class Ratings:
     levels: IntArray
     catalogue: IntArray
     repeated: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GroupedRatings:
-    """The clients' own ratings, group by group.
-
-    Parameters
-    ----------
-    counts : array of int, shape (clients, groups, 10)
-        How often the client gave 0.5, 1, …, 5 stars to a movie of the group. At least one of them
-        in every group.
-    n_users : int
-        How many users there are, with those who did not rate every group.
-    """
-
-    counts: IntArray
-    n_users: int
 
 
 def read_ratings(path: Path) -> Ratings:
@@ -94,17 +78,17 @@ def read_ratings(path: Path) -> Ratings:
     InputError
         If something is missing or wrong; the message names the file and the line.
     """
-    archive = find_archive(path)
-    users, movies, levels = _read_table(archive.ratings)
-    last, repeated = _last_of_each(users, movies)
-    users, movies, levels = users[last], movies[last], levels[last]
-    listed = movies if archive.movies is None else _read_catalogue(archive.movies)
+    rated, catalogue = find_archive(path)
+    columns = _read_table(rated)
+    last = _last_of_each(*columns[:2])
+    users, movies, levels = (column[last] for column in columns)
+    listed = movies if catalogue is None else _read_catalogue(catalogue)
     return Ratings(
         users=users,
         movies=movies,
         levels=levels,
         catalogue=np.union1d(listed, movies),
-        repeated=repeated,
+        repeated=columns[0].size - last.size,
     )
 
 
@@ -126,8 +110,8 @@ def split_movies(n_movies: int, *, n_groups: int, seed: int) -> IntArray:
     return np.random.default_rng(seed).permutation(n_movies) % n_groups
 
 
-def group_ratings(ratings: Ratings, *, n_groups: int, seed: int) -> GroupedRatings:
-    """Return the ratings of the users who rated a movie of every group, in ascending user number.
+def group_ratings(ratings: Ratings, *, n_groups: int, seed: int) -> IntArray:
+    """Count the ratings of the users who rated a movie of every group, in ascending user number.
 
     Parameters
     ----------
@@ -137,6 +121,12 @@ def group_ratings(ratings: Ratings, *, n_groups: int, seed: int) -> GroupedRatin
         How many groups the movies are split into: the arms.
     seed : int
         Which movies are in which group.
+
+    Returns
+    -------
+    array of int, shape (clients, groups, 10)
+        How often the client gave 0.5, 1, …, 5 stars to a movie of the group: at least one rating
+        in every group.
 
     Raises
     ------
@@ -151,9 +141,9 @@ def group_ratings(ratings: Ratings, *, n_groups: int, seed: int) -> GroupedRatin
     ...     levels=np.array([9, 3, 10]),
     ...     catalogue=np.array([1, 2]),
     ... )
-    >>> grouped = group_ratings(ratings, n_groups=2, seed=0)
-    >>> grouped.n_users, grouped.counts.shape, grouped.counts.sum()
-    (2, (1, 2, 10), np.int64(2))
+    >>> counts = group_ratings(ratings, n_groups=2, seed=0)
+    >>> counts.shape, counts.sum()
+    ((1, 2, 10), np.int64(2))
     """
     group_of = split_movies(ratings.catalogue.size, n_groups=n_groups, seed=seed)
     groups = group_of[np.searchsorted(ratings.catalogue, ratings.movies)]
@@ -173,11 +163,11 @@ def group_ratings(ratings: Ratings, *, n_groups: int, seed: int) -> GroupedRatin
     # A client has at least one rating in each cell, so there are no more cells than ratings.
     shape = (int(takes_part.sum()), n_groups, N_LEVELS)
     places = cells * N_LEVELS + ratings.levels[kept] - 1
-    counts = np.bincount(places, minlength=shape[0] * shape[1] * shape[2]).reshape(shape)
-    return GroupedRatings(counts=counts.astype(np.int64), n_users=int(numbers.size))
+    counts = np.bincount(places, minlength=shape[0] * shape[1] * shape[2])
+    return counts.astype(np.int64).reshape(shape)
 
 
-def _read_table(source: Source) -> tuple[IntArray, IntArray, IntArray]:
+def _read_table(source: Source) -> list[IntArray]:
     """Return the first three columns of a file of ratings, the third in half stars."""
     users, movies, levels = array("q"), array("q"), array("b")
     n_fields = 0
@@ -200,11 +190,7 @@ def _read_table(source: Source) -> tuple[IntArray, IntArray, IntArray]:
         levels.append(level)
     if not users:
         raise InputError(source.where(), "holds no ratings")
-    return (
-        np.array(users, dtype=np.int64),
-        np.array(movies, dtype=np.int64),
-        np.array(levels, dtype=np.int64),
-    )
+    return [np.array(column, dtype=np.int64) for column in (users, movies, levels)]
 
 
 def _read_catalogue(source: Source) -> IntArray:
@@ -235,12 +221,11 @@ def _rows(source: Source, table: str) -> Iterator[tuple[int, list[bytes]]]:
         yield number, fields
 
 
-def _last_of_each(users: IntArray, movies: IntArray) -> tuple[IntArray, int]:
-    """Return where each pair of user and movie stands last, and how many stand before that."""
+def _last_of_each(users: IntArray, movies: IntArray) -> IntArray:
+    """Return where each pair of user and movie stands last."""
     order = np.lexsort((movies, users))  # stable: ratings of one pair stay in the file's order
     changes = (np.diff(users[order]) != 0) | (np.diff(movies[order]) != 0)
-    last = order[np.append(changes, True)]
-    return last, int(users.size - last.size)
+    return np.asarray(order[np.append(changes, True)])
 
 
 def _whole_number(field: bytes, what: str, source: Source, number: int) -> int:

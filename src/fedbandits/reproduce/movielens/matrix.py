@@ -1,4 +1,4 @@
-"""A matrix of local means: a row a user, a column a group of movies."""
+"""A matrix of local means: one row per user, one column per group of movies."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fedbandits.errors import InputError
+from fedbandits.reproduce.movielens.archive import readable
 from fedbandits.rules.arrays import FloatArray
 
 MAGIC = b"\x93NUMPY"
@@ -34,29 +35,28 @@ def read_matrix(path: Path) -> FloatArray:
     InputError
         If it is anything else; the message names the row and the column.
     """
-    try:
-        # Mapped, so that a header that claims a huge array is found out before memory is taken.
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror or error}") from None
-    except (ValueError, EOFError) as error:
-        raise InputError(
-            str(path), f"is not a plain .npy file, or not all of one: {error}"
-        ) from None
+    with readable(path):
+        try:
+            # Mapped, so that a header that claims a huge array is found out before memory is taken.
+            mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise InputError(
+                str(path), f"is not a plain .npy file, or not all of one: {error}"
+            ) from None
     if mapped.ndim != 2 or mapped.shape[0] < 1 or mapped.shape[1] < 2:
         raise InputError(
             str(path),
-            f"has shape {mapped.shape}; a row a user and a column a group belong there, at least "
-            "2 groups",
+            f"has shape {mapped.shape}; it needs one row per user and one column per group, "
+            "at least 2 groups",
         )
     if mapped.dtype.kind != "f":
-        raise InputError(str(path), f"holds {mapped.dtype}; floats in [0, 1] belong there")
+        raise InputError(str(path), f"holds {mapped.dtype}; it needs floats in [0, 1]")
     if mapped.size > MOST_VALUES:
         raise InputError(
             str(path), f"holds {mapped.size:,} values; at most {MOST_VALUES:,} are read"
         )
     means = np.array(mapped, dtype=np.float64)
-    wrong = ~((means >= 0) & (means <= 1))  # also true where it is not a number
+    wrong = ~((means >= 0) & (means <= 1))  # also true if it is not a number
     if wrong.any():
         row, column = (int(place) for place in np.argwhere(wrong)[0])
         raise InputError(

@@ -16,12 +16,8 @@ from fedbandits.errors import InputError
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.laws import Empirical, Gaussian
 from fedbandits.problems.problem import best_arm, gap
-from fedbandits.reproduce.movielens.container import (
-    AGAIN,
-    Table,
-    read_container,
-    write_container,
-)
+from fedbandits.reproduce.movielens.archive import readable
+from fedbandits.reproduce.movielens.container import AGAIN, Table, read_container, write_container
 from fedbandits.reproduce.movielens.hetrec import N_LEVELS, group_ratings, read_ratings
 from fedbandits.reproduce.movielens.location import data_directory
 from fedbandits.reproduce.movielens.matrix import MAGIC, read_matrix
@@ -59,8 +55,8 @@ class Imported:
         group.
     movies, movies_rated, ratings, repeated, seed : int, optional
         How many movies were split into groups with which seed, how many of them anybody rated,
-        how many ratings there are, and how many were left out since the user rated the movie again
-        later. None for a matrix, which does not say.
+        how many ratings there are, and how many were left out because the user rated the movie
+        again later. None for a matrix, which does not say.
     groups : int
         How many groups of movies there are: the arms.
     gap : float
@@ -104,17 +100,28 @@ class Imported:
           spread    0.2565, the standard deviation of clients within a group
           stored as movielens-matrix.npz
         """
+        who = "all users"
+        if self.clients < self.users:
+            who = (
+                "the users who rated a movie of every group; the other "
+                f"{self.users - self.clients:,} are left out (fewer groups keep more)"
+            )
         rows = [("users", f"{self.users:,}")]
         if self.kind == "matrix":
             rows.append(("groups", f"{self.groups:,}, as they are in the matrix"))
         else:
+            again = ""
+            if self.repeated:
+                again = (
+                    f", after {self.repeated:,} were left out because the user rated again later"
+                )
             rows += [
                 ("movies", f"{self.movies:,}, of which {self.movies_rated:,} were rated"),
-                ("ratings", f"{self.ratings:,}{self._without_repeated()}"),
+                ("ratings", f"{self.ratings:,}{again}"),
                 ("groups", f"{self.groups:,}, movies split at random with seed {self.seed}"),
             ]
         rows += [
-            ("clients", f"{self.clients:,}: {self._who_takes_part()}"),
+            ("clients", f"{self.clients:,}: {who}"),
             ("gap Δ", f"{self.gap:.4g}, between arm {self.best_arm} and the second best"),
             ("spread", f"{self.spread:.4g}, the standard deviation of clients within a group"),
             ("stored as", str(self.file)),
@@ -124,19 +131,6 @@ class Imported:
         lines = (f"  {word:<9} {text}" for word, text in rows)
         kind = "matrix, taken for MovieLens" if self.kind == "matrix" else "MovieLens ratings"
         return "\n".join((f"{kind}, imported from {self.source}", *lines))
-
-    def _who_takes_part(self) -> str:
-        if self.clients == self.users:
-            return "all users"
-        return (
-            f"the users who rated a movie of every group; the other {self.users - self.clients:,} "
-            "are left out (fewer groups keep more)"
-        )
-
-    def _without_repeated(self) -> str:
-        if not self.repeated:
-            return ""
-        return f", after {self.repeated:,} were left out that the user gave anew further on"
 
 
 def import_data(
@@ -154,8 +148,8 @@ def import_data(
     Parameters
     ----------
     path : str or Path
-        The zip file or the folder of HetRec-2011, or a .npy file with a row a user and a column a
-        group.
+        The zip file or the folder of HetRec-2011, or a .npy file with one row per user and one
+        column per group.
     seed : int
         Which movies are in which group. A matrix has its groups already.
     n_groups : int, optional
@@ -244,15 +238,8 @@ def load_real_ratings(
 
     Parameters
     ----------
-    name : str
-        What the random streams are keyed by.
-    directory : str or Path, optional
-        Where to look; `data_directory()` by default.
-
-    Raises
-    ------
-    InputError
-        If what is stored is damaged.
+    name, directory
+        As in `load_real_clients`, which raises the same errors.
 
     Examples
     --------
@@ -262,20 +249,15 @@ def load_real_ratings(
     loaded = _loaded(_file("ratings", directory))
     if loaded is None:
         return None
-    _, counts = loaded
-    noise = _empirical(counts)
-    means = noise.cell_means().reshape(counts.shape[:2])
-    return Exact(local_means=means, noise=noise, name=name)
+    return Exact(local_means=_local_means(*loaded), noise=_empirical(loaded[1]), name=name)
 
 
 def _is_matrix(path: Path) -> bool:
-    try:
+    with readable(path):
         if path.is_dir():
             return False
         with path.open("rb") as stream:
             start = stream.read(len(MAGIC))
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror or error}") from None
     # A file that says .npy is read as one, and refused as one if it is not.
     return start == MAGIC or path.suffix == ".npy"
 
@@ -285,23 +267,23 @@ def _of_matrix(path: Path, n_groups: int | None) -> tuple[dict[str, Any], Table]
     users, groups = means.shape
     if n_groups is not None and n_groups != groups:
         raise InputError(
-            "groups", f"{n_groups} where the matrix has {groups} columns; leave it out"
+            "groups", f"is {n_groups}, but the matrix has {groups} columns; leave it out"
         )
     return {"users": users}, means
 
 
 def _of_archive(path: Path, n_groups: int, seed: int) -> tuple[dict[str, Any], Table]:
     ratings = read_ratings(path)
-    grouped = group_ratings(ratings, n_groups=n_groups, seed=seed)
+    counts = group_ratings(ratings, n_groups=n_groups, seed=seed)
     facts = {
-        "users": grouped.n_users,
+        "users": int(np.unique(ratings.users).size),
         "movies": int(ratings.catalogue.size),
         "movies_rated": int(np.unique(ratings.movies).size),
         "ratings": int(ratings.levels.size),
         "repeated": ratings.repeated,
         "seed": seed,
     }
-    return facts, grouped.counts.astype(np.uint32)
+    return facts, counts.astype(np.uint32)
 
 
 def _file(kind: DataKind, directory: str | Path | None) -> Path:

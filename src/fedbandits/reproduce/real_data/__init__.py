@@ -6,8 +6,7 @@ ratings. Both need data that the user imports with ``fedbandits data import PATH
 """
 
 from fedbandits.reproduce.computed import Computed, Drawing
-from fedbandits.reproduce.real_data.charts import order_chart, order_table
-from fedbandits.reproduce.real_data.section import real_data_values
+from fedbandits.reproduce.real_data.section import order_chart, order_table, real_data_values
 from fedbandits.reproduce.real_data.table import (
     real_data_batches,
     real_data_inputs,

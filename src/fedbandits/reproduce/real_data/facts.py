@@ -17,7 +17,7 @@ SURE = 0.99
 """In such a share of samples the two best groups are to stand in the right order."""
 
 RESAMPLED = 2_000
-"""How often as many clients are drawn anew, with replacement."""
+"""How often as many clients are drawn again, with replacement."""
 
 LARGEST_TOTAL = 200
 """Up to which n the values of a row are tried as multiples of 1/n."""
@@ -41,7 +41,7 @@ def facts_of(
     seed : int
         Of the resampling.
     resampled : int
-        How often as many clients are drawn anew; 0 leaves that out.
+        How often as many clients are drawn again; 0 leaves that out.
     """
     n, groups = means.shape
     averages = means.mean(axis=0)
@@ -111,7 +111,7 @@ def pair_facts(differences: FloatArray) -> dict[str, Any]:
 
 
 def first_again(means: FloatArray, *, seed: int, times: int = RESAMPLED) -> float:
-    """Return how often the best group is first again when as many clients are drawn anew.
+    """Return how often the best group is first again if as many clients are drawn again.
 
     Clients are drawn with replacement, as from an unlimited population of clients like these.
 

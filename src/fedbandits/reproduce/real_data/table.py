@@ -24,7 +24,6 @@ from fedbandits.reproduce.movielens.store import (
 from fedbandits.reproduce.real_data.facts import RESAMPLED, facts_of, matrix_facts
 from fedbandits.reproduce.texts import fill, texts
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
-from fedbandits.rules.arrays import BoolArray
 from fedbandits.rules.radii import PaperRadius
 from fedbandits.simulation import Assume, Simulation, Variant
 
@@ -146,11 +145,10 @@ def real_games() -> list[RealGame]:
     """Return the games on everything that is imported."""
     found = []
     for data in imported():
-        ratings = load_real_ratings() if data.kind == "ratings" else None
-        for name, problem in (
-            ("real clients", load_real_clients(kind=data.kind, noise=NOISE)),
-            ("real ratings", ratings),
-        ):
+        problems = {"real clients": load_real_clients(kind=data.kind, noise=NOISE)}
+        if data.kind == "ratings":
+            problems["real ratings"] = load_real_ratings()
+        for name, problem in problems.items():
             if problem is not None:
                 found.append(RealGame(data=data, name=name, problem=problem))
     return found
@@ -196,7 +194,7 @@ def real_data_table(runs: Runs) -> dict[str, Any]:
                 "horizon": game.horizon,
                 "noise": game.problem.noise_proxy,
                 "replications": min(
-                    (runs[key].games.winner.size for key in game.plays()), default=0
+                    (runs[key].games.total.size for key in game.plays()), default=0
                 ),
                 "variants": [_row(play, runs[key]) for key, play in game.plays().items()],
             }
@@ -215,17 +213,15 @@ def _facts(clients: RealGame, games: Sequence[RealGame]) -> dict[str, Any]:
         noise = game.problem.noise
         if game.data is data and noise.given_by_cell:
             lists = noise.observations(game.problem.means.size)
-            found["ratings"] = data.ratings
-            found["ratings_in_group"] = float(
-                np.median([len(part) for row in lists for part in row])
-            )
+            lengths = [len(part) for row in lists for part in row]
+            found |= {"ratings": data.ratings, "ratings_in_group": float(np.median(lengths))}
     return found
 
 
 def _row(play: Play, run: Simulation) -> dict[str, Any]:
     played, mean = run.games, game_mean(run.games.total)
-    undecided: BoolArray = played.winner < 0
-    wrong: BoolArray = ~chose_best(run) & ~undecided
+    undecided = played.winner < 0
+    wrong = ~chose_best(run) & ~undecided
     return {
         "key": play.key,
         "label": play.variant.label,

@@ -1,4 +1,4 @@
-"""The table of results: a row for every variant."""
+"""Tables with a row for every variant: its results, and what leaves its clients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from fedbandits.experiments.tables import REGRETS
 from fedbandits.experiments.text import never_decides
 from fedbandits.experiments.wording import mean_and_half, share
-from fedbandits.report.markup import row, swatch, table
+from fedbandits.report.markup import Words, row, swatch, table
 from fedbandits.report.palette import ColourOf
 
 _HEADINGS = (
@@ -64,3 +64,49 @@ def _cell(measured: Mapping[str, float | None] | None) -> str:
     """Return a mean ± half of its interval."""
     mean, half = mean_and_half(measured)
     return f"{mean} <small>± {half}</small>" if half else mean
+
+
+_SENT = (
+    "variant <small>protection</small>",
+    *("bits a client", "bits in total", "budget ended it", "clipped"),
+    Words("spent at most"),
+)
+_CAPTION = """Uplink: the bits of all means that clients send, without what carries them. A mean
+that is sent as it is, or with noise, takes 64."""
+
+
+def protection_section(variants: Sequence[Mapping[str, Any]]) -> str:
+    """Return a table of what the clients of every variant have sent.
+
+    Parameters
+    ----------
+    variants : sequence of mapping
+        As summary.json has them.
+    """
+    shown = table(
+        "What leaves a client",
+        _SENT,
+        [_protection_row(variant) for variant in variants],
+        caption=_CAPTION,
+    )
+    return f"""<p>Clients send the average of what they observed of each arm in a phase, never an
+observation. Rounding blurs an average and saves bits; it is no differential privacy. Noise is: ε
+and δ (or ρ) bound how much anybody can learn from all that was sent about <em>one observation</em>
+at event level, about a <em>person</em> with so many observations at person level, about <em>all
+that a client has</em> at user level.</p>
+{shown}"""
+
+
+def _protection_row(variant: Mapping[str, Any]) -> str:
+    uplink, privacy = variant["uplink_bits"], variant["privacy"]
+    bits = [mean_and_half(uplink[key])[0] for key in ("per_client", "total")]
+    protection, rest, spent = "none", ["–", "–"], "–"
+    if privacy is not None:
+        clipped = mean_and_half(privacy["clipped"])[0] if privacy["clipped_share"] > 0 else "none"
+        protection, spent = privacy["words"], privacy["spent"]
+        rest = [share(privacy["budget_spent_rate"]), clipped]
+    return row(
+        f"{escape(variant['label'])} <small>{escape(protection)}</small>",
+        *(escape(cell) for cell in (*bits, *rest)),
+        Words(escape(spent)),
+    )
