@@ -23,6 +23,9 @@ from fedbandits.rules.radii.bounded import check_range
 FILE = "fedbandits.toml"
 """What the file is called."""
 
+# What a report costs by default, in units of σ: about half a dozen phases.
+_COST_IN_NOISE = 20.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
@@ -78,6 +81,9 @@ class TrialKeys:
         Whether the best option has the highest or the lowest mean.
     horizon, population : int, optional
         T and N.
+    cost : float, optional
+        C: what a report of one client costs, in units of the outcome, for algorithms that plan by
+        it. More means fewer and longer phases; 20 σ by default, since a round takes seconds.
     privacy : Privacy, optional
         How clients protect their means.
     quorum : Quorum
@@ -108,6 +114,7 @@ class TrialKeys:
     goal: Goal = "max"
     horizon: int | None = None
     population: int | None = None
+    cost: float | None = field(default=None, metadata={"key": "communication_cost"})
     privacy: Privacy | None = None
     quorum: Quorum = field(default_factory=Quorum)
     patience: Patience = field(default_factory=Patience)
@@ -131,10 +138,10 @@ class TrialKeys:
         if self.seed < 0:
             raise InputError("seed", f"{self.seed} is below 0")
         self._settle_range()
-        for name in ("noise", "spread"):
+        for name in ("noise", "spread", "cost"):
             value = getattr(self, name)
             if value is not None:
-                check_not_negative(value, name)
+                check_not_negative(value, "communication_cost" if name == "cost" else name)
 
     def _settle_range(self) -> None:
         """Let outcomes have one range: the trial's and the privacy policy's are the same."""
@@ -234,6 +241,7 @@ class Trial(TrialKeys):
                 noise=noise,
                 spread=spread,
                 population=self.population,
+                cost=self._cost(noise),
                 goal=self.goal,
                 bounded=bounded,
             )
@@ -249,6 +257,16 @@ class Trial(TrialKeys):
                 " or a range of outcomes",
             )
         return replace(rule.with_fewest_pulls(self.min_pulls), max_phases=self.max_phases)
+
+    def _cost(self, noise: float | None) -> float:
+        """Return C, for an algorithm that plans by it."""
+        if self.cost is None:
+            return _COST_IN_NOISE * (1.0 if noise is None else noise)
+        if not self.algorithm.uses_cost:
+            raise InputError(
+                "communication_cost", f'"{self.algorithm.name}" does not use it; leave it out'
+            )
+        return self.cost
 
 
 def load_trial(path: str | Path, *, plugins: Iterable[str | Path] = ()) -> Trial:
