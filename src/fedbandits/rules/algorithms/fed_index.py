@@ -106,7 +106,8 @@ class FedIndex(AdaptiveAlgorithm):
         n pulls show gaps d of :math:`\sqrt{2 \sigma^2 \log T / (M n)}`. Exploring all arms at such
         gaps costs :math:`K n d` per client, which may be √6 times C. If clients differ, n pulls by
         each can tell only so much: :math:`n = \frac32 (\sigma/\sigma_c) \sqrt{C / (2 K d)}` is near
-        the optimum of the lower bound for gaps of :math:`d = 2 \sigma_c \sqrt{\log T / M}`.
+        the optimum of the lower bound for gaps of :math:`d = 2 \sigma_c \sqrt{\log T / M}`. If that
+        is more, a mean of the two is taken: gaps may be larger.
         """
         noise, spread = beliefs.noise_for(self.name), beliefs.spread_for(self.name)
         cost, log = beliefs.cost, math.log(beliefs.horizon_for(self.name))
@@ -117,4 +118,8 @@ class FedIndex(AdaptiveAlgorithm):
             return alike
         gap = 2 * spread * math.sqrt(log / clients)
         unlike = 1.5 * noise / spread * math.sqrt(cost / (2 * beliefs.n_arms * gap))
-        return unlike if beliefs.population is None else min(alike, unlike)
+        if unlike <= alike:
+            return unlike
+        # Small gaps may be all there are, or there may be none: rather near the optimum for them.
+        least = max(alike, self.first_pulls / clients)
+        return min(unlike, (least * unlike**2) ** (1 / 3))
