@@ -294,7 +294,7 @@ def _index_rules() -> Iterator[Setting]:
         yield Setting(
             name=f"fed-index narrow {fidelity}",
             problem=problems["normal"],
-            algorithm=fb.FedIndex(arms_per_phase=2, growth=0.5, admit_when=0.5),
+            algorithm=fb.FedIndex(arms_per_phase=2),
             fidelity=fidelity,
             max_clients=40,
         )

@@ -215,6 +215,8 @@ def nobody_was_left_out(world: World) -> bool:
         match record:
             case PhaseOpened(admitted=newcomers):
                 admitted, reported = admitted + len(newcomers), 0
+            case UpdateAccepted(update=update) if update.halted:
+                return False
             case UpdateAccepted():
                 reported += 1
             case PhaseClosed() if reported < admitted:

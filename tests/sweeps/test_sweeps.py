@@ -311,7 +311,7 @@ def test_index_rules_are_swept_one_game_at_a_time(tmp_path: Path) -> None:
     index = {"label": "index", "algorithm": "fed-index"}
     sweep = sweep_of(
         {"problem.spread.sigma": [0.05, 0.1], "communication_cost": [0.0, 2.0]},
-        variants=[index, {**index, "label": "growing", "growth": 2.0}, *BASE["variants"]],
+        variants=[index, {**index, "label": "few", "initial_clients": 4}, *BASE["variants"]],
     )
     table = pl.DataFrame(run_sweep(sweep, tmp_path, workers=1).replications())
     for number in range(len(sweep)):

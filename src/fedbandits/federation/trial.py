@@ -22,6 +22,9 @@ from fedbandits.rules.radii.bounded import check_range
 FILE = "fedbandits.toml"
 """What the file is called."""
 
+# What a report costs by default, in units of σ: about half a dozen phases.
+_COST_IN_NOISE = 20.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
@@ -77,6 +80,9 @@ class TrialKeys:
         Whether the best option has the highest or the lowest mean.
     horizon, population : int, optional
         T and N.
+    cost : float, optional
+        C: what a report of one client costs, in units of the outcome, for algorithms that plan by
+        it. More means fewer and longer phases; 20 σ by default, since a round takes seconds.
     privacy : Privacy, optional
         How clients protect their means.
     quorum : Quorum
@@ -107,6 +113,7 @@ class TrialKeys:
     goal: Goal = "max"
     horizon: int | None = None
     population: int | None = None
+    cost: float | None = field(default=None, metadata={"key": "communication_cost"})
     privacy: Privacy | None = None
     quorum: Quorum = field(default_factory=Quorum)
     patience: Patience = field(default_factory=Patience)
@@ -130,10 +137,10 @@ class TrialKeys:
         if self.seed < 0:
             raise InputError("seed", f"{self.seed} is below 0")
         self._settle_range()
-        for name in ("noise", "spread"):
+        for name in ("noise", "spread", "cost"):
             value = getattr(self, name)
             if value is not None:
-                check_not_negative(value, name)
+                check_not_negative(value, "communication_cost" if name == "cost" else name)
 
     def _settle_range(self) -> None:
         """Make sure that outcomes have one range, both of the trial and of the privacy policy."""
@@ -233,6 +240,7 @@ class Trial(TrialKeys):
                 noise=noise,
                 spread=spread,
                 population=self.population,
+                cost=self._cost(noise),
                 goal=self.goal,
                 bounded=bounded,
             )
@@ -248,6 +256,16 @@ class Trial(TrialKeys):
                 " or a range of outcomes",
             )
         return replace(rule.with_fewest_pulls(self.min_pulls), max_phases=self.max_phases)
+
+    def _cost(self, noise: float | None) -> float:
+        """Return C, for an algorithm that plans by it."""
+        if self.cost is None:
+            return _COST_IN_NOISE * (1.0 if noise is None else noise)
+        if not self.algorithm.uses_cost:
+            raise InputError(
+                "communication_cost", f'"{self.algorithm.name}" does not use it; leave it out'
+            )
+        return self.cost
 
 
 def load_trial(path: str | Path, *, plugins: Iterable[str | Path] = ()) -> Trial:

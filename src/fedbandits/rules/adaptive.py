@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.arrays import BoolArray, IntArray
 from fedbandits.rules.phase_numbers import FirstThen
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.plans import State
@@ -22,16 +22,10 @@ class AdaptiveRule(PhasedRule):
     **phased
         As in `PhasedRule`. Of the schedules only the first values count: the pulls and clients of
         the first phase; later pulls are the fewest that a phase makes.
-    growth : float
-        α: by how much pulls grow in a phase, as a share of those before.
-    admit_when : float
-        An arm asks for clients when its client variance exceeds so many times its pull variance.
     most_clients : int, optional
         With so many nobody else is asked to join, whatever is open.
     """
 
-    growth: float = 1.0
-    admit_when: float = 1.0
     most_clients: int | None = None
 
     @property
@@ -43,39 +37,6 @@ class AdaptiveRule(PhasedRule):
         """Return the rule that never asks for the mean of fewer pulls."""
         pulls = FirstThen(max(self.pulls(1), fewest), max(self.pulls(2), fewest))
         return replace(self, pulls=pulls)
-
-    def client_floor(self, clients: int | IntArray) -> FloatArray:
-        """Return the client variance that is left when all admitted clients have pulled an arm."""
-        factor = self.sampling.client_factor(np.maximum(clients, 1))
-        return np.asarray((self.spread or 0.0) ** 2 * factor)[..., np.newaxis]
-
-    def doubling(self, state: State, asks: np.bool_ | BoolArray) -> tuple[IntArray, BoolArray]:
-        """Return as many newcomers as there are clients, if newcomers are asked for.
-
-        Parameters
-        ----------
-        state : State
-            With the clients that are in.
-        asks : bool or array of bool, shape (...)
-            Where more are asked for.
-
-        Returns
-        -------
-        newcomers : array of int, shape (...)
-            How many join.
-        capped : array of bool, shape (...)
-            Whether the cap has ever cut them short.
-        """
-        clients = np.asarray(state.clients, dtype=np.int64)
-        capped = np.asarray(state.capped)
-        wanted = np.where(asks & ~capped, clients, 0)
-        for most in (self.population, self.most_clients):
-            if most is not None:
-                wanted = np.minimum(wanted, np.maximum(most - clients, 0))
-        if self.max_clients is None:
-            return wanted, capped
-        room = self.max_clients - clients
-        return np.minimum(wanted, room), np.asarray(capped | (wanted > room))
 
     def fitting(self, state: State, pulls: IntArray, leader: BoolArray) -> IntArray:
         """Return pulls that a mean may have; all on the leader if they do not fit.

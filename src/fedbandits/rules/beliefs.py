@@ -28,6 +28,8 @@ class Beliefs:
     population : int, optional
         How many clients exist at all, N; None is unlimited. Where some of them are asked before
         the others, the widths rest on what ``bounded`` says of the N local means.
+    cost : float
+        C: what a report of one client costs, in units of the outcome.
     goal : {"max", "min"}
         Whether the best arm has the highest or the lowest mean.
     min_clients : int
@@ -47,13 +49,14 @@ class Beliefs:
     noise: float | None
     spread: float | None
     population: int | None = None
+    cost: float = 1.0
     goal: Goal = "max"
     min_clients: int = FEWEST_TO_ESTIMATE
     weighted: bool = False
     bounded: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("noise", "spread"):
+        for name in ("noise", "spread", "cost"):
             value = getattr(self, name)
             if value is not None:
                 check_not_negative(value, name)

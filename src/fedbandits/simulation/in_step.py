@@ -22,7 +22,7 @@ from fedbandits.simulation.game import Game
 from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK
 
 # What may differ from game to game.
-_OWN = ("pulls", "admissions", "max_clients", "noise", "spread")
+_OWN = ("pulls", "admissions", "max_clients", "noise", "spread", "cost")
 
 
 def key_in_step(game: Game, fidelity: Fidelity) -> tuple[Any, ...] | None:

@@ -154,6 +154,7 @@ def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | Slo
         noise=assume.believed("noise", problem.noise_proxy),
         spread=assume.believed("spread", problem.spread_proxy),
         population=problem.population,
+        cost=variant.communication_cost,
         goal=problem.goal,
         min_clients=FEWEST_TO_ESTIMATE if assume.min_clients is None else assume.min_clients,
         weighted=problem.shares is not None,

@@ -1,7 +1,8 @@
 """The cells of a sweep: one variant under one setting each, addressed by what it is made from.
 
-Two cells with one address are the same games. Communication is paid for per message and changes
-nothing that is decided, so its cost is no part of an address: a sweep over C plays nothing twice.
+Two cells with one address are the same games. Communication is paid for per message. If an
+algorithm does not say that it may depend on what a message costs, that cost is no part of an
+address: a sweep over C plays nothing twice.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ class Cell:
         What is drawn.
     communication_cost : float
         C.
+    played_cost : float
+        The cost of a message in its games: C if what is played may depend on it, otherwise 1.
     group : tuple
         Horizon, replications and seed: what is played together has these in common.
     doubts : tuple of str
@@ -62,8 +65,14 @@ class Cell:
     address: str
     fidelity: Fidelity
     communication_cost: float
+    played_cost: float
     group: tuple[int | None, int, int]
     doubts: tuple[str, ...]
+
+    @property
+    def price(self) -> float:
+        """What communication regret, as played, is multiplied by."""
+        return 1.0 if self.played_cost == self.communication_cost else self.communication_cost
 
 
 def cells_of(sweep: Sweep, number: int) -> Iterator[Cell]:
@@ -84,24 +93,26 @@ def cells_of(sweep: Sweep, number: int) -> Iterator[Cell]:
     tables = sweep.tables_of(number)
     built = zip(experiment.variants, rules, strict=True)
     for place, (variant, (rule, fidelity)) in enumerate(built):
+        cost = variant.communication_cost if variant.algorithm.uses_cost else _A_MESSAGE
         yield Cell(
             setting=number,
             variant=place,
             label=variant.label,
             problem=variant.problem.name,
             address=address_of(
-                spec_of(tables, place, variant.problem.name),
+                spec_of(tables, place, variant.problem.name, cost),
                 code_of((variant.algorithm, variant.problem)),
             ),
             fidelity=fidelity,
             communication_cost=variant.communication_cost,
+            played_cost=cost,
             group=(experiment.horizon, experiment.replications, experiment.seed),
             doubts=tuple(all_doubts(variant, rule)),
         )
 
 
-def spec_of(tables: Mapping[str, Any], variant: int, problem: str) -> dict[str, Any]:
-    """Return the tables of a file that plays one variant alone, each message at a cost of 1.
+def spec_of(tables: Mapping[str, Any], variant: int, problem: str, cost: float) -> dict[str, Any]:
+    """Return the tables of a file that plays one variant alone.
 
     Parameters
     ----------
@@ -111,6 +122,8 @@ def spec_of(tables: Mapping[str, Any], variant: int, problem: str) -> dict[str, 
         Its number.
     problem : str
         The name of its problem, which its random numbers are drawn by.
+    cost : float
+        Of a message.
     """
     played = {key: value for key, value in tables["variants"][variant].items() if key != "label"}
     named = tables["problem"] if "problem" in tables else tables["problems"][problem]
@@ -119,7 +132,7 @@ def spec_of(tables: Mapping[str, Any], variant: int, problem: str) -> dict[str, 
     for key in ("horizon", "replications", "seed"):
         if key in tables:
             spec[key] = tables[key]
-    spec["variants"] = [{**played, "problem": problem, "communication_cost": _A_MESSAGE}]
+    spec["variants"] = [{**played, "problem": problem, "communication_cost": cost}]
     return spec
 
 
@@ -154,16 +167,16 @@ class FinishedCell:
     fidelity : str
         What was drawn.
     columns : dict of arrays
-        What was measured; communication regret in messages.
+        What was measured; communication regret as played.
     """
 
     address: str
     fidelity: str
     columns: Columns
 
-    def at_cost(self, cost: float) -> Columns:
-        """Return what was measured, where a message costs so much."""
-        communication = cost * self.columns["communication"]
+    def at_price(self, price: float) -> Columns:
+        """Return what was measured, with communication regret times the price of a cell."""
+        communication = price * self.columns["communication"]
         total = self.columns["exploration"] + communication
         return {"total": total, **self.columns, "communication": communication}
 

@@ -39,10 +39,7 @@ class SweepResults:
 
     def totals(self) -> list[FloatArray]:
         """Return the total regret of every cell, an entry a replication."""
-        return [
-            self.finished[cell.address].at_cost(cell.communication_cost)["total"]
-            for cell in self.cells
-        ]
+        return [self.finished[cell.address].at_price(cell.price)["total"] for cell in self.cells]
 
     def comparisons(self) -> list[Comparison]:
         """Return for all conditions which choice has the least regret, with paired differences."""
@@ -76,7 +73,7 @@ class SweepResults:
                 {
                     **named(self.sweep, cell),
                     "fidelity": cell.fidelity.value,
-                    **measured(self.finished[cell.address].at_cost(cell.communication_cost)),
+                    **measured(self.finished[cell.address].at_price(cell.price)),
                     "behind_the_best": behind[place],
                 }
                 for place, cell in enumerate(self.cells)
@@ -92,7 +89,7 @@ class SweepResults:
             for key in keys
         }
         for place, cell in enumerate(self.cells):
-            columns = self.finished[cell.address].at_cost(cell.communication_cost)
+            columns = self.finished[cell.address].at_price(cell.price)
             games = columns["total"].size
             row = {
                 "setting": [cell.setting] * games,

@@ -157,7 +157,7 @@ def _tasks(sweep: Sweep, cells: list[Cell], workers: int, memory_limit: int) -> 
 
 
 def _spec(sweep: Sweep, cell: Cell) -> Mapping[str, object]:
-    return spec_of(sweep.tables_of(cell.setting), cell.variant, cell.problem)
+    return spec_of(sweep.tables_of(cell.setting), cell.variant, cell.problem, cell.played_cost)
 
 
 class _Teller:

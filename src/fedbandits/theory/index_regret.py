@@ -24,9 +24,9 @@ class IndexRegretBound:
     Parameters
     ----------
     exploration : float
-        :math:`\sum_k (256 \sigma^2 \lambda / \Delta_k + M n_1 \Delta_k)`, the pulls of wrong arms.
+        :math:`\sum_k (2048 \sigma^2 \lambda / \Delta_k + M n_1 \Delta_k)`, the pulls of wrong arms.
     last_phase : float
-        :math:`256 K \sigma^2 \lambda / \Delta_{\min} + K M \Delta_{\max}`, the phase that does not
+        :math:`1152 K \sigma^2 \lambda / \Delta_{\min} + K M \Delta_{\max}`, the phase that does not
         fit into the horizon; the second part is multiplied by the fewest pulls of a phase.
     failure : float
         :math:`\Delta_{\max} (1 + 16 \kappa \sigma^2 \sqrt\Lambda (\Delta_{\min}^{-2} + \sum_k
@@ -56,8 +56,7 @@ def index_regret_bound(rule: IndexRule, gaps: npt.ArrayLike, *, cost: float) -> 
     Parameters
     ----------
     rule : IndexRule
-        With all clients from the start, plain averages, index "ucb2" or "moss", commit "index" and
-        a growth from 0.1 to 1.
+        With all clients from the start, plain averages, index "ucb2" or "moss" and commit "index".
     gaps : array, shape (arms - 1,)
         Δ_k of the arms other than the best; those without a gap cost nothing.
     cost : float
@@ -70,7 +69,7 @@ def index_regret_bound(rule: IndexRule, gaps: npt.ArrayLike, *, cost: float) -> 
     >>> told = Beliefs(n_arms=2, horizon=10**6, noise=0.5, spread=0.0, population=5)
     >>> bound = index_regret_bound(FedIndex(index="ucb2").rule(told), [0.1], cost=1.0)
     >>> round(bound.exploration), round(bound.communication)
-    (19605, 1250)
+    (156812, 1250)
     """
     _check_covered(rule)
     clients, horizon, arms = rule.admissions(1), rule.slots, rule.n_arms
@@ -84,8 +83,8 @@ def index_regret_bound(rule: IndexRule, gaps: npt.ArrayLike, *, cost: float) -> 
     too_low = low_index_bound(rule, smallest / 2)
     commits = sum(low_index_bound(rule, gap / 2) for gap in wrong.tolist())
     return IndexRegretBound(
-        exploration=float((256 * variance * log / wrong + clients * first * wrong).sum()),
-        last_phase=256 * arms * variance * log / smallest
+        exploration=float((2048 * variance * log / wrong + clients * first * wrong).sum()),
+        last_phase=1152 * arms * variance * log / smallest
         + arms * clients * rule.fewest_pulls * largest,
         failure=largest * (1 + clients * horizon * (too_low + commits)),
         communication=communication,
@@ -124,7 +123,6 @@ def _check_covered(rule: IndexRule) -> None:
         "plain averages": rule.estimator.equal_weights,
         'the indices "ucb2" and "moss"': radius.index != "ucb",
         'commit = "index"': radius.commit == "index",
-        "a growth from 0.1 to 1": 0.1 <= rule.growth <= 1.0,
     }
     for about, holds in conditions.items():
         if not holds:

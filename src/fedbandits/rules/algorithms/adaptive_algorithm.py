@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from fedbandits.errors import check_count, check_positive
+from fedbandits.errors import check_count
 from fedbandits.rules.adaptive import AdaptiveRule
 from fedbandits.rules.algorithms.algorithm import Algorithm
 from fedbandits.rules.beliefs import Beliefs
@@ -26,20 +26,16 @@ class AdaptiveAlgorithm(Algorithm):
 
     Parameters
     ----------
-    growth, first_pulls, initial_clients, admit_when
+    first_pulls, initial_clients
         As in `fedbandits.FedIndex`.
     """
 
     all_clients_from_start: ClassVar[bool] = False
 
-    growth: float = 1.0
     first_pulls: int = 32
     initial_clients: int = 16
-    admit_when: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("growth", "admit_when"):
-            check_positive(getattr(self, name), name)
         for name in ("first_pulls", "initial_clients"):
             check_count(getattr(self, name), name)
 
@@ -48,13 +44,18 @@ class AdaptiveAlgorithm(Algorithm):
         """Whether it must be told σ and σ_c: it must."""
         return True
 
+    @property
+    def whole_up_to(self) -> int:
+        """The largest population that plays the first phase as a whole."""
+        return self.initial_clients
+
     def _first_phase(self, beliefs: Beliefs) -> tuple[int, int]:
         """Return how many clients play the first phase, and how often each pulls an arm.
 
         Given clients that have weights all play.
         """
         clients = beliefs.population
-        if clients is None or not (beliefs.weighted or clients <= self.initial_clients):
+        if clients is None or not (beliefs.weighted or clients <= self.whole_up_to):
             share = self._worth(beliefs) / beliefs.n_arms
             clients = max(1, math.ceil(min(share, float(self.initial_clients))))
         return clients, math.ceil(self.first_pulls / clients)
@@ -80,8 +81,6 @@ class AdaptiveAlgorithm(Algorithm):
             admissions=FirstThen(clients),
             radius=radius,
             estimator=InverseVariance() if beliefs.population is None else Plain(),
-            growth=self.growth,
-            admit_when=self.admit_when,
             most_clients=None if math.isinf(worth) else round(_MOST_WORTH * worth),
             **own,
         )

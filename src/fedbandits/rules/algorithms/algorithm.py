@@ -27,6 +27,9 @@ class Algorithm:
         "whether all its clients play from the start, and the answer is for them by default"
     )
 
+    uses_cost: ClassVar[bool] = True
+    """Whether what it plays may depend on C. If not, a sweep over C plays its games only once."""
+
     shown_in_parts: ClassVar[bool] = False
     """Whether figures show its regret without communication beside the total, as the paper's do."""
 

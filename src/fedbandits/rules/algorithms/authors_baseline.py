@@ -28,6 +28,7 @@ class AuthorsBaseline(Algorithm):
     """
 
     name: ClassVar[str] = "authors-baseline"
+    uses_cost: ClassVar[bool] = False
 
     pulls: ScheduleLike
     radius: Radius = field(default_factory=PaperRadius)

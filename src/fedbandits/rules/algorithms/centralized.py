@@ -32,6 +32,7 @@ class Centralized(Algorithm):
     """
 
     name: ClassVar[str] = "centralized"
+    uses_cost: ClassVar[bool] = False
 
     clients: int | None = None
     communicate: Communicate = "phase"

@@ -40,6 +40,7 @@ class Elimination(Algorithm):
     """
 
     shown_in_parts: ClassVar[bool] = True
+    uses_cost: ClassVar[bool] = False
 
     pulls: ScheduleLike
     radius: Radius = field(default_factory=PaperRadius)

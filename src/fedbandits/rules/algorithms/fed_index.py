@@ -20,29 +20,25 @@ class FedIndex(AdaptiveAlgorithm):
     """Federated index rule: clients pull what may still be the best, more join when they must.
 
     For the exact model, the approximate model and everything between. In every phase the arm with
-    the best estimate and the arms whose index is above it are pulled; see
-    `fedbandits.rules.index_rules`.
+    the best estimate and the arms whose index is above it are pulled. How long a phase is and how
+    many clients join depends on what a report costs; see `fedbandits.rules.index_rules`.
 
     Parameters
     ----------
     index : {"moss", "ucb2", "ucb"}
         What an arm is given beyond its estimate. "moss" explores least, and has the least regret
         on average; "ucb" explores most, and errs least.
-    growth : float
-        α: the pulls of an arm in all grow by the factor 1 + α in a phase at most. More saves rounds
-        of communication and costs pulls.
     arms_per_phase : int, optional
         How many arms a phase plays at most; the leader and all challengers by default. Fewer take
         more rounds.
     first_pulls : int
-        Pulls of every arm by all clients together in the first phase.
+        Pulls of every arm by all clients together in the first phase, at least. They are more if
+        reports are expensive.
     initial_clients : int
-        How many clients play the first phase at most; fewer where so many already tell as much as
-        T/K pulls of an arm, its share of what one client has.
-    admit_when : float
-        An arm asks for clients when its client variance is above so many times its pull variance.
-        Less brings more clients in, who each pull less. Nobody joins for gaps below half of what
-        one client could show that pulls an arm in every slot: ties would never have enough.
+        How many clients play the first phase at most; fewer if so many already tell as much as
+        T/K pulls of an arm, its share of what one client has. A population of up to twice as many
+        plays it as a whole. Nobody joins for gaps below half of
+        what one client could show that pulls an arm in every slot: ties would never have enough.
     commit : {"index", "certified"}
         When the rule stops asking: when its indices would not let it change its mind, or when a
         test with error probability δ agrees. The test needs all clients from the start.
@@ -53,11 +49,12 @@ class FedIndex(AdaptiveAlgorithm):
     --------
     >>> rule = FedIndex().rule(Beliefs(n_arms=10, horizon=10**6, noise=0.5, spread=0.02))
     >>> rule.admissions(1), rule.pulls(1)
-    (16, 2)
+    (8, 37)
     """
 
     name: ClassVar[str] = "fed-index"
 
+    initial_clients: int = 8
     index: Index = "moss"
     arms_per_phase: int | None = None
     commit: Commit = "index"
@@ -92,3 +89,37 @@ class FedIndex(AdaptiveAlgorithm):
             first_variance=max(noise**2 / (clients * pulls), math.ulp(0.0)),
         )
         return self._rule(beliefs, IndexRule, radius, arms_per_phase=self.arms_per_phase)
+
+    @property
+    def whole_up_to(self) -> int:
+        """The largest population that plays the first phase as a whole."""
+        return 2 * self.initial_clients
+
+    def _first_phase(self, beliefs: Beliefs) -> tuple[int, int]:
+        clients, pulls = AdaptiveAlgorithm._first_phase(self, beliefs)
+        most = beliefs.horizon_for(self.name) / (4 * beliefs.n_arms)
+        return clients, max(pulls, math.ceil(min(self._worth_a_report(beliefs, clients), most)))
+
+    def _worth_a_report(self, beliefs: Beliefs, clients: int) -> float:
+        r"""Return how often each of M clients pulls an arm before its first report.
+
+        n pulls show gaps d of :math:`\sqrt{2 \sigma^2 \log T / (M n)}`. Exploring all arms at such
+        gaps costs :math:`K n d` per client, which may be √6 times C. If clients differ, n pulls by
+        each can tell only so much: :math:`n = \frac32 (\sigma/\sigma_c) \sqrt{C / (2 K d)}` is near
+        the optimum of the lower bound for gaps of :math:`d = 2 \sigma_c \sqrt{\log T / M}`. If that
+        is more, a mean of the two is taken: gaps may be larger.
+        """
+        noise, spread = beliefs.noise_for(self.name), beliefs.spread_for(self.name)
+        cost, log = beliefs.cost, math.log(beliefs.horizon_for(self.name))
+        if not noise or log == 0:
+            return 1.0
+        alike = 3 * cost**2 * clients / (log * beliefs.n_arms**2 * noise**2)
+        if not spread or clients == beliefs.population:
+            return alike
+        gap = 2 * spread * math.sqrt(log / clients)
+        unlike = 1.5 * noise / spread * math.sqrt(cost / (2 * beliefs.n_arms * gap))
+        if unlike <= alike:
+            return unlike
+        # Small gaps may be all there are, or there may be none: rather near the optimum for them.
+        least = max(alike, self.first_pulls / clients)
+        return min(unlike, (least * unlike**2) ** (1 / 3))

@@ -21,7 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedbandits.errors import check_count
+from fedbandits.errors import check_count, check_positive
 from fedbandits.rules.adaptive import AdaptiveRule
 from fedbandits.rules.algorithms.adaptive_algorithm import AdaptiveAlgorithm
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
@@ -98,11 +98,17 @@ class ThompsonRule(AdaptiveRule):
         As in `fedbandits.rules.adaptive.AdaptiveRule`, with a `PosteriorRadius`.
     samples : int
         How many draws.
+    growth : float
+        α: a phase makes so many times as many pulls as all phases before.
+    admit_when : float
+        An arm asks for clients when its client variance exceeds so many times its pull variance.
     """
 
     randomised: ClassVar[bool] = True
 
     samples: int = 100
+    growth: float = 1.0
+    admit_when: float = 1.0
 
     def guarantee(self) -> Guarantee:
         """Return what is proven about the option it settles on: nothing."""
@@ -144,6 +150,39 @@ class ThompsonRule(AdaptiveRule):
         return PhasePlan(
             newcomers=newcomers, pulls=self.fitting(state, pulls, leader), capped=capped
         )
+
+    def client_floor(self, clients: int | IntArray) -> FloatArray:
+        """Return the client variance that is left when all admitted clients have pulled an arm."""
+        factor = self.sampling.client_factor(np.maximum(clients, 1))
+        return np.asarray((self.spread or 0.0) ** 2 * factor)[..., np.newaxis]
+
+    def doubling(self, state: State, asks: np.bool_ | BoolArray) -> tuple[IntArray, BoolArray]:
+        """Return as many newcomers as there are clients, if newcomers are asked for.
+
+        Parameters
+        ----------
+        state : State
+            With the clients that are in.
+        asks : bool or array of bool, shape (...)
+            Where more are asked for.
+
+        Returns
+        -------
+        newcomers : array of int, shape (...)
+            How many join.
+        capped : array of bool, shape (...)
+            Whether the cap has ever cut them short.
+        """
+        clients = np.asarray(state.clients, dtype=np.int64)
+        capped = np.asarray(state.capped)
+        wanted = np.where(asks & ~capped, clients, 0)
+        for most in (self.population, self.most_clients):
+            if most is not None:
+                wanted = np.minimum(wanted, np.maximum(most - clients, 0))
+        if self.max_clients is None:
+            return wanted, capped
+        room = self.max_clients - clients
+        return np.minimum(wanted, room), np.asarray(capped | (wanted > room))
 
     def _shares(self, state: State, estimate: Estimate, seen: BoolArray) -> FloatArray:
         """Return the share of draws in which each arm is the best one."""
@@ -187,12 +226,17 @@ class FedTs(AdaptiveAlgorithm):
     """
 
     name: ClassVar[str] = "fed-ts"
+    uses_cost: ClassVar[bool] = False
 
+    growth: float = 1.0
+    admit_when: float = 1.0
     samples: int = 100
     commit: LevelLike = "1/T"
 
     def __post_init__(self) -> None:
         AdaptiveAlgorithm.__post_init__(self)
+        for name in ("growth", "admit_when"):
+            check_positive(getattr(self, name), name)
         check_count(self.samples, "samples")
         object.__setattr__(self, "commit", as_level(self.commit, "commit"))
 
@@ -200,4 +244,11 @@ class FedTs(AdaptiveAlgorithm):
         """Return the rule for a game, given what is believed about it."""
         beliefs.horizon_for(self.name)
         radius = PosteriorRadius(level=self.commit)
-        return self._rule(beliefs, ThompsonRule, radius, samples=self.samples)
+        return self._rule(
+            beliefs,
+            ThompsonRule,
+            radius,
+            samples=self.samples,
+            growth=self.growth,
+            admit_when=self.admit_when,
+        )

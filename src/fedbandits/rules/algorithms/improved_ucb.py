@@ -67,6 +67,7 @@ class ImprovedUcb(Algorithm):
     """
 
     name: ClassVar[str] = "improved-ucb"
+    uses_cost: ClassVar[bool] = False
 
     def rule(self, beliefs: Beliefs) -> PhasedRule:
         """Return the rule for a game, given what is believed about it."""

@@ -27,6 +27,7 @@ class LocalUcb(Algorithm):
     """
 
     name: ClassVar[str] = "local-ucb"
+    uses_cost: ClassVar[bool] = False
 
     clients: int | None = None
 

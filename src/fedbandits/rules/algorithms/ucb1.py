@@ -16,6 +16,7 @@ class Ucb1(Algorithm):
     """UCB1 at the server: what a player could do who saw the global model in every slot."""
 
     name: ClassVar[str] = "ucb1"
+    uses_cost: ClassVar[bool] = False
 
     def rule(self, beliefs: Beliefs) -> SlotRule:
         """Return the rule for a game, given what is believed about it."""

@@ -146,9 +146,19 @@ class IndexRadius(Intervals):
             log = log - math.log(known.n_arms)
         return np.asarray(1.0 + np.maximum(log, 0.0))
 
-    def half_widths(self, known: PhaseStatistics) -> FloatArray:
-        """Return how far an index is above its estimate; see `fedbandits.rules.radii.Radius`."""
-        widths = self._widths(known.estimate.variance, known)
+    def half_widths(
+        self, known: PhaseStatistics, of_leader: FloatArray | float = 0.0
+    ) -> FloatArray:
+        """Return how far an index is above its estimate; see `fedbandits.rules.radii.Radius`.
+
+        Parameters
+        ----------
+        known : PhaseStatistics
+            What was observed.
+        of_leader : array, broadcast against the arms
+            A variance of what the arms are compared with, which counts as their own.
+        """
+        widths = self._widths(known.estimate.variance + of_leader, known)
         return np.maximum(widths, self._sequence(known)) if self.commit == "certified" else widths
 
     def _widths(self, variance: FloatArray, known: PhaseStatistics) -> FloatArray:
