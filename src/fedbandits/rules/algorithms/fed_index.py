@@ -122,4 +122,4 @@ class FedIndex(AdaptiveAlgorithm):
             return unlike
         # Small gaps may be all there are, or there may be none: rather near the optimum for them.
         least = max(alike, self.first_pulls / clients)
-        return min(unlike, (least * unlike**2) ** (1 / 3))
+        return min(unlike, math.cbrt(least * unlike**2))
