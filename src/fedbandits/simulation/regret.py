@@ -16,6 +16,8 @@ from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.phased import LONGEST_HORIZON, Charge
 
 _MANY_POINTS = 200
+# This many numbers stay in the cache while they are worked on.
+_IN_CACHE = 2**15
 
 
 def make_grid(horizon: int | None, points: int) -> IntArray:
@@ -157,8 +159,20 @@ class RegretLedger:
         slots = times * pulls.sum(axis=-1)
         stop = self.slot[rows] + slots
         reached = self.grid.searchsorted(stop, side="right")
-        if (reached > self._cursor[rows]).any():
-            self._draw(rows, pulls, reached, clients=clients, complete=complete)
+        first = self._cursor[rows]
+        if (reached > first).any():
+            # Until a replication drops an arm all are alike: one of them is drawn for the others.
+            before = (stop, self._plays.take(rows, axis=0), self._messages[rows])
+            alike = len(self.gaps) == len(self.cost) == 1 and all(
+                (values == values[0]).all()
+                for values in (*before, reached, clients, complete, pulls)
+            )
+            some = slice(1 if alike else None)
+            self._draw(rows[some], pulls[some], reached[some], clients[some], complete[some])
+            if alike:
+                points = slice(first[0], reached[0])
+                for curves in (self.exploration_curves, self.communication_curves):
+                    curves[rows[1:], points] = curves[rows[0], points]
         if self._points is not None:
             for i, n in enumerate(np.broadcast_to(times, rows.shape).tolist()):
                 for _ in range(n):
@@ -178,14 +192,18 @@ class RegretLedger:
         clients = np.broadcast_to(0 if self.stops else clients, rows.shape).astype(np.float64)
         gaps = np.broadcast_to(self._of(self.gaps, rows), (rows.size, self.gaps.shape[1]))
         slope = clients * gaps[np.arange(rows.size), arms]
-        later = self.grid > start[:, np.newaxis]
-        beyond = self.grid - start[:, np.newaxis]
-        before = self._regret(self._plays[rows], rows)
-        exploration = before[:, np.newaxis] + slope[:, np.newaxis] * beyond
-        self.exploration_curves[rows] = np.where(later, exploration, self.exploration_curves[rows])
-        self.communication_curves[rows] = np.where(
-            later, self.communication[rows, np.newaxis], self.communication_curves[rows]
-        )
+        before, sent = self._regret(self._plays[rows], rows), self.communication[rows]
+        at_once = max(1, _IN_CACHE // self.grid.size)
+        for begin in range(0, rows.size, at_once):
+            some = slice(begin, begin + at_once)
+            row = rows[some]
+            beyond = self.grid - start[some, np.newaxis]
+            exploration = before[some, np.newaxis] + slope[some, np.newaxis] * beyond
+            for curves, values in (
+                (self.exploration_curves, exploration),
+                (self.communication_curves, sent[some, np.newaxis]),
+            ):
+                curves[row] = np.where(beyond > 0, values, curves[row])
         self._plays[rows, arms] += clients * (self.horizon - start).astype(np.float64)
         self.slot[rows] = self.horizon
         self._cursor[rows] = self.grid.size
@@ -221,7 +239,6 @@ class RegretLedger:
         rows: IntArray,
         pulls: IntArray,
         reached: IntArray,
-        *,
         clients: IntArray,
         complete: BoolArray,
     ) -> None:
@@ -240,9 +257,10 @@ class RegretLedger:
         # very many of them.
         client = clients.astype(np.float64)
         whole = client[:, np.newaxis] * pulls
-        low = self._plays[rows]
-        from_here = (low + whole - whole.cumsum(axis=-1))[at]
-        low, high = low[at], (low + whole)[at]
+        low = self._plays.take(rows, axis=0)
+        high = low + whole
+        from_here = (high - whole.cumsum(axis=-1)).take(at, axis=0)
+        low, high = low.take(at, axis=0), high.take(at, axis=0)
         if behind.any():
             passed = behind[:, np.newaxis] * whole[at]
             from_here, low, high = from_here + passed, low + passed, high + passed
