@@ -19,13 +19,13 @@ from fedbandits.errors import InputError
 from fedbandits.experiments.files import read_experiment
 from fedbandits.experiments.fingerprint import code_of, hashed
 from fedbandits.experiments.tables import outcome_columns
-from fedbandits.simulation import Simulation, build_rules, simulate_all
+from fedbandits.simulation import build_rules, simulate_all
 from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.simulation.variants import all_doubts
 from fedbandits.sweeps.sweep import Sweep
 
 Columns: TypeAlias = dict[str, npt.NDArray[Any]]
-"""An array a measured quantity, an entry a replication."""
+"""One array per measured quantity, with one entry per replication."""
 
 # Played with this cost, communication regret counts messages.
 _A_MESSAGE = 1.0
@@ -162,7 +162,7 @@ class FinishedCell:
     columns: Columns
 
     def at_cost(self, cost: float) -> Columns:
-        """Return what was measured, where a message costs so much."""
+        """Return what was measured if a message costs this much."""
         communication = cost * self.columns["communication"]
         total = self.columns["exploration"] + communication
         return {"total": total, **self.columns, "communication": communication}
@@ -190,15 +190,10 @@ def play_cells(specs: Mapping[str, Mapping[str, Any]], *, memory_limit: int) -> 
         memory_limit=memory_limit,
         warn=False,
     )
-    return [
-        FinishedCell(
-            address=address, fidelity=simulation.fidelity.value, columns=_columns(simulation)
-        )
-        for address, simulation in zip(specs, simulations, strict=True)
-    ]
-
-
-def _columns(simulation: Simulation) -> Columns:
-    columns = outcome_columns(simulation)
-    del columns["total"]
-    return columns
+    finished = []
+    for address, simulation in zip(specs, simulations, strict=True):
+        columns = outcome_columns(simulation)
+        del columns["total"]  # depends on the cost of communication
+        fidelity = simulation.fidelity.value
+        finished.append(FinishedCell(address=address, fidelity=fidelity, columns=columns))
+    return finished

@@ -42,17 +42,17 @@ def sweep_chart(results: SweepResults) -> Chart | None:
 
 def _named(sweep: Sweep, key: str) -> Axis:
     """Return an axis on which every value of a key has a place."""
-    return named_axis(in_words(key, short_names(sweep.keys)[key]), sweep.texts_of(key))
+    return named_axis(in_words(key, short_names(sweep.keys)[key]), sweep.axes[key].texts)
 
 
 def _axis(sweep: Sweep, key: str) -> tuple[Axis, list[float]]:
     """Return the axis of a key, and where its values stand: at their numbers, if they are some."""
-    values = sweep.values_of(key)
+    values = sweep.axes[key].values
     numbers = _numbers(values)
     if numbers is None:
         return _named(sweep, key), [float(place) for place in range(len(values))]
     wide = numbers[0] > 0 and numbers[-1] / numbers[0] >= 20 and not isinstance(values[0], float)
-    log = bool(numbers[0] > 0 and (sweep.axes[sweep.keys.index(key)].scale == "log" or wide))
+    log = bool(numbers[0] > 0 and (sweep.axes[key].scale == "log" or wide))
     return replace(_named(sweep, key), ticks=None, names=False, log=log), numbers.tolist()
 
 
@@ -126,14 +126,13 @@ def _maps(results: SweepResults) -> Chart:
             shown[places] = means[places] / means[comparison.best]
     if not any(is_choice(key) for key in sweep.keys):
         best = set()  # every place has conditions of its own
-    values_of = {key: sweep.values_of(key) for key in sweep.keys}
+    sizes = {key: len(axis.values) for key, axis in sweep.axes.items()}
     n_variants = len(results.cells) // len(sweep)
-    columns = 1 if apart is None else len(values_of[apart])
-    shape = (len(values_of[up]), len(values_of[across]))
-    values = np.full((n_variants, columns, *shape), np.nan)
+    columns = 1 if apart is None else sizes[apart]
+    values = np.full((n_variants, columns, sizes[up], sizes[across]), np.nan)
     marks: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for place, cell in enumerate(results.cells):
-        at = {key: values_of[key].index(value) for key, value in sweep.values(cell.setting).items()}
+        at = sweep.places(cell.setting)
         panel = (cell.variant, 0 if apart is None else at[apart])
         values[(*panel, at[up], at[across])] = shown[place]
         if place in best:
@@ -173,7 +172,7 @@ def _arranged(sweep: Sweep) -> tuple[str, str, str | None]:
     keys = sweep.keys
     apart = None
     if len(keys) == MOST_KEYS:
-        apart = min(keys, key=lambda key: len(sweep.values_of(key)))
+        apart = min(keys, key=lambda key: len(sweep.axes[key].values))
         keys = [key for key in keys if key != apart]
     up, across = keys
     if is_choice(across) and not is_choice(up):
@@ -191,5 +190,5 @@ def _name(sweep: Sweep, cell: Cell, n_variants: int) -> str:
 def _heading(sweep: Sweep, apart: str | None, column: int, variant: str) -> str:
     parts = [variant] if variant else []
     if apart is not None:
-        parts.append(f"{short_names(sweep.keys)[apart]} = {sweep.texts_of(apart)[column]}")
+        parts.append(f"{short_names(sweep.keys)[apart]} = {sweep.axes[apart].texts[column]}")
     return ", ".join(parts)

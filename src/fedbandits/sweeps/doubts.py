@@ -56,7 +56,7 @@ def idle_keys(sweep: Sweep, cells: Sequence[Cell], totals: Sequence[FloatArray])
     return [
         key
         for keys in together
-        if len(sweep.values_of(keys[0])) > 1 and _idle(keys, given, cells, seen)
+        if len(sweep.axes[keys[0]].values) > 1 and _idle(keys, given, cells, seen)
         for key in keys
     ]
 

@@ -13,7 +13,7 @@ from fedbandits.report.still import write_still
 from fedbandits.sweeps.charts import sweep_chart, why_not_drawn
 from fedbandits.sweeps.doubts import warnings_of
 from fedbandits.sweeps.results import SweepResults
-from fedbandits.sweeps.text import MOST_ROWS, shown_comparisons
+from fedbandits.sweeps.text import shown_comparisons
 
 _CAPTIONS = {
     "plot": "Mean total regret of every setting; bands are 95&nbsp;% confidence intervals of it.",
@@ -21,8 +21,8 @@ _CAPTIONS = {
     " under its conditions.",
 }
 
-_HOW_COMPARED = """± is half of a 95&nbsp;% interval. Settings share their random draws, so that
-choices are compared replication by replication."""
+_HOW_COMPARED = """Settings share their random draws, so that choices are compared replication by
+replication."""
 
 
 def write_page(results: SweepResults, folder: Path) -> None:
@@ -54,14 +54,10 @@ def sweep_html(results: SweepResults, png: bytes | None = None) -> str:
         *warnings_of(results.doubts(), len(sweep)),
         *(f"{key}: all its values give the same numbers" for key in results.idle_keys()),
     ]
-    more = len(results.comparisons()) - MOST_ROWS
-    rest = f" {more:,} more are in summary.json." if more > 0 else ""
+    table = shown_comparisons(results)
     sections = [
         ("Regret over the settings", shown),
-        (
-            "What is best, and where",
-            f"<p>{_HOW_COMPARED}{rest}</p>\n{shown_comparisons(results).html()}",
-        ),
+        ("What is best, and where", f"<p>{_HOW_COMPARED} {table.note}.</p>\n{table.html()}"),
         *([("To keep in mind", items(map(escape, said)))] if said else []),
         ("How to read this", definitions(WORDS)),
         ("To run it again", run_again(sweep.described())),
