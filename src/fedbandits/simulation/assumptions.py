@@ -53,17 +53,16 @@ def guarantee_in(rule: PhasedRule, problem: Problem, privacy: Privacy | None = N
         Assumption.SINGLE_BEST: None
         if (gaps(problem) > 0).sum() == problem.means.size - 1
         else "several options are the best",
-        Assumption.LIKE_DRAWS: "its clients are given, and their means are no draws from a law"
-        if problem.clients_are_given
-        else None,
     }
+    if problem.clients_are_given:
+        broken[Assumption.LIKE_DRAWS] = "its clients are given: their means follow no law"
+    elif problem.clients_are_like_draws:  # else nobody knows
+        broken[Assumption.LIKE_DRAWS] = None
     whom = Assumption.ALL_CLIENTS if rule.asks_everyone else Assumption.RANDOM_CLIENTS
     broken[whom] = _sample_taken_for_all(rule, problem)
     if broken[whom] is None:
         broken[Assumption.SPREAD_BOUND] = _too_little("spread", rule.spread, problem.spread_proxy)
     found = found.kept(Assumption.NO_DRIFT, Assumption.NO_SELECTION, Assumption.HONEST)
-    if not (problem.clients_are_given or problem.clients_are_like_draws):
-        del broken[Assumption.LIKE_DRAWS]  # nobody knows
     for kind, why in broken.items():
         found = found.kept(kind) if why is None else found.broken(kind, why)
     return found
@@ -104,9 +103,8 @@ def _too_little(name: str, told: float | None, true: float) -> str | None:
 
 def _sample_taken_for_all(rule: PhasedRule, problem: Problem) -> str | None:
     believed = rule.population
-    if rule.player is Player.SERVER or rule.target == "population" or believed is None:
-        return None
-    if believed == problem.population:
+    sampled = rule.player is Player.SERVER or rule.target == "population"
+    if sampled or believed in (None, problem.population):
         return None
     among = "an unlimited population" if problem.population is None else problem.population
     return (

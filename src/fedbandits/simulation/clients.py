@@ -124,23 +124,23 @@ class ClientEvidence:
 
     def play(self, phase: int, pulls: IntArray, active: BoolArray, n_phases: int) -> Played:
         """Let every client pull each arm this often in one phase."""
-        before, most = self.counts, self.counts.shape[-1]
+        most = self.counts.shape[-1]
+        before = np.broadcast_to(self.counts, (*pulls.shape, most))
         if self.rule.scheduled:
             fresh = np.full((1, 1, 1), float(pulls.max()))
         else:
             present = np.arange(most) < self._clients[:, np.newaxis, np.newaxis]
             fresh = pulls[:, :, np.newaxis] * present.astype(np.float64)
-        self.counts = before + fresh
+        self.counts = self.counts + fresh
         distortion = self._releases.play(
             phase, pulls, fresh, self.counts[np.newaxis], np.ones((1, 1, 1))
         )
         room, how = np.empty(most), self._releases.how
         for row, (state, of_arms) in enumerate(zip(self._kept, pulls.tolist(), strict=True)):
             release = how[row if len(how) > 1 else 0] if how else None
-            known = before[row if len(before) > 1 else 0]
-            for arm, n in enumerate(of_arms):
-                if n:
-                    self._pull(state, phase, arm, pulls=n, before=known, how=release, room=room)
+            for arm in np.flatnonzero(of_arms).tolist():
+                known = before[row, arm]
+                self._pull(state, phase, arm, of_arms[arm], before=known, how=release, room=room)
         # Means are held for some rows at once, and for none where averages are enough.
         at_once = n_rows = active.shape[0]
         if self.rule.scheduled and self.rule.needs_each_client:
@@ -195,14 +195,13 @@ class ClientEvidence:
         share = 1.0 / self.counts[0, 0]
         room = np.empty(share.shape)
         averages = np.zeros((1, *active.shape))
-        of_row = None
+        if weights is not None:
+            weights = np.broadcast_to(weights, (1, len(kept), 1, share.size))
         for row, state in enumerate(kept):
-            if weights is not None:
-                of_row = weights[0, row if weights.shape[1] > 1 else 0, 0]
-            for arm, playing in enumerate(active[row].tolist()):
-                if playing:
-                    means = np.multiply(state.sums[arm], share, out=room)
-                    averages[0, row, arm] = aggregate(means, of_row)
+            of_row = None if weights is None else weights[0, row, 0]
+            for arm in np.flatnonzero(active[row]).tolist():
+                means = np.multiply(state.sums[arm], share, out=room)
+                averages[0, row, arm] = aggregate(means, of_row)
         return averages
 
     def _pull(
@@ -210,8 +209,8 @@ class ClientEvidence:
         state: ClientsOfReplication,
         phase: int,
         arm: int,
-        *,
         pulls: int,
+        *,
         before: FloatArray,
         how: Mechanism | None,
         room: FloatArray,
@@ -222,8 +221,7 @@ class ClientEvidence:
         sums, room = state.sums[arm], room[: means.size]
         if state.with_squares:
             fresh, scatter = self.problem.noise.phase_moments(rng, pulls, means, cells, room)
-            pulled = before[arm if len(before) > 1 else 0, : means.size]
-            known = pulled, sums, state.squares[arm]
+            known = before[: means.size], sums, state.squares[arm]
             state.squares[arm] = merged_squares(known, (pulls, fresh, scatter))
             sums += fresh
             return

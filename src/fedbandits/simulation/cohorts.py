@@ -28,9 +28,9 @@ from fedbandits.simulation.phases import Played
 from fedbandits.simulation.releases import Releases
 from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK, Purpose, blocks_of
 
-# Sums of so many (phase, replication, arm, cohort) at once; more or fewer take longer.
+# Sums of this many (phase, replication, arm, cohort) at once; more or fewer take longer.
 _FASTEST_AT_ONCE = 2**19
-# Of these so many stay in the cache while they are worked on.
+# This many of them stay in the cache while they are worked on; at least one block.
 _IN_CACHE = 2**16
 _TOLD = ("noise", "spread")
 # Of every row, arm and cohort: local means and sums, and where rows and arms are pulled differently
@@ -224,13 +224,10 @@ class CohortEvidence:
                     rng = self.streams.at(purpose, replication=block, phase=phase + step, arm=arm)
                     rng.standard_normal(out=drawn[step, at])
             by_place = drawn.transpose(0, 3, 1, 2)
-            for start in range(rows.start, rows.stop, at_once := self._rows_at_once(drawn)):
+            at_once = max(REPLICATIONS_PER_BLOCK, _IN_CACHE // (drawn.size // last))
+            for start in range(rows.start, rows.stop, at_once):
                 some = slice(start, min(start + at_once, rows.stop))
                 yield some, by_place[:, places[start - rows.start : some.stop - rows.start]]
-
-    def _rows_at_once(self, drawn: FloatArray) -> int:
-        """Return for how many rows the draws fit into the cache; at least one block."""
-        return max(REPLICATIONS_PER_BLOCK, _IN_CACHE // (drawn.size // int(drawn.shape[-1])))
 
     def _cohort_law(self, size: FloatArray) -> tuple[FloatArray | float, FloatArray]:
         """Return the expected deviation of the next cohort's average and its standard deviation.

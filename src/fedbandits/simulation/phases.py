@@ -13,7 +13,7 @@ drops an arm is looked at once more from there on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -130,7 +130,9 @@ def _settle(board: Scoreboard, phase: int, pulls: IntArray, played: Played) -> N
         stays[:, arms] = verdict.active[last]
         decided = verdict.settled[last]
         best = arms[board.rule.best(verdict.estimates[last], verdict.active[last])]
-        board.decide(rows, phase + until - 1, stays, best, decided)
+        board.active[rows], board.phases[rows] = stays, phase + until - 1
+        board.winner[rows[decided]] = best[decided]
+        board.decision_slot[rows[decided]] = board.ledger.slot[rows[decided]]
         again = ~decided & (until < n_phases)
         places, done = places[again], until[again]
 
@@ -182,30 +184,25 @@ def _planned(
     rows = board.rows
     active, of_row = board.active[rows], board.of_row[rows]
     if not board.rule.scheduled:
-        streams = board.played[0].streams()
-        with mistakes_of(board.played[0]):
-            plan = board.rule.plan(
-                State(
-                    phase=phase,
-                    active=active,
-                    clients=board.clients[rows],
-                    slots_left=board.slots_left(),
-                    capped=board.capped[rows],
-                    estimate=known,
-                    random=streams.draws(board.replications[rows], phase)
-                    if board.rule.randomised
-                    else None,
-                )
-            )
-            _check_plan(plan, board, phase)
-        newcomers, capped = (
-            np.broadcast_to(values, rows.shape) for values in (plan.newcomers, plan.capped)
+        the_one, replications = board.played[0], board.replications[rows]
+        draws = the_one.streams().draws(replications, phase) if board.rule.randomised else None
+        state = State(
+            phase=phase,
+            active=active,
+            clients=board.clients[rows],
+            slots_left=board.slots_left(),
+            capped=board.capped[rows],
+            estimate=known,
+            random=draws,
         )
+        with mistakes_of(the_one):
+            plan = board.rule.plan(state)
+            _check_plan(plan, board, phase)
+        newcomers, capped, _ = np.broadcast_arrays(plan.newcomers, plan.capped, rows)
         return newcomers, plan.pulls, capped
     joining = np.zeros(len(board.rules), dtype=np.int64)
     cut, often = np.zeros(joining.shape, dtype=np.bool_), np.zeros_like(joining)
-    for game, (clients, was_capped) in _crowds(board).items():
-        plan = _scheduled(board, game, clients, was_capped, phase)
+    for game, plan in _plans(board, _crowds(board), phase):
         joining[game], cut[game], often[game] = plan.newcomers, plan.capped, plan.pulls[0]
     return joining[of_row], np.where(active, often[of_row, np.newaxis], 0), cut[of_row]
 
@@ -221,13 +218,22 @@ def _crowds(board: Scoreboard) -> dict[int, tuple[int, bool]]:
     return {game: (clients[game], capped[game]) for game in board.games()}
 
 
-def _scheduled(board: Scoreboard, game: int, clients: int, capped: bool, phase: int) -> PhasePlan:
-    """Return the plan of a phase, which is the same in all rows of a game."""
-    state = State(
-        phase=phase, active=_ONE_ARM, clients=clients, slots_left=board.rule.slots, capped=capped
-    )
-    with mistakes_of(board.played[game]):
-        return board.rules[game].plan(state)
+def _plans(
+    board: Scoreboard, crowds: Mapping[int, tuple[int, bool]], phase: int
+) -> Iterator[tuple[int, PhasePlan]]:
+    """Yield the plan of a phase for each game that goes on; it is the same in all its rows."""
+    for game, (clients, capped) in crowds.items():
+        with mistakes_of(board.played[game]):
+            plan = board.rules[game].plan(
+                State(
+                    phase=phase,
+                    active=_ONE_ARM,
+                    clients=clients,
+                    slots_left=board.rule.slots,
+                    capped=capped,
+                )
+            )
+        yield game, plan
 
 
 def _check_plan(plan: PhasePlan, board: Scoreboard, phase: int) -> None:
@@ -257,9 +263,8 @@ def _alike(board: Scoreboard, phase: int, pulls: IntArray, most: int) -> int:
     often[board.of_row[board.rows]] = pulls.max(axis=-1)
     found = 1
     while found < most and not board.rule.ends_after(phase + found - 1):
-        for game, (clients, capped) in crowds.items():
-            plan = _scheduled(board, game, clients, capped, phase + found)
-            if plan.newcomers or plan.capped != capped or plan.pulls[0] != often[game]:
+        for game, plan in _plans(board, crowds, phase + found):
+            if plan.newcomers or plan.capped != crowds[game][1] or plan.pulls[0] != often[game]:
                 return found
         found += 1
     return found

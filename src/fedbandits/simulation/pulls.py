@@ -9,7 +9,6 @@ import numpy as np
 
 from fedbandits.loopback import play
 from fedbandits.privacy.mechanisms import UNPROTECTED_BITS
-from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.sampling import seeded_noise
 from fedbandits.problems.problem import LocalModels, Problem
 from fedbandits.protocol import Client, PhaseClosed, PhaseOpened, Pull, Reason, Server
@@ -17,7 +16,7 @@ from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.phased import Charge, PhasedRule
 from fedbandits.simulation.game import Game, PlayedGames
 from fedbandits.simulation.memory_limit import check_memory
-from fedbandits.simulation.streams import Purpose, Streams
+from fedbandits.simulation.streams import Purpose
 
 
 def play_pulls(game: Game, replications: IntArray) -> PlayedGames:
@@ -41,8 +40,8 @@ def play_logged(game: Game, rule: PhasedRule, replication: int) -> Server:
 
 
 def _play(game: Game, rule: PhasedRule, replication: int) -> tuple[Server, _ClientSource]:
-    source = _ClientSource(game.played, game.streams(), replication, game.privacy)
-    streams, number = game.streams(), np.array([replication])
+    source, number = _ClientSource(game, replication), np.array([replication])
+    streams = game.streams()
     server = Server(
         rule,
         run=f"replication {replication}",
@@ -57,19 +56,17 @@ def _play(game: Game, rule: PhasedRule, replication: int) -> tuple[Server, _Clie
 class _ClientSource:
     """Makes the clients of a replication; each draws from its own stream."""
 
-    def __init__(
-        self, problem: Problem, streams: Streams, replication: int, privacy: Privacy | None
-    ) -> None:
-        self.problem = problem
-        self.streams = streams
-        self.replication = replication
-        self.privacy = privacy
+    def __init__(self, game: Game, replication: int) -> None:
+        self.problem, self.privacy = game.played, game.privacy
+        self.streams, self.replication = game.streams(), replication
         self.clients: list[Client] = []
         # The clients of a finite population depend on each other: they are drawn together.
         self.together = (
-            None if problem.population is None else problem.sampler(streams.sources(replication))
+            None
+            if self.problem.population is None
+            else self.problem.sampler(self.streams.sources(replication))
         )
-        shares = problem.shares
+        shares = self.problem.shares
         # Clients that have weights are called by their rows.
         self.weights = (
             None
@@ -124,7 +121,7 @@ def _play_one(game: Game, rule: PhasedRule, replication: int) -> PlayedGames:
         if isinstance(record, PhaseOpened):
             clients += len(record.admitted)
             pulls = np.array([record.assignment.pulls], dtype=np.int64)
-            ledger.play(row, pulls, clients=clients, complete=np.array([record.complete]))
+            ledger.play(row, pulls, clients=clients, complete=record.complete)
             observations += clients * sum(record.assignment.pulls) * record.complete
         elif isinstance(record, PhaseClosed):
             decision_slot = int(ledger.slot[0])

@@ -85,7 +85,7 @@ class RegretLedger:
     ...     replications=1, cost=1.0, charge=Charge.PHASE,
     ... )
     >>> row = np.array([0])
-    >>> ledger.play(row, np.array([[10, 10, 10]]), clients=2, complete=np.array([True]))
+    >>> ledger.play(row, np.array([[10, 10, 10]]), clients=2, complete=True)
     >>> ledger.stay(row, np.array([2]), clients=2)
     >>> ledger.exploration_curves, ledger.communication_curves
     (array([[12.5, 15. ]]), array([[0., 2.]]))
@@ -117,9 +117,8 @@ class RegretLedger:
         self._plays: FloatArray = np.zeros((replications, gaps.shape[-1]))
         self._messages: FloatArray = np.zeros(replications)
         self._cursor: IntArray = np.zeros(replications, dtype=np.int64)
-        self._points: list[list[tuple[int, float, float]]] | None = (
-            [[(0, 0.0, 0.0)] for _ in range(replications)] if breakpoints else None
-        )
+        # Of every replication, if they are to be kept.
+        self._points = [[(0, 0.0, 0.0)] for _ in range(replications if breakpoints else 0)]
 
     @property
     def exploration(self) -> FloatArray:
@@ -137,7 +136,7 @@ class RegretLedger:
         pulls: IntArray,
         *,
         clients: int | IntArray,
-        complete: BoolArray,
+        complete: bool | BoolArray,
         times: int | IntArray = 1,
     ) -> None:
         """Account for a phase, or for several that are alike.
@@ -150,12 +149,13 @@ class RegretLedger:
             Slots on each arm, in index order, cut to what is left of the horizon.
         clients : int or array of int, shape (n,)
             M(p).
-        complete : array of bool, shape (n,)
+        complete : bool or array of bool, shape (n,)
             Whether the phase is played to its end; else nothing is sent at its end.
         times : int or array of int, shape (n,)
             How often it is played.
         """
         clients = np.broadcast_to(clients, rows.shape)
+        complete = np.broadcast_to(complete, rows.shape)
         slots = times * pulls.sum(axis=-1)
         stop = self.slot[rows] + slots
         reached = self.grid.searchsorted(stop, side="right")
@@ -173,7 +173,7 @@ class RegretLedger:
                 points = slice(first[0], reached[0])
                 for curves in (self.exploration_curves, self.communication_curves):
                     curves[rows[1:], points] = curves[rows[0], points]
-        if self._points is not None:
+        if self._points:
             for i, n in enumerate(np.broadcast_to(times, rows.shape).tolist()):
                 for _ in range(n):
                     self._keep_points(int(rows[i]), pulls[i], int(clients[i]), bool(complete[i]))
@@ -207,20 +207,15 @@ class RegretLedger:
         self._plays[rows, arms] += clients * (self.horizon - start).astype(np.float64)
         self.slot[rows] = self.horizon
         self._cursor[rows] = self.grid.size
-        if self._points is not None:
-            for row in rows.tolist():
-                self._keep_point(row, self.horizon, self._plays[row], self._messages[row])
+        if self._points:
+            after = self._regret(self._plays[rows], rows)
+            for i, at in enumerate(rows.tolist()):
+                self._points[at].append((self.horizon, float(after[i]), float(sent[i])))
 
     def breakpoints(self) -> list[Breakpoints]:
         """Return the breakpoints of every replication, if they were kept."""
-        return [
-            Breakpoints(
-                np.array([slot for slot, _, _ in points], dtype=np.int64),
-                np.array([exploration for _, exploration, _ in points]),
-                np.array([communication for _, _, communication in points]),
-            )
-            for points in self._points or ()
-        ]
+        kept = [np.array(points).T for points in self._points]
+        return [Breakpoints(slots.astype(np.int64), *curves) for slots, *curves in kept]
 
     def _of(self, values: FloatArray, rows: IntArray) -> FloatArray:
         """Return the values of these rows, or the one value of all rows."""
@@ -273,7 +268,7 @@ class RegretLedger:
 
     def _keep_points(self, row: int, pulls: IntArray, clients: int, complete: bool) -> None:
         """Keep every bend and jump of one more phase."""
-        points = self._points[row] if self._points is not None else []
+        points = self._points[row]
         slot, exploration, communication = points[-1]
         cost = float(self._of(self.cost, np.array([row]))[0])
         gaps = self._of(self.gaps, np.array([row]))[0].tolist()
@@ -286,10 +281,3 @@ class RegretLedger:
                 points.append((slot, exploration, communication))
         if complete and self.charge is Charge.PHASE:
             points.append((slot, exploration, communication + cost * clients))
-
-    def _keep_point(self, row: int, slot: int, plays: FloatArray, messages: float) -> None:
-        if self._points is not None:
-            here = np.array([row])
-            exploration = float(self._regret(plays[np.newaxis], here)[0])
-            communication = float(self._of(self.cost, here)[0] * messages)
-            self._points[row].append((slot, exploration, communication))

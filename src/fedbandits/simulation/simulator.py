@@ -226,18 +226,7 @@ def _up_to_the_last(simulations: list[Simulation]) -> list[Simulation]:
         curves = simulation.total_curves()
         moving = np.flatnonzero((curves != curves[:, -1:]).any(axis=0))
         over = max(over, int(moving[-1]) + 2 if moving.size else 1)
-    return [
-        replace(
-            simulation,
-            grid=simulation.grid[:over],
-            games=replace(
-                simulation.games,
-                exploration_curves=simulation.games.exploration_curves[:, :over],
-                communication_curves=simulation.games.communication_curves[:, :over],
-            ),
-        )
-        for simulation in simulations
-    ]
+    return [replace(one, grid=one.grid[:over], games=one.games.up_to(over)) for one in simulations]
 
 
 def simulate(

@@ -135,15 +135,11 @@ class Streams:
         """
 
         def drawn(draw: Draw) -> Drawn:
-            return np.concatenate(
-                [
-                    draw(
-                        self.at(Purpose.RULE, replication=block, phase=phase),
-                        REPLICATIONS_PER_BLOCK,
-                    )[places]
-                    for block, places, _ in blocks_of(replications)
-                ]
-            )
+            parts = []
+            for block, places, _ in blocks_of(replications):
+                rng = self.at(Purpose.RULE, replication=block, phase=phase)
+                parts.append(draw(rng, REPLICATIONS_PER_BLOCK)[places])
+            return np.concatenate(parts)
 
         return drawn
 

@@ -99,14 +99,12 @@ class Task:
 
     def _play(self) -> list[PlayedGames]:
         match self.fidelity:
-            case Fidelity.COHORTS:
-                return play_phases(self.games, self.replications, CohortEvidence)
-            case Fidelity.CLIENTS:
-                return play_phases(self.games, self.replications, ClientEvidence)
             case Fidelity.PULLS:
                 return [play_pulls(self.games[0], self.replications)]
             case Fidelity.SLOTS:
                 return [play_slots(self.games[0], self.replications)]
+        evidence = CohortEvidence if self.fidelity is Fidelity.COHORTS else ClientEvidence
+        return play_phases(self.games, self.replications, evidence)
 
     def halves(self) -> list[Task]:
         """Return two tasks of half as much: of the replications, or of the games if it has one."""
@@ -115,10 +113,9 @@ class Task:
             parts = self.replications[:half], self.replications[half:]
             return [replace(self, replications=part) for part in parts]
         half = len(self.games) // 2
-        first, rest = slice(None, half), slice(half, None)
         return [
             replace(self, numbers=self.numbers[part], games=self.games[part])
-            for part in (first, rest)
+            for part in (slice(half), slice(half, None))
         ]
 
 

@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
-from fedbandits.errors import InputError
 from fedbandits.experiments.files import read_experiment
 from fedbandits.experiments.fingerprint import code_of, hashed
 from fedbandits.experiments.tables import outcome_columns
@@ -77,10 +76,8 @@ def cells_of(sweep: Sweep, number: int) -> Iterator[Cell]:
         Of the setting.
     """
     experiment = sweep.experiment(number)
-    try:
+    with sweep.located(number):
         rules = build_rules(experiment.variants, experiment.horizon)
-    except InputError as error:
-        raise sweep.located(error, number) from None
     tables = sweep.tables_of(number)
     built = zip(experiment.variants, rules, strict=True)
     for place, (variant, (rule, fidelity)) in enumerate(built):
@@ -123,7 +120,7 @@ def spec_of(tables: Mapping[str, Any], variant: int, problem: str) -> dict[str, 
     return spec
 
 
-def address_of(spec: Mapping[str, Any], code: Sequence[str] = ()) -> str:
+def address_of(spec: Mapping[str, Any], code: Sequence[str]) -> str:
     """Return the hash of a spec, the versions and the sources: what its games are made from.
 
     Parameters
@@ -133,7 +130,7 @@ def address_of(spec: Mapping[str, Any], code: Sequence[str] = ()) -> str:
     code : sequence of str
         Of others, as `code_of` has it.
     """
-    text = json.dumps([spec, *code] if code else spec, sort_keys=True)
+    text = json.dumps([spec, *code], sort_keys=True)
     return hashlib.sha256(f"{made_with()}:{text}".encode()).hexdigest()
 
 

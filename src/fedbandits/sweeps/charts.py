@@ -40,28 +40,28 @@ def sweep_chart(results: SweepResults) -> Chart | None:
     return _lines(results) if sweep.combine == "zip" or len(sweep.axes) == 1 else _maps(results)
 
 
-def _named(sweep: Sweep, key: str) -> Axis:
-    """Return an axis on which every value of a key has a place."""
-    return named_axis(in_words(key, short_names(sweep.keys)[key]), sweep.axes[key].texts)
-
-
-def _axis(sweep: Sweep, key: str) -> tuple[Axis, list[float]]:
-    """Return the axis of a key, and where its values stand: at their numbers, if they are some."""
-    values = sweep.axes[key].values
-    numbers = _numbers(values)
-    if numbers is None:
-        return _named(sweep, key), [float(place) for place in range(len(values))]
-    wide = numbers[0] > 0 and numbers[-1] / numbers[0] >= 20 and not isinstance(values[0], float)
-    log = bool(numbers[0] > 0 and (sweep.axes[key].scale == "log" or wide))
-    return replace(_named(sweep, key), ticks=None, names=False, log=log), numbers.tolist()
-
-
-def _together(sweep: Sweep) -> tuple[Axis, list[float]]:
-    """Return the axis of zipped keys, one place per setting: no number of one stands for all."""
+def _named(sweep: Sweep, *keys: str) -> Axis:
+    """Return an axis on which every value of a key, or of keys that vary together, has a place."""
     short = short_names(sweep.keys)
-    name = ", ".join(in_words(key, short[key]) for key in sweep.keys)
-    texts = [", ".join(sweep.texts(number).values()) for number in range(len(sweep))]
-    return named_axis(name, texts), [float(place) for place in range(len(texts))]
+    texts = zip(*(sweep.axes[key].texts for key in keys), strict=True)
+    name = ", ".join(in_words(key, short[key]) for key in keys)
+    return named_axis(name, [", ".join(together) for together in texts])
+
+
+def _across(sweep: Sweep) -> tuple[Axis, list[float]]:
+    """Return the axis of lines, and where values stand on it.
+
+    The values of one key stand at their numbers, if they are numbers. Of zipped keys no number of
+    one stands for all.
+    """
+    named, (first, *others) = _named(sweep, *sweep.keys), sweep.axes.values()
+    numbers = None if others else _numbers(first.values)
+    if numbers is None:
+        return named, [float(place) for place in range(len(sweep))]
+    whole = not isinstance(first.values[0], float)
+    wide = numbers[0] > 0 and whole and numbers[-1] / numbers[0] >= 20
+    log = bool(wide or (numbers[0] > 0 and first.scale == "log"))
+    return replace(named, ticks=None, names=False, log=log), numbers.tolist()
 
 
 def _numbers(values: Sequence[Any]) -> FloatArray | None:
@@ -79,7 +79,7 @@ def _lines(results: SweepResults) -> Chart:
     variants = sweep.experiment(0).variants
     labels = [cell.label for cell in results.cells[: len(variants)]]
     colour_of = colours(labels, [variant.algorithm.name for variant in variants])
-    across, places = _axis(sweep, sweep.keys[0]) if len(sweep.axes) == 1 else _together(sweep)
+    across, places = _across(sweep)
     measured = [quantity(total) for total in results.totals()]
     means = [one["mean"] or 0.0 for one in measured]
     logarithmic = min(means) > 0 and is_logarithmic(means)

@@ -120,8 +120,8 @@ def run_sweep(
         with closing(opened.play(tasks)) as answers:
             for answer in answers:
                 if answer.refused is not None:
-                    error = InputError(*answer.refused)
-                    raise sweep.located(error, wanted[answer.addresses[0]].setting)
+                    with sweep.located(wanted[answer.addresses[0]].setting):
+                        raise InputError(*answer.refused)
                 store.keep(answer.cells)
                 finished |= {cell.address: cell for cell in answer.cells}
                 tell("playing", len(finished), len(wanted), reused)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -132,14 +133,17 @@ class Sweep:
 
     def experiment(self, number: int) -> Experiment:
         """Return the experiment of a setting; what is wrong with it is said with its label."""
-        try:
+        with self.located(number):
             return read_experiment(self.tables_of(number))
-        except InputError as error:
-            raise self.located(error, number) from None
 
-    def located(self, error: InputError, number: int) -> InputError:
-        """Return an error of one setting, with its label."""
-        return InputError(error.where, f"{error.problem} (setting: {self.label(number)})")
+    @contextmanager
+    def located(self, number: int) -> Iterator[None]:
+        """Say in which setting a mistake is."""
+        try:
+            yield
+        except InputError as error:
+            where = f"{error.problem} (setting: {self.label(number)})"
+            raise InputError(error.where, where) from None
 
     def described(self) -> dict[str, Any]:
         """Return the tables of a file that says the same, with what it leaves to defaults."""
