@@ -21,8 +21,8 @@ def guarantee_in(rule: PhasedRule, problem: Problem, privacy: Privacy | None = N
 
     Simulated clients are drawn at random, do not drift, do not drop out and do not lie. Clients of
     a finite population are drawn without replacement, which makes them depend on each other; their
-    arms still do not, since each arm is drawn and recentred by itself. Arms of given clients do,
-    since the same sample of them judges all arms.
+    arms still do not, because each arm is drawn and recentred by itself. Arms of given clients do,
+    because the same sample of them judges all arms.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def doubts(rule: PhasedRule, problem: Problem, privacy: Privacy | None = None) -
     means of clipped observations, whose gap is 0.01221 where it was 0.02
     """
     found = guarantee_in(rule, problem, privacy).conditions
-    # That options tie is how the game is, and nobody's mistake.
+    # A tie is part of the game, and no mistake.
     broken = [one for one in found if one.kind is not Assumption.SINGLE_BEST and one.why]
     endless = (_tied(rule, problem), _rounded_away(problem, privacy))
     return [*(one.why for one in broken), *(why for why in endless if why is not None)]
@@ -189,7 +189,7 @@ def _rounded_away(problem: Problem, privacy: Privacy | None) -> str | None:
     left = gap(problem) if clipped.negligible else _best_of_clipped(problem, clipped.means)[1]
     if not 2.0 * step >= left > 0:
         return None
-    # Two biases of half a step each, in the estimates and once more in the width.
+    # Two biases of half a step each, in the estimates and again in the width.
     enough = math.ceil(math.log2(1.0 + 2.0 * (high - low) / left))
     never = "are never" if step >= left else "may never be"
     return (

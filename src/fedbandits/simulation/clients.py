@@ -27,11 +27,11 @@ from fedbandits.simulation.phases import Played
 from fedbandits.simulation.releases import Releases
 from fedbandits.simulation.streams import Purpose
 
-# Of every client and arm: local means and sums, and what is computed from them; where rows and arms
+# Of every client and arm: local means and sums, and what is computed from them; if rows and arms
 # are pulled differently it is held for all of them at once.
 _BYTES_BY_SCHEDULE = 3 * 8
 _BYTES_WITHOUT = 10 * 8
-# So many means are held at once for rules that need every client's; of one row at least.
+# This many means are held at once for rules that need every client's, but at least one row.
 _MEANS_AT_ONCE = 2**18
 
 
@@ -141,7 +141,7 @@ class ClientEvidence:
             for arm in np.flatnonzero(of_arms).tolist():
                 known = before[row, arm]
                 self._pull(state, phase, arm, of_arms[arm], before=known, how=release, room=room)
-        # Means are held for some rows at once, and for none where averages are enough.
+        # Means are held for some rows at once, and for none if averages are enough.
         at_once = n_rows = active.shape[0]
         if self.rule.scheduled and self.rule.needs_each_client:
             at_once = max(1, _MEANS_AT_ONCE // (active.shape[1] * most))

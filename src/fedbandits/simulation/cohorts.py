@@ -32,7 +32,6 @@ from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK, Purpose, block
 _FASTEST_AT_ONCE = 2**19
 # This many of them stay in the cache while they are worked on; at least one block.
 _IN_CACHE = 2**16
-_TOLD = ("noise", "spread")
 # Of every row, arm and cohort: local means and sums, and where rows and arms are pulled differently
 # counts and what is computed from them, too.
 _BYTES_BY_SCHEDULE = 2 * 8
@@ -250,9 +249,10 @@ class CohortEvidence:
 def _told(games: Sequence[Game], of_row: IntArray) -> Sampling | None:
     """Return what the rules are told, row by row; None if all are told the same."""
     told = [game.phased_rule().sampling for game in games]
-    if len({(one.noise, one.spread) for one in told}) == 1:
+    pairs = [(one.noise, one.spread) for one in told]
+    if len(set(pairs)) == 1:
         return None
-    noise, spread = (np.array([getattr(one, name) for one in told])[of_row] for name in _TOLD)
+    noise, spread = np.array(pairs)[of_row].T
     return replace(told[0], noise=noise, spread=spread)
 
 

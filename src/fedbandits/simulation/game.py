@@ -127,9 +127,9 @@ class PlayedGames:
     exploration_curves, communication_curves : array, shape (replications, grid)
         The regrets on the grid.
     trace : array, shape (phases, replications, arms), optional
-        Estimates after every phase; NaN where an arm or a replication was out.
+        Estimates after every phase; NaN for an arm or a replication that was out.
     breakpoints : tuple of Breakpoints
-        One a replication, if asked for.
+        One per replication, if asked for.
     """
 
     exploration: FloatArray

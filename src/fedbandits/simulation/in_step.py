@@ -1,9 +1,9 @@
 """Games that are played in step: which can be, the order of their rows, and whose mistake it is.
 
 Many small games take longer to begin than to play. Those that differ only in what is an array
-anyway (means, noise, spread, schedules, the cost of communication) are one array program: a row a
-game and replication. They share their random draws, as they do when each is played alone, and the
-numbers are the same to the last bit.
+anyway (means, noise, spread, schedules, the cost of communication) are one array program with one
+row per game and replication. They share their random draws, as they do when each is played alone,
+and the numbers are the same to the last bit.
 """
 
 from __future__ import annotations

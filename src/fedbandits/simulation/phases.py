@@ -3,12 +3,12 @@
 Every phase is the same four steps: a rule plans, clients play and report, the rule estimates and
 decides. A row is a replication of a game; where its estimates come from is the business of a
 fidelity, behind `Evidence`. Several games that follow schedules are played in step as well. One
-that admits nobody where others do goes its own way from there, since it has fewer groups of
+that admits nobody while others do is played apart from then on, because it has fewer groups of
 clients.
 
 Phases of a schedule that are alike (no new clients, as many pulls) are played together: the rules
 take a leading axis of phases as they take one of replications. A replication in which one of them
-drops an arm is looked at once more from there on.
+drops an arm is decided again from there on.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ def _check_plan(plan: PhasePlan, board: Scoreboard, phase: int) -> None:
 
 
 def _alike(board: Scoreboard, phase: int, pulls: IntArray, most: int) -> int:
-    """Return how many phases from this one on pull equally often and admit nobody, limited."""
+    """Return how many phases from this one on, up to ``most``, are played alike."""
     if most == 1 or not board.rule.scheduled:
         return 1
     most = min(most, int((board.slots_left() // pulls.sum(axis=-1)).min()))

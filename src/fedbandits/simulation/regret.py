@@ -25,7 +25,7 @@ def make_grid(horizon: int | None, points: int) -> IntArray:
 
     Of many points a sixteenth lies up to the fourth of these, spaced by a common factor: a game may
     be decided that early, and logarithmic axes show it. Without a horizon nobody knows how long a
-    game takes, and all are spaced so.
+    game takes, and all points are spaced like this.
 
     Examples
     --------
@@ -186,7 +186,7 @@ class RegretLedger:
     def stay(self, rows: IntArray, arms: IntArray, *, clients: int | IntArray) -> None:
         """Account for all clients staying on an arm until the horizon, without communication.
 
-        Where there is no horizon the game is over, and nothing more is counted.
+        Without a horizon the game is over, and nothing more is counted.
         """
         start = self.slot[rows]
         clients = np.broadcast_to(0 if self.stops else clients, rows.shape).astype(np.float64)
@@ -244,7 +244,7 @@ class RegretLedger:
         points = np.arange(at.size) - np.repeat(times.cumsum() - times, times) + first[at]
         row, length = rows[at], pulls.sum(axis=-1)[at]
         since = self.grid[points] - self.slot[row]
-        # So many phases lie behind; the point is in the next one, at its last slot at the latest.
+        # This many phases lie behind; the point is in the next one, at its last slot at the latest.
         behind = (since - 1) // length
         into = since - behind * length
         # Client-slots on each arm lie between those before the open phase and those after it. All

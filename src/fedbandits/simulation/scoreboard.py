@@ -71,7 +71,7 @@ class Scoreboard:
         Parameters
         ----------
         rows : array of int, shape (n,)
-            Who played them.
+            The rows that played them.
         pulls : array of int, shape (n, arms)
             Of each client, in one phase.
         bits : int
@@ -98,11 +98,11 @@ class Scoreboard:
         phase : int
             The first of them.
         rows : array of int, shape (n,)
-            Whose they are.
+            The rows that they belong to.
         estimates : array, shape (phases, n, arms)
             After each phase.
         done, until : array of int, shape (n,)
-            Of how many they are known already, and up to how many they are to be kept.
+            How many of them are known already, and up to which they are to be kept.
         """
         if self.trace is None:
             return

@@ -22,14 +22,14 @@ from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.simulation.game import Game, PlayedGames
 from fedbandits.simulation.in_step import in_batches, key_in_step
 from fedbandits.simulation.regret import make_grid
-from fedbandits.simulation.tasks import FEWEST_PER_TASK, MOST_PER_TASK, Task, run_tasks
+from fedbandits.simulation.tasks import PER_TASK, Task, run_tasks
 from fedbandits.simulation.variants import Assume, Built, Variant, all_doubts, build_rules
 
 DEFAULT_MEMORY_LIMIT = 512 * 2**20
 """Bytes that the statistics of clients may take, over all workers together."""
 
 MOST_GRID_POINTS = 100_000
-# So many rows, a game and replication each, are played in step; more leave the cache.
+# At most this many rows, one per game and replication, are played in step: more leave the cache.
 _MOST_ROWS_IN_STEP = 6400
 
 Progress: TypeAlias = Callable[[str, int], None]
@@ -51,7 +51,7 @@ class Simulation:
     grid : array of int
         The slots of the curves.
     games : PlayedGames
-        An entry a replication.
+        One entry per replication.
     seconds : float
         How long it took, added up over workers.
     """
@@ -108,21 +108,21 @@ def simulate_all(
     """Simulate several variants; variants of one problem share their random draws.
 
     The numbers depend on the seed and the problems' names alone: not on the workers, the memory
-    limit, or which other variants there are. Where a problem does not keep what a rule assumes
-    there is an `fedbandits.AssumptionWarning`.
+    limit, or which other variants there are. If a problem breaks what a rule assumes, there is a
+    `fedbandits.AssumptionWarning`.
 
     Parameters
     ----------
     variants : sequence of Variant
         What to simulate.
     horizon : int, optional
-        T; None where every game is only to be decided: it is over then, or after `max_phases`.
+        T; None to play every game until it is decided, or until `max_phases`.
     replications : int
         How many independent games.
     seed : int
         Not negative.
     grid_points : int
-        On how many slots regret curves are kept: 16 bytes a point and replication.
+        On how many slots regret curves are kept: 16 bytes per point and replication.
     workers : int, optional
         Processes; all cores by default, and only once a second has passed.
     memory_limit : int
@@ -185,8 +185,8 @@ def simulate_all(
         if not numbers:
             continue
         fidelity = rules[numbers[0]][1]
-        shared = max(math.ceil(replications / n_workers), FEWEST_PER_TASK[fidelity])
-        at_once = min(MOST_PER_TASK[fidelity], shared)
+        fewest, most = PER_TASK[fidelity]
+        at_once = min(most, max(math.ceil(replications / n_workers), fewest))
         together = [games[number] for number in numbers]
         tasks += [
             Task(numbers, together, fidelity, np.arange(start, min(start + at_once, replications)))

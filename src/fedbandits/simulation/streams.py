@@ -108,11 +108,9 @@ class Streams:
         self._bits.state = self._state
         return self._rng
 
-    def open(
-        self, purpose: Purpose, *, replication: int = 0, phase: int = 0, arm: int = 0
-    ) -> np.random.Generator:
-        """Return a separate generator for a stream, to draw from over time."""
-        self.at(purpose, replication=replication, phase=phase, arm=arm)
+    def open(self, purpose: Purpose, *, replication: int, arm: int) -> np.random.Generator:
+        """Return a separate generator for a stream without phases, to draw from over time."""
+        self.at(purpose, replication=replication, arm=arm)
         bits = np.random.SFC64(_NOT_SEEDED)
         bits.state = self._state
         return np.random.Generator(bits)

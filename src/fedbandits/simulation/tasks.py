@@ -24,21 +24,16 @@ from fedbandits.simulation.pulls import play_pulls
 from fedbandits.simulation.slots import play_slots
 from fedbandits.simulation.variants import located
 
-MOST_PER_TASK = {
-    Fidelity.COHORTS: 2048,
-    Fidelity.CLIENTS: 64,
-    Fidelity.PULLS: 2,
-    Fidelity.SLOTS: 256,
+PER_TASK = {
+    Fidelity.COHORTS: (256, 2048),
+    Fidelity.CLIENTS: (4, 64),
+    Fidelity.PULLS: (1, 2),
+    Fidelity.SLOTS: (64, 256),
 }
-"""How many replications one task takes: vectorised drivers gain from many, the others do not."""
+"""The fewest and the most replications of one task.
 
-FEWEST_PER_TASK = {
-    Fidelity.COHORTS: 256,
-    Fidelity.CLIENTS: 4,
-    Fidelity.PULLS: 1,
-    Fidelity.SLOTS: 64,
-}
-"""Below so many, a vectorised driver takes as long for half of them."""
+Vectorised drivers gain from many, and take as long for half of the fewest; the others do not.
+"""
 
 _SERIAL_SECONDS = 1.0
 # Once there are processes, work is handed to them at once.
@@ -78,24 +73,20 @@ class Task:
         """Return what came out; None if memory asks for halves."""
         begin = time.perf_counter()
         try:
-            played = self._play()
+            return TaskResult(self._play(), time.perf_counter() - begin)
         except OutOfMemoryLimitError:
             return None
         except FailedGameError as error:
-            number = self.numbers[self.games.index(error.game)]
-            raise located(error.problem, number) from None
+            number, refused = self.numbers[self.games.index(error.game)], error.problem
         except InputError as error:
-            raise located(error, self.numbers[0]) from None
+            number, refused = self.numbers[0], error
         except RejectionError as error:
             if error.rejection is not Rejection.RANGE:
                 raise
             # A server takes no such mean; the other fidelities have none that could refuse it.
-            refused = InputError(
-                "radius.range",
-                f'{error}; widen it, or use fidelity = "clients" to see what becomes of the rule',
-            )
-            raise located(refused, self.numbers[0]) from None
-        return TaskResult(played, time.perf_counter() - begin)
+            problem = f'{error}; widen it, or use fidelity = "clients" to see what the rule does'
+            number, refused = self.numbers[0], InputError("radius.range", problem)
+        raise located(refused, number)
 
     def _play(self) -> list[PlayedGames]:
         match self.fidelity:

@@ -21,7 +21,7 @@ from fedbandits.sweeps.sweep import Sweep
 MOST_KEYS = 3
 """More keys do not fit into a picture."""
 
-# Beyond so many times the least, all is equally bad; and so many numbers fit into a map.
+# Colours end at this multiple of the least regret; and this many numbers fit into a map.
 _MOST_TIMES, _MOST_NUMBERS = {True: 4.0, False: 10.0}, 64
 
 
@@ -51,8 +51,8 @@ def _named(sweep: Sweep, *keys: str) -> Axis:
 def _across(sweep: Sweep) -> tuple[Axis, list[float]]:
     """Return the axis of lines, and where values stand on it.
 
-    The values of one key stand at their numbers, if they are numbers. Of zipped keys no number of
-    one stands for all.
+    The values of one key stand at their numbers, if they are numbers. No number of one zipped key
+    stands for all of them.
     """
     named, (first, *others) = _named(sweep, *sweep.keys), sweep.axes.values()
     numbers = None if others else _numbers(first.values)
@@ -119,7 +119,7 @@ def _maps(results: SweepResults) -> Chart:
     best: set[int] = set()
     for comparison in results.comparisons():
         # A choice that a key of the map does not touch is as good all along that key: one star.
-        alike = comparison.twins[comparison.best]
+        alike = comparison.ranked[0]
         best.add(alike[len(alike) // 2])
         if relative:
             places = list(comparison.behind)
@@ -128,7 +128,11 @@ def _maps(results: SweepResults) -> Chart:
         best = set()  # every place has conditions of its own
     sizes = {key: len(axis.values) for key, axis in sweep.axes.items()}
     n_variants = len(results.cells) // len(sweep)
-    columns = 1 if apart is None else sizes[apart]
+    headings = [""]
+    if apart is not None:
+        short = short_names(sweep.keys)[apart]
+        headings = [f"{short} = {text}" for text in sweep.axes[apart].texts]
+    columns = len(headings)
     values = np.full((n_variants, columns, sizes[up], sizes[across]), np.nan)
     marks: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for place, cell in enumerate(results.cells):
@@ -150,10 +154,10 @@ def _maps(results: SweepResults) -> Chart:
             limits=(least, most),
             best=marks.get((row, column), []),
             numbers=columns == 1 and values[row, column].size <= _MOST_NUMBERS,
-            title=_heading(sweep, apart, column, name),
+            title=", ".join(part for part in (name, heading) if part),
         )
         for row, name in enumerate(names)
-        for column in range(columns)
+        for column, heading in enumerate(headings)
     ]
     width = 6.4 if columns == 1 else 1.6 + 2.6 * columns
     height = 4.8 if n_variants == columns == 1 else 1.2 + 2.5 * n_variants
@@ -185,10 +189,3 @@ def _name(sweep: Sweep, cell: Cell, n_variants: int) -> str:
     own = sweep.keys_of(cell.variant, cell.problem)
     missing = [short_names(sweep.keys)[key] for key in sweep.keys if key not in own]
     return ", ".join([cell.label, *(f"has no {key}" for key in missing)]) if n_variants > 1 else ""
-
-
-def _heading(sweep: Sweep, apart: str | None, column: int, variant: str) -> str:
-    parts = [variant] if variant else []
-    if apart is not None:
-        parts.append(f"{short_names(sweep.keys)[apart]} = {sweep.axes[apart].texts[column]}")
-    return ", ".join(parts)

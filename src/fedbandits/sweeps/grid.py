@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -17,10 +17,10 @@ Combine: TypeAlias = Literal["cross", "zip"]
 
 COMBINE = "combine"
 MOST_AT_ALL = 10_000_000
-"""More settings are not played, whoever asks: what is held of them would not fit into memory."""
+"""More settings are never played: what is held of them would not fit into memory."""
 
 _OF_A_RANGE = ("from", "to", "points", "step", "scale")
-# So that 0.1 + 2 * 0.1 is the 0.3 that somebody else would write.
+# So that 0.1 + 2 * 0.1 is the 0.3 that a person would write.
 _DIGITS = 12
 # A grid of more steps is taken for one that does not end.
 _FAR_TOO_MANY = 1e15
@@ -53,7 +53,7 @@ class Range:
     scale: Scale = "linear"
 
     def values(self) -> list[float]:
-        """Return them, in order; where they are rounded some may coincide."""
+        """Return them, in order; some may coincide once they are rounded."""
         if self.points == 1:
             return [self.start]
         shares = [number / (self.points - 1) for number in range(self.points)]
@@ -75,7 +75,7 @@ class SweptKey:
     Parameters
     ----------
     key : str
-        Where it stands, such as ``problem.spread.sigma``.
+        Its path in the file, such as ``problem.spread.sigma``.
     values : list
         Its values, in order.
     texts : list of str
@@ -103,8 +103,7 @@ def read_grid(
     table : mapping
         What the file says.
     most : int, optional
-        More settings are refused unless somebody insists; None is that somebody, who gets up to
-        `MOST_AT_ALL`.
+        More settings are refused; None allows up to `MOST_AT_ALL`.
 
     Examples
     --------
@@ -117,7 +116,7 @@ def read_grid(
     """
     combine = table.get(COMBINE, "cross")
     check_word(combine, Combine, f"sweep.{COMBINE}")
-    given = _given_in({key: value for key, value in table.items() if key != COMBINE}, "")
+    given = list(_given_in({key: value for key, value in table.items() if key != COMBINE}))
     if not given:
         raise InputError(
             "sweep", 'names no key; give one its values, e.g. "variants.pulls" = ["10", "50"]'
@@ -164,18 +163,16 @@ def _swept(key: str, given: list[Any] | Range) -> SweptKey:
     return SweptKey(key=key, values=values, texts=_texts(values), scale=given.scale)
 
 
-def _given_in(table: Mapping[str, Any], above: str) -> list[tuple[str, list[Any] | Range]]:
-    """Return the keys that vary, with what they are given."""
-    found: list[tuple[str, list[Any] | Range]] = []
+def _given_in(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, list[Any] | Range]]:
+    """Yield the keys that vary, with what they are given."""
     for name, given in table.items():
         key = f"{above}.{name}" if above else name
         if isinstance(given, Mapping) and not _is_range(given):
             if not given:
                 raise InputError(place_of(key), "is empty; give a list of values or a range")
-            found += _given_in(given, key)
+            yield from _given_in(given, key)
         else:
-            found.append((key, _given(given, key)))
-    return found
+            yield key, _given(given, key)
 
 
 def _is_range(table: Mapping[str, Any]) -> bool:

@@ -27,28 +27,13 @@ replication."""
 
 def write_page(results: SweepResults, folder: Path) -> None:
     """Write report.html; sweep.png and sweep.pdf as well, if there are few enough keys."""
-    chart = sweep_chart(results)
-    png = None if chart is None else write_still(chart, folder, "sweep")
-    (folder / "report.html").write_text(sweep_html(results, png), encoding="utf-8")
-
-
-def sweep_html(results: SweepResults, png: bytes | None = None) -> str:
-    """Return a sweep as one page that needs no network.
-
-    Parameters
-    ----------
-    results : SweepResults
-        What to show.
-    png : bytes, optional
-        The chart, if it was drawn already.
-    """
-    sweep = results.sweep
-    chart = sweep_chart(results)
+    sweep, chart = results.sweep, sweep_chart(results)
     if chart is None:
         shown = f"<p>There is no chart: {escape(why_not_drawn(sweep) or '')}.</p>"
     else:
         alt = f"Mean total regret over {', '.join(sweep.keys)}."
         caption = _CAPTIONS[chart.panels[0].kind]
+        png = write_still(chart, folder, "sweep")
         shown = live_chart("sweep", chart, alt=alt, caption=caption, image=png)
     said = [
         *warnings_of(results.doubts(), len(sweep)),
@@ -63,9 +48,10 @@ def sweep_html(results: SweepResults, png: bytes | None = None) -> str:
         ("To run it again", run_again(sweep.described())),
     ]
     replications = sweep.experiment(0).replications
-    return html_page(
+    page = html_page(
         title=sweep.title,
         byline=f"{len(sweep):,} settings, simulated with fedbandits: {replications:,} replications"
         " each",
         sections=sections,
     )
+    (folder / "report.html").write_text(page, encoding="utf-8")
