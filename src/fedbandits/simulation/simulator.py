@@ -192,29 +192,29 @@ def simulate_all(
             Task(numbers, together, fidelity, np.arange(start, min(start + at_once, replications)))
             for start in range(0, replications, at_once)
         ]
-    parts = [{0: known[number]} if number in known else {} for number in range(len(variants))]
+    outcomes, parts = dict(known), [dict[int, PlayedGames]() for _ in variants]
     seconds = [0.0] * len(variants)
     for task, (found, took) in run_tasks(tasks, n_workers):
         for number, played in zip(task.numbers, found, strict=True):
-            parts[number][int(task.replications[0])] = played
+            done = parts[number]
+            done[int(task.replications[0])] = played
             seconds[number] += took / len(found)
             if progress is not None:
                 progress(variants[number].label, played.winner.size)
-            done = [parts[number][first] for first in sorted(parts[number])]
-            if finished is not None and sum(part.winner.size for part in done) == replications:
-                finished(number, PlayedGames.joined(done))
+            if sum(part.winner.size for part in done.values()) == replications:
+                outcomes[number] = PlayedGames.joined([done.pop(first) for first in sorted(done)])
+                if finished is not None:
+                    finished(number, outcomes[number])
     simulations = [
         Simulation(
             variant=variant,
-            rule=rule,
-            fidelity=fidelity,
+            rule=rules[number][0],
+            fidelity=rules[number][1],
             grid=grid,
-            games=PlayedGames.joined([outcomes[first] for first in sorted(outcomes)]),
-            seconds=took,
+            games=outcomes[number],
+            seconds=seconds[number],
         )
-        for variant, (rule, fidelity), outcomes, took in zip(
-            variants, rules, parts, seconds, strict=True
-        )
+        for number, variant in enumerate(variants)
     ]
     return simulations if horizon is not None else _up_to_the_last(simulations)
 
