@@ -46,13 +46,12 @@ def guarantee_in(rule: PhasedRule, problem: Problem, privacy: Privacy | None = N
     found = rule.guarantee()
     if privacy is not None:
         found = found.requiring(within(privacy.range))
+    tied = (gaps(problem) > 0).sum() < problem.means.size - 1
     broken = {
         Assumption.NOISE_BOUND: _too_little("noise", rule.noise, problem.noise_proxy),
         Assumption.INDEPENDENT_OPTIONS: _dependent(rule, problem),
         Assumption.IN_RANGE: _outside(found, problem, privacy),
-        Assumption.SINGLE_BEST: None
-        if (gaps(problem) > 0).sum() == problem.means.size - 1
-        else "several options are the best",
+        Assumption.SINGLE_BEST: "several options are the best" if tied else None,
     }
     if problem.clients_are_given:
         broken[Assumption.LIKE_DRAWS] = "its clients are given: their means follow no law"
@@ -103,8 +102,8 @@ def _too_little(name: str, told: float | None, true: float) -> str | None:
 
 def _sample_taken_for_all(rule: PhasedRule, problem: Problem) -> str | None:
     believed = rule.population
-    sampled = rule.player is Player.SERVER or rule.target == "population"
-    if sampled or believed in (None, problem.population):
+    for_others = rule.player is Player.SERVER or rule.target == "population"
+    if for_others or believed in (None, problem.population):
         return None
     among = "an unlimited population" if problem.population is None else problem.population
     return (

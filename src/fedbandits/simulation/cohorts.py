@@ -25,6 +25,7 @@ from fedbandits.simulation.game import Game
 from fedbandits.simulation.in_step import rows_in_step
 from fedbandits.simulation.memory_limit import OutOfMemoryLimitError
 from fedbandits.simulation.phases import Played
+from fedbandits.simulation.regret import at_rows
 from fedbandits.simulation.releases import Releases
 from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK, Purpose, blocks_of
 
@@ -108,7 +109,7 @@ class CohortEvidence:
             shift, scale = self._cohort_law(size)
             needed = active & joined[:, np.newaxis]
             for rows, drawn in self._draw(Purpose.COHORT_MEANS, phase, needed, (1, 1)):
-                local[rows] += _at(scale, rows) * drawn[0, :, :, 0]
+                local[rows] += at_rows(scale, rows) * drawn[0, :, :, 0]
             local += shift
         (rows_in,) = np.nonzero(joined)
         self._local[rows_in, :, np.broadcast_to(self._groups, n)[rows_in]] = local[rows_in]
@@ -167,13 +168,13 @@ class CohortEvidence:
         # Block by block, so that what is worked on stays in the cache.
         shape = (n_phases, self.sizes.shape[-1])
         for rows, drawn in self._draw(Purpose.COHORT_SUMS, phase, pulled, shape):
-            np.multiply(drawn, _at(scale, rows), out=drawn)
+            np.multiply(drawn, at_rows(scale, rows), out=drawn)
             drawn[0] += self._noise_sums[rows]
             sums = np.cumsum(drawn, axis=0) if n_phases > 1 else drawn
             self._noise_sums[rows] = sums[-1]
-            sums /= _at(counts, rows, axis=1)
+            sums /= at_rows(counts, rows, axis=1)
             sums += self._local[rows]
-            some = None if weights is None else _at(weights, rows, axis=1)
+            some = None if weights is None else at_rows(weights, rows, axis=1)
             averages[:, rows, self._arms] = aggregate(sums, weights=some)
         return averages
 
@@ -182,10 +183,10 @@ class CohortEvidence:
         self.replications = self.replications[going]
         self._local, self._noise_sums = self._local[going], self._noise_sums[going]
         self._blocks = blocks_of(self.replications)
-        self.noise, self.spread = _at(self.noise, going), _at(self.spread, going)
-        self.means = _at(self.means, going)
+        self.noise, self.spread = at_rows(self.noise, going), at_rows(self.spread, going)
+        self.means = at_rows(self.means, going)
         self._groups = self._groups if self._groups.size == 1 else self._groups[going]
-        self.sizes, self.counts = _at(self.sizes, going), _at(self.counts, going)
+        self.sizes, self.counts = at_rows(self.sizes, going), at_rows(self.counts, going)
         self._releases.keep(going)
         if self._told is not None:
             self._told = self._told.at(going)
@@ -254,10 +255,3 @@ def _told(games: Sequence[Game], of_row: IntArray) -> Sampling | None:
         return None
     noise, spread = np.array(pairs)[of_row].T
     return replace(told[0], noise=noise, spread=spread)
-
-
-def _at(values: FloatArray, rows: slice | BoolArray, axis: int = 0) -> FloatArray:
-    """Return the values of some rows along an axis, or the one that all rows have."""
-    if values.shape[axis] == 1:
-        return values
-    return values[rows] if axis == 0 else values[:, rows]

@@ -73,10 +73,6 @@ class Game:
         """Return the random streams."""
         return Streams(self.seed, self.problem.name)
 
-    def ledger(self, replications: int) -> RegretLedger:
-        """Return an empty account of regret."""
-        return ledger_of([self], np.zeros(replications, dtype=np.int64))
-
 
 def ledger_of(games: Sequence[Game], of_row: IntArray) -> RegretLedger:
     """Return an empty account of the regret of several games with one horizon and grid.

@@ -212,27 +212,26 @@ def _crowds(board: Scoreboard) -> dict[int, tuple[int, bool]]:
 
     By a schedule they are the same in all rows of a game.
     """
-    some_row = np.zeros(len(board.rules), dtype=np.int64)
+    some_row = np.full(len(board.rules), -1, dtype=np.int64)
     some_row[board.of_row[board.rows]] = board.rows
-    clients, capped = board.clients[some_row].tolist(), board.capped[some_row].tolist()
-    return {game: (clients[game], capped[game]) for game in board.games()}
+    return {
+        game: (int(board.clients[row]), bool(board.capped[row]))
+        for game, row in enumerate(some_row.tolist())
+        if row >= 0
+    }
 
 
 def _plans(
     board: Scoreboard, crowds: Mapping[int, tuple[int, bool]], phase: int
 ) -> Iterator[tuple[int, PhasePlan]]:
     """Yield the plan of a phase for each game that goes on; it is the same in all its rows."""
+    slots = board.rule.slots
     for game, (clients, capped) in crowds.items():
+        state = State(
+            phase=phase, active=_ONE_ARM, clients=clients, slots_left=slots, capped=capped
+        )
         with mistakes_of(board.played[game]):
-            plan = board.rules[game].plan(
-                State(
-                    phase=phase,
-                    active=_ONE_ARM,
-                    clients=clients,
-                    slots_left=board.rule.slots,
-                    capped=capped,
-                )
-            )
+            plan = board.rules[game].plan(state)
         yield game, plan
 
 

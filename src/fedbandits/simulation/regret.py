@@ -56,6 +56,13 @@ class Breakpoints:
     communication: FloatArray
 
 
+def at_rows(values: FloatArray, rows: IntArray | BoolArray | slice, axis: int = 0) -> FloatArray:
+    """Return the values of some rows along an axis, or the one that all rows have."""
+    if values.shape[axis] == 1:
+        return values
+    return values[rows] if axis == 0 else values[:, rows]
+
+
 class RegretLedger:
     """Adds up the regret of many replications as they are played.
 
@@ -190,7 +197,7 @@ class RegretLedger:
         """
         start = self.slot[rows]
         clients = np.broadcast_to(0 if self.stops else clients, rows.shape).astype(np.float64)
-        gaps = np.broadcast_to(self._of(self.gaps, rows), (rows.size, self.gaps.shape[1]))
+        gaps = np.broadcast_to(at_rows(self.gaps, rows), (rows.size, self.gaps.shape[1]))
         slope = clients * gaps[np.arange(rows.size), arms]
         before, sent = self._regret(self._plays[rows], rows), self.communication[rows]
         at_once = max(1, _IN_CACHE // self.grid.size)
@@ -217,12 +224,8 @@ class RegretLedger:
         kept = [np.array(points).T for points in self._points]
         return [Breakpoints(slots.astype(np.int64), *curves) for slots, *curves in kept]
 
-    def _of(self, values: FloatArray, rows: IntArray) -> FloatArray:
-        """Return the values of these rows, or the one value of all rows."""
-        return values if len(values) == 1 else values[rows]
-
     def _regret(self, plays: FloatArray, rows: IntArray) -> FloatArray:
-        return np.asarray((plays * self._of(self.gaps, rows)).sum(axis=-1))
+        return np.asarray((plays * at_rows(self.gaps, rows)).sum(axis=-1))
 
     def _sent(self, clients: IntArray, ends: FloatArray | IntArray, slots: IntArray) -> FloatArray:
         """Return how many messages are charged for these ends of phases and slots."""
@@ -264,14 +267,14 @@ class RegretLedger:
         self.exploration_curves[row, points] = self._regret(plays, row)
         ended = behind + (complete[at] & (into == length))
         messages = self._messages[row] + self._sent(clients[at], ended, since)
-        self.communication_curves[row, points] = self._of(self.cost, row) * messages
+        self.communication_curves[row, points] = at_rows(self.cost, row) * messages
 
     def _keep_points(self, row: int, pulls: IntArray, clients: int, complete: bool) -> None:
         """Keep every bend and jump of one more phase."""
         points = self._points[row]
         slot, exploration, communication = points[-1]
-        cost = float(self._of(self.cost, np.array([row]))[0])
-        gaps = self._of(self.gaps, np.array([row]))[0].tolist()
+        cost = float(at_rows(self.cost, np.array([row]))[0])
+        gaps = at_rows(self.gaps, np.array([row]))[0].tolist()
         for n, gap in zip(pulls.tolist(), gaps, strict=True):
             if n:
                 slot += n

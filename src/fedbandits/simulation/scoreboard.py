@@ -48,12 +48,6 @@ class Scoreboard:
         self.uplink_bits: FloatArray = np.zeros(n)
         self.trace: list[FloatArray] | None = [] if games[0].trace else None
 
-    def games(self) -> list[int]:
-        """Return the numbers of the games that continue in some row."""
-        if len(self.played) == 1:
-            return [0]
-        return np.flatnonzero(np.bincount(self.of_row[self.rows])).tolist()
-
     def slots_left(self) -> IntArray:
         """Return what is left of the horizon, for the rows that continue."""
         return self.rule.slots - self.ledger.slot[self.rows]

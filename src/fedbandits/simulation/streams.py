@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from enum import IntEnum
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -117,12 +118,10 @@ class Streams:
 
     def sources(self, replication: int) -> Sources:
         """Return the generators from which the local means of a replication's clients are drawn."""
-        opened: dict[int, np.random.Generator] = {}
 
+        @cache
         def source(number: int) -> np.random.Generator:
-            if number not in opened:
-                opened[number] = self.open(Purpose.LOCAL_MEANS, replication=replication, arm=number)
-            return opened[number]
+            return self.open(Purpose.LOCAL_MEANS, replication=replication, arm=number)
 
         return source
 

@@ -117,27 +117,19 @@ def run_tasks(tasks: Sequence[Task], workers: int) -> Iterator[tuple[Task, TaskR
     memory does not allow is run in halves, and so are those of its variants that are as large.
     """
     alone = _SERIAL_SECONDS_LATER if _processes["started"] else _SERIAL_SECONDS
-    begin = time.perf_counter()
-    left = deque(tasks)
-    while left and (workers == 1 or time.perf_counter() - begin <= alone):
+    left, until = deque(tasks), time.perf_counter() + alone
+    while left and (workers == 1 or time.perf_counter() <= until):
         task = left.popleft()
         found = task.run()
         if found is not None:
             yield task, found
             continue
-        left.appendleft(task)
-        left = deque(
-            part
-            for each in left
-            for part in (
-                each.halves()
-                if each.numbers == task.numbers and each.replications.size >= task.replications.size
-                else [each]
-            )
-        )
+        waiting, left = [task, *left], deque()
+        for each in waiting:
+            as_large = each.replications.size >= task.replications.size
+            left.extend(each.halves() if as_large and each.numbers == task.numbers else [each])
     while left:
-        at_once = list(left)
-        left.clear()
+        at_once, left = list(left), deque()
         for task, found in zip(at_once, _on_processes(at_once, workers), strict=True):
             if found is None:
                 left.extend(task.halves())

@@ -81,15 +81,14 @@ def cells_of(sweep: Sweep, number: int) -> Iterator[Cell]:
     tables = sweep.tables_of(number)
     built = zip(experiment.variants, rules, strict=True)
     for place, (variant, (rule, fidelity)) in enumerate(built):
+        spec = spec_of(tables, place, variant.problem.name)
+        code = code_of((variant.algorithm, variant.problem))
         yield Cell(
             setting=number,
             variant=place,
             label=variant.label,
             problem=variant.problem.name,
-            address=address_of(
-                spec_of(tables, place, variant.problem.name),
-                code_of((variant.algorithm, variant.problem)),
-            ),
+            address=address_of(spec, code),
             fidelity=fidelity,
             communication_cost=variant.communication_cost,
             group=(experiment.horizon, experiment.replications, experiment.seed),

@@ -99,20 +99,16 @@ class Comparison:
         """Return what summary.json says of it."""
         best = cells[self.best]
         values = sweep.values(best.setting)
-        found = {
+        second = self.ranked[1][0] if len(self.ranked) > 1 else None
+        behind = None if second is None else self.behind[second]
+        return {
             "conditions": {key: values[key] for key in conditions_of(sweep, best)},
             "problem": best.problem,
             "best": named(sweep, best),
-            "next": None,
-            "difference": None,
+            "next": None if second is None else named(sweep, cells[second]),
+            "difference": None if behind is None else behind.numbers(),
             "verdict": self.verdict(),
         }
-        if len(self.ranked) > 1:
-            following = self.ranked[1][0]
-            behind = self.behind[following]
-            found["next"] = named(sweep, cells[following])
-            found["difference"] = None if behind is None else behind.numbers()
-        return found
 
 
 def named(sweep: Sweep, cell: Cell) -> dict[str, Any]:

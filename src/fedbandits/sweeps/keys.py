@@ -18,7 +18,6 @@ _NOT_SWEPT = re.compile(
     r"title|grid_points|variants(\[\d+\])?\.label|problem\.model|problems\.[^.]+\.model"
 )
 _MOST_HINTS = 6
-_NOT_OF_THE_RULE = ("problem", "communication_cost")
 
 
 def check_keys(keys: Sequence[str], tables: Mapping[str, Any]) -> None:
@@ -180,7 +179,7 @@ def is_choice(key: str) -> bool:
     False
     """
     path = path_of(key)
-    return path[0] == "variants" and not set(path) & set(_NOT_OF_THE_RULE)
+    return path[0] == "variants" and not {"problem", "communication_cost"} & set(path)
 
 
 _IN_WORDS = {

@@ -86,17 +86,14 @@ class SweepResults:
     def replications(self) -> Table:
         """Return one row per setting, variant and replication, with all keys as columns."""
         table: Table = {}
-        keys = {key: None for cell in self.cells for key in self.sweep.values(cell.setting)}
-        values = {
-            key: _alike([_flat(self.sweep.values(cell.setting)[key]) for cell in self.cells])
-            for key in keys
-        }
+        settings = [self.sweep.values(cell.setting) for cell in self.cells]
+        values = {key: _alike([_flat(one[key]) for one in settings]) for key in self.sweep.keys}
         for place, cell in enumerate(self.cells):
             columns = self._measured(cell)
             games = columns["total"].size
             row = {
                 "setting": [cell.setting] * games,
-                **{key: [values[key][place]] * games for key in keys},
+                **{key: [of_cells[place]] * games for key, of_cells in values.items()},
                 "variant": [cell.label] * games,
                 "replication": range(games),
                 **{name: column.tolist() for name, column in columns.items()},

@@ -147,12 +147,11 @@ class _Teller:
         now = time.monotonic()
         passed, timed = now - self._begun.setdefault(state, now), done - reused
         left = passed / timed * (cells - done) if timed else None
+        step = SweepStep(
+            state=state, done=done, cells=cells, reused=reused, passed=passed, left=left
+        )
         if self._watch is not None:
-            self._watch(
-                SweepStep(
-                    state=state, done=done, cells=cells, reused=reused, passed=passed, left=left
-                )
-            )
+            self._watch(step)
 
 
 def _tasks(sweep: Sweep, cells: list[Cell], workers: int, memory_limit: int) -> Iterator[SweepTask]:

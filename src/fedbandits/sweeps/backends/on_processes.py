@@ -25,9 +25,8 @@ def opened(where: Where) -> Iterator[Backend]:
 
     def play(tasks: Sequence[SweepTask]) -> Generator[TaskResult, None, None]:
         alone = 0.0 if _processes["started"] else _SERIAL_SECONDS
-        begin = time.perf_counter()
-        left = deque(tasks)
-        while left and (n_workers == 1 or time.perf_counter() - begin < alone):
+        left, until = deque(tasks), time.perf_counter() + alone
+        while left and (n_workers == 1 or time.perf_counter() < until):
             yield left.popleft().run()
         yield from _on_processes(left, n_workers)
 
