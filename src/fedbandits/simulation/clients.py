@@ -189,18 +189,20 @@ class ClientEvidence:
             weights = np.broadcast_to(weights, (1, len(kept), 1, share.size))
         for row, state in enumerate(kept):
             of_row = None if weights is None else weights[0, row, 0]
-            for arm in np.flatnonzero(active[row]).tolist():
-                means = np.multiply(state.sums[arm], share, out=room)
-                averages[0, row, arm] = aggregate(means, of_row)
+            for arm, playing in enumerate(active[row].tolist()):
+                if playing:
+                    means = np.multiply(state.sums[arm], share, out=room)
+                    averages[0, row, arm] = aggregate(means, of_row)
         return averages
 
     def _pull(self, phase: int, pulls: IntArray, before: FloatArray) -> None:
         """Add what clients report in this phase to what ``before`` pulls gave."""
         all_room, how = np.empty(before.shape[-1]), self._releases.how
-        for row, arm in np.argwhere(pulls).tolist():
-            state, n = self._kept[row], int(pulls[row, arm])
-            key = {"replication": state.number, "phase": phase, "arm": arm}
-            rng = self.streams.at(Purpose.PHASE_SUMS, **key)
+        places, often = np.argwhere(pulls).tolist(), pulls[pulls != 0].tolist()
+        for (row, arm), n in zip(places, often, strict=True):
+            state = self._kept[row]
+            number = state.number
+            rng = self.streams.at(Purpose.PHASE_SUMS, replication=number, phase=phase, arm=arm)
             means, cells, sums = state.means[arm], state.cells.get(arm), state.sums[arm]
             room = all_room[: means.size]
             if state.with_squares:
@@ -210,7 +212,9 @@ class ClientEvidence:
             else:
                 fresh = self._phase_sums(rng, n, means, cells, room)
                 if how:
-                    rng = self.streams.at(Purpose.RELEASES, **key)
+                    rng = self.streams.at(
+                        Purpose.RELEASES, replication=number, phase=phase, arm=arm
+                    )
                     fresh = n * how[row if len(how) > 1 else 0].simulated(fresh / n, rng)
             sums += fresh
 
