@@ -26,7 +26,7 @@ from fedbandits.rules.beliefs import Beliefs
 from fedbandits.rules.phased import Charge, PhasedRule
 from fedbandits.rules.radii import PaperRadius
 from fedbandits.simulation import simulate
-from fedbandits.simulation.game import Game, PlayedGames
+from fedbandits.simulation.game import Game, PlayedGames, ledger_of
 from fedbandits.simulation.phases import Played, play_phases
 from fedbandits.simulation.pulls import play_logged, play_pulls
 from fedbandits.simulation.regret import Breakpoints, RegretLedger, make_grid
@@ -344,7 +344,7 @@ def test_a_phase_that_is_cut_short_neither_decides_nor_pays() -> None:
 def test_a_wrong_winner_costs_regret_until_the_horizon() -> None:
     game = two_arms(100)
     upside_down = Approximate(means=[0.75, 0.25], noise=Gaussian(0.0), spread=Gaussian(0.0))
-    ledger = dataclasses.replace(game, problem=upside_down).ledger(1)
+    ledger = ledger_of([dataclasses.replace(game, problem=upside_down)], np.array([0]))
     row = np.array([0])
     ledger.play(row, np.array([[10, 10]]), clients=2, complete=np.array([True]))
     ledger.stay(row, np.array([1]), clients=2)

@@ -76,8 +76,8 @@ def test_one_worker_and_two_give_the_same_numbers(
 ) -> None:
     alone = play(problem, algorithm, fidelity)
     monkeypatch.setattr(tasks, "_SERIAL_SECONDS", -1.0)
-    sizes = dict.fromkeys(tasks.MOST_PER_TASK, 20)
-    monkeypatch.setattr(simulator, "MOST_PER_TASK", sizes)
+    sizes = dict.fromkeys(tasks.PER_TASK, (1, 20))
+    monkeypatch.setattr(simulator, "PER_TASK", sizes)
     assert_same(play(problem, algorithm, fidelity, workers=2), alone)
 
 
@@ -91,8 +91,8 @@ def test_any_chunk_size_gives_the_same_numbers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = play(problem, algorithm, fidelity, replications=20)
-    sizes = dict.fromkeys(tasks.MOST_PER_TASK, at_once)
-    monkeypatch.setattr(simulator, "MOST_PER_TASK", sizes)
+    sizes = dict.fromkeys(tasks.PER_TASK, (1, at_once))
+    monkeypatch.setattr(simulator, "PER_TASK", sizes)
     assert_same(play(problem, algorithm, fidelity, replications=20), whole)
 
 
@@ -148,7 +148,7 @@ def test_streams_are_keyed_by_every_part_of_their_key() -> None:
         for purpose, r, p, k in keys
     ]
     assert len({tuple(draw) for draw in draws}) == len(keys)
-    again = streams.open(keys[0][0], replication=0, phase=0, arm=0).standard_normal(4)
+    again = streams.open(keys[0][0], replication=0, arm=0).standard_normal(4)
     np.testing.assert_array_equal(again, draws[0])
 
 

@@ -80,7 +80,7 @@ def test_a_key_called_like_a_part_of_a_range_may_be_written_without_quotes() -> 
     assert read_grid(quoted) == read_grid(tomllib.loads("variants.privacy.scale = [1, 2]"))
     ranged = 'variants.privacy.scale = { from = 1, to = 9, points = 3, scale = "log" }'
     (axis,), _ = read_grid(tomllib.loads(ranged))
-    assert (axis.key, axis.values()) == ("variants.privacy.scale", [1, 3, 9])
+    assert (axis.key, axis.values) == ("variants.privacy.scale", [1, 3, 9])
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_a_key_called_like_a_part_of_a_range_may_be_written_without_quotes() -> 
 )
 def test_ranges(given: dict[str, Any], values: list[float]) -> None:
     (axis,), _ = read_grid({"horizon": given})
-    assert axis.values() == values
-    assert [type(value) for value in axis.values()] == [type(value) for value in values]
+    assert axis.values == values
+    assert [type(value) for value in axis.values] == [type(value) for value in values]
 
 
 def test_a_log_range_is_even_in_ratios() -> None:

@@ -140,14 +140,14 @@ class _Stated:
     value: Any
 
     def __get__(self, part: object, kind: type) -> Any:
-        written = [vars(one)[self.name] for one in kind.__mro__ if self.name in vars(one)]
+        owner = next(one for one in kind.__mro__ if self.name in vars(one))
         replaced = []
-        if part is not None and written[0] is self:  # else somebody asks for what it inherits
-            owner = next(one for one in kind.__mro__ if vars(one).get(self.name) is self)
+        if part is not None and vars(owner)[self.name] is self:  # else it is asked as inherited
             about = self.judge.statements[self.name].about
-            replaced = _replaced(part, owner, about or _methods(owner) - self.judge.aside)
+            replaced = _replaced(part, owner, about or _methods(owner, self.judge.aside))
         if not replaced:
             return _bound(self.value, part, kind)
+        written = (vars(one)[self.name] for one in kind.__mro__ if self.name in vars(one))
         defaults = (value for value in written if not isinstance(value, _Stated))
         instead = self.judge.statements[self.name].instead or next(defaults, None)
         if instead is None or getattr(instead, "__isabstractmethod__", False):
@@ -164,6 +164,8 @@ def _bound(value: Any, part: object, kind: type) -> Any:
 def _replaced(part: object, owner: type, names: Collection[str]) -> list[str]:
     """Return the methods of a value that are not those of the class that made a statement."""
     kind, own = type(part), getattr(part, "__dict__", {})
+    if kind is owner and not own:
+        return []
     names = (*names, "__getattribute__")
     return sorted(
         name
@@ -173,13 +175,13 @@ def _replaced(part: object, owner: type, names: Collection[str]) -> list[str]:
 
 
 @cache
-def _methods(kind: type) -> frozenset[str]:
-    """Return what a class has that is more than a value, or a place for one, or makes a value."""
+def _methods(kind: type, aside: frozenset[str]) -> frozenset[str]:
+    """Return a class's methods: neither values, nor places for them, nor what makes a value."""
     return frozenset(
         name
         for base in kind.__mro__[:-1]
         for name in vars(base)
-        if not name.startswith("__") and _is_method(_found(kind, name))
+        if not name.startswith("__") and name not in aside and _is_method(_found(kind, name))
     )
 
 

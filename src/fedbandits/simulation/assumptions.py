@@ -21,8 +21,8 @@ def guarantee_in(rule: PhasedRule, problem: Problem, privacy: Privacy | None = N
 
     Simulated clients are drawn at random, do not drift, do not drop out and do not lie. Clients of
     a finite population are drawn without replacement, which makes them depend on each other; their
-    arms still do not, since each arm is drawn and recentred by itself. Arms of given clients do,
-    since the same sample of them judges all arms.
+    arms still do not, because each arm is drawn and recentred by itself. Arms of given clients do,
+    because the same sample of them judges all arms.
 
     Parameters
     ----------
@@ -46,24 +46,22 @@ def guarantee_in(rule: PhasedRule, problem: Problem, privacy: Privacy | None = N
     found = rule.guarantee()
     if privacy is not None:
         found = found.requiring(within(privacy.range))
+    tied = (gaps(problem) > 0).sum() < problem.means.size - 1
     broken = {
         Assumption.NOISE_BOUND: _too_little("noise", rule.noise, problem.noise_proxy),
         Assumption.INDEPENDENT_OPTIONS: _dependent(rule, problem),
         Assumption.IN_RANGE: _outside(found, problem, privacy),
-        Assumption.SINGLE_BEST: None
-        if (gaps(problem) > 0).sum() == problem.means.size - 1
-        else "several options are the best",
-        Assumption.LIKE_DRAWS: "its clients are given, and their means are no draws from a law"
-        if problem.clients_are_given
-        else None,
+        Assumption.SINGLE_BEST: "several options are the best" if tied else None,
     }
+    if problem.clients_are_given:
+        broken[Assumption.LIKE_DRAWS] = "its clients are given: their means follow no law"
+    elif problem.clients_are_like_draws:  # else nobody knows
+        broken[Assumption.LIKE_DRAWS] = None
     whom = Assumption.ALL_CLIENTS if rule.asks_everyone else Assumption.RANDOM_CLIENTS
     broken[whom] = _sample_taken_for_all(rule, problem)
     if broken[whom] is None:
         broken[Assumption.SPREAD_BOUND] = _too_little("spread", rule.spread, problem.spread_proxy)
     found = found.kept(Assumption.NO_DRIFT, Assumption.NO_SELECTION, Assumption.HONEST)
-    if not (problem.clients_are_given or problem.clients_are_like_draws):
-        del broken[Assumption.LIKE_DRAWS]  # nobody knows
     for kind, why in broken.items():
         found = found.kept(kind) if why is None else found.broken(kind, why)
     return found
@@ -90,7 +88,7 @@ def doubts(rule: PhasedRule, problem: Problem, privacy: Privacy | None = None) -
     means of clipped observations, whose gap is 0.01221 where it was 0.02
     """
     found = guarantee_in(rule, problem, privacy).conditions
-    # That options tie is how the game is, and nobody's mistake.
+    # A tie is part of the game, and no mistake.
     broken = [one for one in found if one.kind is not Assumption.SINGLE_BEST and one.why]
     endless = (_tied(rule, problem), _rounded_away(problem, privacy))
     return [*(one.why for one in broken), *(why for why in endless if why is not None)]
@@ -104,9 +102,8 @@ def _too_little(name: str, told: float | None, true: float) -> str | None:
 
 def _sample_taken_for_all(rule: PhasedRule, problem: Problem) -> str | None:
     believed = rule.population
-    if rule.player is Player.SERVER or rule.target == "population" or believed is None:
-        return None
-    if believed == problem.population:
+    for_others = rule.player is Player.SERVER or rule.target == "population"
+    if for_others or believed in (None, problem.population):
         return None
     among = "an unlimited population" if problem.population is None else problem.population
     return (
@@ -191,7 +188,7 @@ def _rounded_away(problem: Problem, privacy: Privacy | None) -> str | None:
     left = gap(problem) if clipped.negligible else _best_of_clipped(problem, clipped.means)[1]
     if not 2.0 * step >= left > 0:
         return None
-    # Two biases of half a step each, in the estimates and once more in the width.
+    # Two biases of half a step each, in the estimates and again in the width.
     enough = math.ceil(math.log2(1.0 + 2.0 * (high - low) / left))
     never = "are never" if step >= left else "may never be"
     return (

@@ -7,13 +7,13 @@ or multinomial.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar
+from itertools import compress
+from typing import Any, ClassVar
 
 import numpy as np
 
-from fedbandits.privacy.mechanisms import Mechanism
 from fedbandits.problems.problem import ClientSampler
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import Distortion
@@ -27,46 +27,47 @@ from fedbandits.simulation.phases import Played
 from fedbandits.simulation.releases import Releases
 from fedbandits.simulation.streams import Purpose
 
-# Of every client and arm: local means and sums, and what is computed from them; where rows and arms
+# Of every client and arm: local means and sums, and what is computed from them; if rows and arms
 # are pulled differently it is held for all of them at once.
 _BYTES_BY_SCHEDULE = 3 * 8
 _BYTES_WITHOUT = 10 * 8
-# So many means are held at once for rules that need every client's; of one row at least.
+# This many means are held at once for rules that need every client's, but at least one row.
 _MEANS_AT_ONCE = 2**18
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class ClientsOfReplication:
     """The clients of one replication: for every arm their local means and their sums so far.
 
     An arm that is out is left as it was: it is never read again.
     """
 
-    def __init__(
-        self, sampler: ClientSampler, number: int, n_arms: int, *, with_squares: bool
-    ) -> None:
-        self.sampler = sampler
-        self.number = number
-        self.with_squares = with_squares
-        self.means = [np.empty(0) for _ in range(n_arms)]
-        self.sums = [np.empty(0) for _ in range(n_arms)]
-        self.squares = [np.empty(0) for _ in range(n_arms)]
-        self.rows: IntArray = np.empty(0, dtype=np.int64)
-        self.cells: list[IntArray | None] = [None] * n_arms
+    sampler: ClientSampler
+    number: int
+    with_squares: bool
+    means: dict[int, FloatArray] = field(default_factory=dict)
+    sums: dict[int, FloatArray] = field(default_factory=dict)
+    squares: dict[int, FloatArray] = field(default_factory=dict)
+    cells: dict[int, IntArray] = field(default_factory=dict)
+    rows: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def admit(self, clients: int, arms: list[int]) -> None:
         """Admit new clients, with their local means of some arms."""
-        drawn = self.sampler.draw(clients, arms)
+        drawn, zeros = self.sampler.draw(clients, arms), np.zeros(clients)
         if drawn.rows is not None:
             self.rows = np.concatenate((self.rows, drawn.rows))
-        zeros = np.zeros(clients)
         for arm in arms:
-            self.means[arm] = np.concatenate((self.means[arm], drawn.means[arm]))
-            self.sums[arm] = np.concatenate((self.sums[arm], zeros))
+            _extend(self.means, arm, drawn.means[arm])
+            _extend(self.sums, arm, zeros)
             if self.with_squares:
-                self.squares[arm] = np.concatenate((self.squares[arm], zeros))
+                _extend(self.squares, arm, zeros)
             if drawn.cells is not None:
-                known, new = self.cells[arm], drawn.cells[arm]
-                self.cells[arm] = new if known is None else np.concatenate((known, new))
+                _extend(self.cells, arm, drawn.cells[arm])
+
+
+def _extend(held: dict[int, Any], arm: int, new: FloatArray | IntArray) -> None:
+    """Append values of new clients to those of an arm, in an array of its own."""
+    held[arm] = np.concatenate((held.get(arm, new[:0]), new))
 
 
 class ClientEvidence:
@@ -111,9 +112,8 @@ class ClientEvidence:
         if not self._kept:
             self._kept = [
                 ClientsOfReplication(
-                    self.problem.sampler(self.streams.sources(number)),
-                    number,
-                    active.shape[1],
+                    sampler=self.problem.sampler(self.streams.sources(number)),
+                    number=number,
                     with_squares=self.rule.needs_squares,
                 )
                 for number in self.numbers
@@ -124,24 +124,19 @@ class ClientEvidence:
 
     def play(self, phase: int, pulls: IntArray, active: BoolArray, n_phases: int) -> Played:
         """Let every client pull each arm this often in one phase."""
-        before, most = self.counts, self.counts.shape[-1]
+        most = self.counts.shape[-1]
+        before = np.broadcast_to(self.counts, (*pulls.shape, most))
         if self.rule.scheduled:
             fresh = np.full((1, 1, 1), float(pulls.max()))
         else:
             present = np.arange(most) < self._clients[:, np.newaxis, np.newaxis]
             fresh = pulls[:, :, np.newaxis] * present.astype(np.float64)
-        self.counts = before + fresh
+        self.counts = self.counts + fresh
         distortion = self._releases.play(
             phase, pulls, fresh, self.counts[np.newaxis], np.ones((1, 1, 1))
         )
-        room, how = np.empty(most), self._releases.how
-        for row, (state, of_arms) in enumerate(zip(self._kept, pulls.tolist(), strict=True)):
-            release = how[row if len(how) > 1 else 0] if how else None
-            known = before[row if len(before) > 1 else 0]
-            for arm, n in enumerate(of_arms):
-                if n:
-                    self._pull(state, phase, arm, pulls=n, before=known, how=release, room=room)
-        # Means are held for some rows at once, and for none where averages are enough.
+        self._pull(phase, pulls, before)
+        # Means are held for some rows at once, and for none if averages are enough.
         at_once = n_rows = active.shape[0]
         if self.rule.scheduled and self.rule.needs_each_client:
             at_once = max(1, _MEANS_AT_ONCE // (active.shape[1] * most))
@@ -154,11 +149,15 @@ class ClientEvidence:
     def _reports(self, rows: slice, active: BoolArray, distortion: Distortion) -> Reports:
         """Return what the clients of some replications have reported, shape (1, rows, …)."""
         kept, active = self._kept[rows], active[rows]
-        counts = self.counts[np.newaxis]
+        counts, shares = self.counts[np.newaxis], None
+        if self._shares is not None and self.rule.estimator.needs_shares:
+            shares = np.zeros((1, len(kept), 1, counts.shape[-1]))
+            for row, state in enumerate(kept):
+                shares[0, row, 0, : state.rows.size] = self._shares[state.rows]
         reports = Reports(
             counts=counts,
             active=active,
-            shares=self._shares_of(kept),
+            shares=shares,
             distortion=distortion,
             averages=partial(self._averages, kept, active),
         )
@@ -179,15 +178,6 @@ class ClientEvidence:
                     squares[0, row, arm, : sums.size] = state.squares[arm]
         return replace(reports, means=means, squares=squares, averages=None)
 
-    def _shares_of(self, kept: Sequence[ClientsOfReplication]) -> FloatArray | None:
-        """Return the weights of clients, if they have any."""
-        if self._shares is None or not self.rule.estimator.needs_shares:
-            return None
-        shares = np.zeros((1, len(kept), 1, self.counts.shape[-1]))
-        for row, state in enumerate(kept):
-            shares[0, row, 0, : state.rows.size] = self._shares[state.rows]
-        return shares
-
     def _averages(
         self, kept: Sequence[ClientsOfReplication], active: BoolArray, weights: FloatArray | None
     ) -> FloatArray:
@@ -195,49 +185,42 @@ class ClientEvidence:
         share = 1.0 / self.counts[0, 0]
         room = np.empty(share.shape)
         averages = np.zeros((1, *active.shape))
-        of_row = None
+        if weights is not None:
+            weights = np.broadcast_to(weights, (1, len(kept), 1, share.size))
         for row, state in enumerate(kept):
-            if weights is not None:
-                of_row = weights[0, row if weights.shape[1] > 1 else 0, 0]
+            of_row = None if weights is None else weights[0, row, 0]
             for arm, playing in enumerate(active[row].tolist()):
                 if playing:
                     means = np.multiply(state.sums[arm], share, out=room)
                     averages[0, row, arm] = aggregate(means, of_row)
         return averages
 
-    def _pull(
-        self,
-        state: ClientsOfReplication,
-        phase: int,
-        arm: int,
-        *,
-        pulls: int,
-        before: FloatArray,
-        how: Mechanism | None,
-        room: FloatArray,
-    ) -> None:
-        """Add what clients report of an arm in this phase to their earlier reports."""
-        rng = self.streams.at(Purpose.PHASE_SUMS, replication=state.number, phase=phase, arm=arm)
-        means, cells = state.means[arm], state.cells[arm]
-        sums, room = state.sums[arm], room[: means.size]
-        if state.with_squares:
-            fresh, scatter = self.problem.noise.phase_moments(rng, pulls, means, cells, room)
-            pulled = before[arm if len(before) > 1 else 0, : means.size]
-            known = pulled, sums, state.squares[arm]
-            state.squares[arm] = merged_squares(known, (pulls, fresh, scatter))
+    def _pull(self, phase: int, pulls: IntArray, before: FloatArray) -> None:
+        """Add what clients report in this phase to what ``before`` pulls gave."""
+        all_room, how = np.empty(before.shape[-1]), self._releases.how
+        places, often = np.argwhere(pulls).tolist(), pulls[pulls != 0].tolist()
+        for (row, arm), n in zip(places, often, strict=True):
+            state = self._kept[row]
+            number = state.number
+            rng = self.streams.at(Purpose.PHASE_SUMS, replication=number, phase=phase, arm=arm)
+            means, cells, sums = state.means[arm], state.cells.get(arm), state.sums[arm]
+            room = all_room[: means.size]
+            if state.with_squares:
+                fresh, scatter = self.problem.noise.phase_moments(rng, n, means, cells, room)
+                known = before[row, arm, : means.size], sums, state.squares[arm]
+                state.squares[arm] = merged_squares(known, (n, fresh, scatter))
+            else:
+                fresh = self._phase_sums(rng, n, means, cells, room)
+                if how:
+                    rng = self.streams.at(
+                        Purpose.RELEASES, replication=number, phase=phase, arm=arm
+                    )
+                    fresh = n * how[row if len(how) > 1 else 0].simulated(fresh / n, rng)
             sums += fresh
-            return
-        fresh = self._phase_sums(rng, pulls, means, cells, room)
-        if how is not None:
-            rng = self.streams.at(Purpose.RELEASES, replication=state.number, phase=phase, arm=arm)
-            fresh = pulls * how.simulated(fresh / pulls, rng)
-        sums += fresh
 
     def keep(self, going: BoolArray) -> None:
         """Forget the replications that are over."""
-        self._kept = [
-            state for state, stays in zip(self._kept, going.tolist(), strict=True) if stays
-        ]
+        self._kept = list(compress(self._kept, going))
         self._clients = self._clients[going]
         if not self.rule.scheduled:
             self.counts = self.counts[going]

@@ -25,14 +25,14 @@ from fedbandits.simulation.game import Game
 from fedbandits.simulation.in_step import rows_in_step
 from fedbandits.simulation.memory_limit import OutOfMemoryLimitError
 from fedbandits.simulation.phases import Played
+from fedbandits.simulation.regret import at_rows
 from fedbandits.simulation.releases import Releases
 from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK, Purpose, blocks_of
 
-# Sums of so many (phase, replication, arm, cohort) at once; more or fewer take longer.
+# Sums of this many (phase, replication, arm, cohort) at once; more or fewer take longer.
 _FASTEST_AT_ONCE = 2**19
-# Of these so many stay in the cache while they are worked on.
+# This many of them stay in the cache while they are worked on; at least one block.
 _IN_CACHE = 2**16
-_TOLD = ("noise", "spread")
 # Of every row, arm and cohort: local means and sums, and where rows and arms are pulled differently
 # counts and what is computed from them, too.
 _BYTES_BY_SCHEDULE = 2 * 8
@@ -109,7 +109,7 @@ class CohortEvidence:
             shift, scale = self._cohort_law(size)
             needed = active & joined[:, np.newaxis]
             for rows, drawn in self._draw(Purpose.COHORT_MEANS, phase, needed, (1, 1)):
-                local[rows] += _at(scale, rows) * drawn[0, :, :, 0]
+                local[rows] += at_rows(scale, rows) * drawn[0, :, :, 0]
             local += shift
         (rows_in,) = np.nonzero(joined)
         self._local[rows_in, :, np.broadcast_to(self._groups, n)[rows_in]] = local[rows_in]
@@ -168,13 +168,13 @@ class CohortEvidence:
         # Block by block, so that what is worked on stays in the cache.
         shape = (n_phases, self.sizes.shape[-1])
         for rows, drawn in self._draw(Purpose.COHORT_SUMS, phase, pulled, shape):
-            np.multiply(drawn, _at(scale, rows), out=drawn)
+            np.multiply(drawn, at_rows(scale, rows), out=drawn)
             drawn[0] += self._noise_sums[rows]
             sums = np.cumsum(drawn, axis=0) if n_phases > 1 else drawn
             self._noise_sums[rows] = sums[-1]
-            sums /= _at(counts, rows, axis=1)
+            sums /= at_rows(counts, rows, axis=1)
             sums += self._local[rows]
-            some = None if weights is None else _at(weights, rows, axis=1)
+            some = None if weights is None else at_rows(weights, rows, axis=1)
             averages[:, rows, self._arms] = aggregate(sums, weights=some)
         return averages
 
@@ -183,10 +183,10 @@ class CohortEvidence:
         self.replications = self.replications[going]
         self._local, self._noise_sums = self._local[going], self._noise_sums[going]
         self._blocks = blocks_of(self.replications)
-        self.noise, self.spread = _at(self.noise, going), _at(self.spread, going)
-        self.means = _at(self.means, going)
+        self.noise, self.spread = at_rows(self.noise, going), at_rows(self.spread, going)
+        self.means = at_rows(self.means, going)
         self._groups = self._groups if self._groups.size == 1 else self._groups[going]
-        self.sizes, self.counts = _at(self.sizes, going), _at(self.counts, going)
+        self.sizes, self.counts = at_rows(self.sizes, going), at_rows(self.counts, going)
         self._releases.keep(going)
         if self._told is not None:
             self._told = self._told.at(going)
@@ -224,13 +224,10 @@ class CohortEvidence:
                     rng = self.streams.at(purpose, replication=block, phase=phase + step, arm=arm)
                     rng.standard_normal(out=drawn[step, at])
             by_place = drawn.transpose(0, 3, 1, 2)
-            for start in range(rows.start, rows.stop, at_once := self._rows_at_once(drawn)):
+            at_once = max(REPLICATIONS_PER_BLOCK, _IN_CACHE // (drawn.size // last))
+            for start in range(rows.start, rows.stop, at_once):
                 some = slice(start, min(start + at_once, rows.stop))
                 yield some, by_place[:, places[start - rows.start : some.stop - rows.start]]
-
-    def _rows_at_once(self, drawn: FloatArray) -> int:
-        """Return for how many rows the draws fit into the cache; at least one block."""
-        return max(REPLICATIONS_PER_BLOCK, _IN_CACHE // (drawn.size // int(drawn.shape[-1])))
 
     def _cohort_law(self, size: FloatArray) -> tuple[FloatArray | float, FloatArray]:
         """Return the expected deviation of the next cohort's average and its standard deviation.
@@ -253,14 +250,8 @@ class CohortEvidence:
 def _told(games: Sequence[Game], of_row: IntArray) -> Sampling | None:
     """Return what the rules are told, row by row; None if all are told the same."""
     told = [game.phased_rule().sampling for game in games]
-    if len({(one.noise, one.spread) for one in told}) == 1:
+    pairs = [(one.noise, one.spread) for one in told]
+    if len(set(pairs)) == 1:
         return None
-    noise, spread = (np.array([getattr(one, name) for one in told])[of_row] for name in _TOLD)
+    noise, spread = np.array(pairs)[of_row].T
     return replace(told[0], noise=noise, spread=spread)
-
-
-def _at(values: FloatArray, rows: slice | BoolArray, axis: int = 0) -> FloatArray:
-    """Return the values of some rows along an axis, or the one that all rows have."""
-    if values.shape[axis] == 1:
-        return values
-    return values[rows] if axis == 0 else values[:, rows]

@@ -55,7 +55,7 @@ def obstacle(
             if rule.decides_every_slot
             else "only algorithms that decide in every slot have it"
         )
-    if fidelity not in (Fidelity.COHORTS, Fidelity.CLIENTS):
+    if rule.decides_every_slot or fidelity is Fidelity.PULLS:
         return None
     rough = isinstance(privacy, NormalPrivacy)
     if privacy is not None and not rough and not clipping(problem, *privacy.range).negligible:
@@ -64,19 +64,17 @@ def obstacle(
     if fidelity is Fidelity.COHORTS:
         if privacy is not None and not rough and privacy.noise != "gaussian":
             return "clients round their means, or add noise to them that is not gaussian"
-        return _obstacle_to_cohorts(problem, rule)
+        return _needs_clients(rule) or _obstacle_to_cohorts(problem, rule)
     if not problem.noise.sums_in_closed_form:
         return f"a sum of {problem.noise.law} observations has no closed form"
-    if not rule.decides_every_slot and not rule.scheduled and rule.radius.needs_each_client:
+    if not rule.scheduled and rule.radius.needs_each_client:
         return f'the radius "{rule.radius.rule}" needs as many clients in all replications'
     return None
 
 
-def _obstacle_to_cohorts(problem: Problem, rule: PhasedRule | SlotRule) -> str | None:
-    if not rule.decides_every_slot and (reason := _needs_clients(rule)):
-        return reason
+def _obstacle_to_cohorts(problem: Problem, rule: PhasedRule) -> str | None:
     law = problem.cohort_law
-    if law.obstacle is not None or not law.of_everyone or rule.decides_every_slot:
+    if law.obstacle is not None or not law.of_everyone:
         return law.obstacle
     # As many as are let in, which a cap may make fewer than the schedule wants.
     if rule.first_plan().newcomers >= (problem.population or math.inf):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -73,10 +73,6 @@ class Game:
         """Return the random streams."""
         return Streams(self.seed, self.problem.name)
 
-    def ledger(self, replications: int) -> RegretLedger:
-        """Return an empty account of regret."""
-        return ledger_of([self], np.zeros(replications, dtype=np.int64))
-
 
 def ledger_of(games: Sequence[Game], of_row: IntArray) -> RegretLedger:
     """Return an empty account of the regret of several games with one horizon and grid.
@@ -89,15 +85,14 @@ def ledger_of(games: Sequence[Game], of_row: IntArray) -> RegretLedger:
         Which game every row is a replication of.
     """
     first = games[0]
-    several = len(games) > 1
-    all_gaps = np.array([gaps(game.problem) for game in games])
-    costs = np.array([game.communication_cost for game in games])
+    # What differs between games has an axis of rows; what does not, one of length 1.
+    apart = of_row if len(games) > 1 else np.zeros(1, dtype=np.int64)
     return RegretLedger(
-        gaps=all_gaps[of_row] if several else all_gaps,
+        gaps=np.array([gaps(game.problem) for game in games])[apart],
         horizon=first.rule.horizon,
         grid=first.grid,
         replications=of_row.size,
-        cost=costs[of_row] if several else costs,
+        cost=np.array([game.communication_cost for game in games])[apart],
         charge=first.rule.charge if not first.rule.decides_every_slot else Charge.NOTHING,
         breakpoints=first.breakpoints,
     )
@@ -128,9 +123,9 @@ class PlayedGames:
     exploration_curves, communication_curves : array, shape (replications, grid)
         The regrets on the grid.
     trace : array, shape (phases, replications, arms), optional
-        Estimates after every phase; NaN where an arm or a replication was out.
+        Estimates after every phase; NaN for an arm or a replication that was out.
     breakpoints : tuple of Breakpoints
-        One a replication, if asked for.
+        One per replication, if asked for.
     """
 
     exploration: FloatArray
@@ -167,16 +162,17 @@ class PlayedGames:
 
     def part(self, rows: IntArray) -> PlayedGames:
         """Return that of some replications."""
-        arrays = {
-            field.name: getattr(self, field.name)[rows]
-            for field in fields(PlayedGames)
-            if field.name not in ("trace", "breakpoints")
-        }
+        arrays = {name: getattr(self, name)[rows] for name in _array_names()}
         trace = self.trace
         if trace is not None:
             trace = trace[: arrays["phases"].max(initial=0), rows]
         points = tuple(self.breakpoints[row] for row in rows.tolist()) if self.breakpoints else ()
         return PlayedGames(**arrays, trace=trace, breakpoints=points)
+
+    def up_to(self, points: int) -> PlayedGames:
+        """Return the same games with regret curves on the first points of the grid alone."""
+        curves = ("exploration_curves", "communication_curves")
+        return replace(self, **{name: getattr(self, name)[:, :points] for name in curves})
 
     @staticmethod
     def joined(parts: Sequence[PlayedGames]) -> PlayedGames:
@@ -184,9 +180,7 @@ class PlayedGames:
         if len(parts) == 1:
             return parts[0]
         arrays = {
-            field.name: np.concatenate([getattr(part, field.name) for part in parts])
-            for field in fields(PlayedGames)
-            if field.name not in ("trace", "breakpoints")
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in _array_names()
         }
         traces = [part.trace for part in parts if part.trace is not None]
         trace = None
@@ -199,3 +193,8 @@ class PlayedGames:
             trace = np.concatenate(padded, axis=1)
         points = tuple(point for part in parts for point in part.breakpoints)
         return PlayedGames(**arrays, trace=trace, breakpoints=points)
+
+
+def _array_names() -> list[str]:
+    """Return the fields with one entry per replication."""
+    return [one.name for one in fields(PlayedGames) if one.name not in ("trace", "breakpoints")]

@@ -1,9 +1,9 @@
 """Games that are played in step: which can be, the order of their rows, and whose mistake it is.
 
 Many small games take longer to begin than to play. Those that differ only in what is an array
-anyway (means, noise, spread, schedules, the cost of communication) are one array program: a row a
-game and replication. They share their random draws, as they do when each is played alone, and the
-numbers are the same to the last bit.
+anyway (means, noise, spread, schedules, the cost of communication) are one array program with one
+row per game and replication. They share their random draws, as they do when each is played alone,
+and the numbers are the same to the last bit.
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ def key_in_step(game: Game, fidelity: Fidelity) -> tuple[Any, ...] | None:
         What is drawn of it.
     """
     rule = game.rule
-    if fidelity is not Fidelity.COHORTS or rule.decides_every_slot or game.privacy:
-        return None
+    alone = fidelity is not Fidelity.COHORTS or game.privacy is not None
     # What is played without a schedule depends on what was seen, so such games share no phases.
-    if not rule.scheduled:
+    if alone or rule.decides_every_slot or not rule.scheduled:
         return None
     shared = [getattr(rule, field.name) for field in fields(rule) if field.name not in _OWN]
     # Values that depend on σ and σ_c do not take them as arrays.
@@ -81,17 +80,14 @@ def in_batches(keys: Sequence[tuple[Any, ...] | None], most: int) -> list[list[i
     >>> in_batches([("a",), None, ("b",), ("a",), ("a",)], 2)
     [[0, 3], [1], [2], [4]]
     """
-    batches: list[list[int]] = []
-    open_batch: dict[tuple[Any, ...], list[int]] = {}
+    groups: dict[object, list[int]] = {}
     for place, key in enumerate(keys):
-        batch = None if key is None else open_batch.get(key)
-        if batch is None or len(batch) >= most:
-            batch = []
-            batches.append(batch)
-            if key is not None:
-                open_batch[key] = batch
-        batch.append(place)
-    return batches
+        groups.setdefault(place if key is None else key, []).append(place)
+    return sorted(
+        group[start : start + most]
+        for group in groups.values()
+        for start in range(0, len(group), most)
+    )
 
 
 class FailedGameError(Exception):

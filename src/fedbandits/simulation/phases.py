@@ -3,17 +3,17 @@
 Every phase is the same four steps: a rule plans, clients play and report, the rule estimates and
 decides. A row is a replication of a game; where its estimates come from is the business of a
 fidelity, behind `Evidence`. Several games that follow schedules are played in step as well. One
-that admits nobody where others do goes its own way from there, since it has fewer groups of
+that admits nobody while others do is played apart from then on, because it has fewer groups of
 clients.
 
 Phases of a schedule that are alike (no new clients, as many pulls) are played together: the rules
 take a leading axis of phases as they take one of replications. A replication in which one of them
-drops an arm is looked at once more from there on.
+drops an arm is decided again from there on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -130,7 +130,9 @@ def _settle(board: Scoreboard, phase: int, pulls: IntArray, played: Played) -> N
         stays[:, arms] = verdict.active[last]
         decided = verdict.settled[last]
         best = arms[board.rule.best(verdict.estimates[last], verdict.active[last])]
-        board.decide(rows, phase + until - 1, stays, best, decided)
+        board.active[rows], board.phases[rows] = stays, phase + until - 1
+        board.winner[rows[decided]] = best[decided]
+        board.decision_slot[rows[decided]] = board.ledger.slot[rows[decided]]
         again = ~decided & (until < n_phases)
         places, done = places[again], until[again]
 
@@ -182,30 +184,25 @@ def _planned(
     rows = board.rows
     active, of_row = board.active[rows], board.of_row[rows]
     if not board.rule.scheduled:
-        streams = board.played[0].streams()
-        with mistakes_of(board.played[0]):
-            plan = board.rule.plan(
-                State(
-                    phase=phase,
-                    active=active,
-                    clients=board.clients[rows],
-                    slots_left=board.slots_left(),
-                    capped=board.capped[rows],
-                    estimate=known,
-                    random=streams.draws(board.replications[rows], phase)
-                    if board.rule.randomised
-                    else None,
-                )
-            )
-            _check_plan(plan, board, phase)
-        newcomers, capped = (
-            np.broadcast_to(values, rows.shape) for values in (plan.newcomers, plan.capped)
+        the_one, replications = board.played[0], board.replications[rows]
+        draws = the_one.streams().draws(replications, phase) if board.rule.randomised else None
+        state = State(
+            phase=phase,
+            active=active,
+            clients=board.clients[rows],
+            slots_left=board.slots_left(),
+            capped=board.capped[rows],
+            estimate=known,
+            random=draws,
         )
+        with mistakes_of(the_one):
+            plan = board.rule.plan(state)
+            _check_plan(plan, board, phase)
+        newcomers, capped, _ = np.broadcast_arrays(plan.newcomers, plan.capped, rows)
         return newcomers, plan.pulls, capped
     joining = np.zeros(len(board.rules), dtype=np.int64)
     cut, often = np.zeros(joining.shape, dtype=np.bool_), np.zeros_like(joining)
-    for game, (clients, was_capped) in _crowds(board).items():
-        plan = _scheduled(board, game, clients, was_capped, phase)
+    for game, plan in _plans(board, _crowds(board), phase):
         joining[game], cut[game], often[game] = plan.newcomers, plan.capped, plan.pulls[0]
     return joining[of_row], np.where(active, often[of_row, np.newaxis], 0), cut[of_row]
 
@@ -215,19 +212,27 @@ def _crowds(board: Scoreboard) -> dict[int, tuple[int, bool]]:
 
     By a schedule they are the same in all rows of a game.
     """
-    some_row = np.zeros(len(board.rules), dtype=np.int64)
+    some_row = np.full(len(board.rules), -1, dtype=np.int64)
     some_row[board.of_row[board.rows]] = board.rows
-    clients, capped = board.clients[some_row].tolist(), board.capped[some_row].tolist()
-    return {game: (clients[game], capped[game]) for game in board.games()}
+    return {
+        game: (int(board.clients[row]), bool(board.capped[row]))
+        for game, row in enumerate(some_row.tolist())
+        if row >= 0
+    }
 
 
-def _scheduled(board: Scoreboard, game: int, clients: int, capped: bool, phase: int) -> PhasePlan:
-    """Return the plan of a phase, which is the same in all rows of a game."""
-    state = State(
-        phase=phase, active=_ONE_ARM, clients=clients, slots_left=board.rule.slots, capped=capped
-    )
-    with mistakes_of(board.played[game]):
-        return board.rules[game].plan(state)
+def _plans(
+    board: Scoreboard, crowds: Mapping[int, tuple[int, bool]], phase: int
+) -> Iterator[tuple[int, PhasePlan]]:
+    """Yield the plan of a phase for each game that goes on; it is the same in all its rows."""
+    slots = board.rule.slots
+    for game, (clients, capped) in crowds.items():
+        state = State(
+            phase=phase, active=_ONE_ARM, clients=clients, slots_left=slots, capped=capped
+        )
+        with mistakes_of(board.played[game]):
+            plan = board.rules[game].plan(state)
+        yield game, plan
 
 
 def _check_plan(plan: PhasePlan, board: Scoreboard, phase: int) -> None:
@@ -248,7 +253,7 @@ def _check_plan(plan: PhasePlan, board: Scoreboard, phase: int) -> None:
 
 
 def _alike(board: Scoreboard, phase: int, pulls: IntArray, most: int) -> int:
-    """Return how many phases from this one on pull equally often and admit nobody, limited."""
+    """Return how many phases from this one on, up to ``most``, are played alike."""
     if most == 1 or not board.rule.scheduled:
         return 1
     most = min(most, int((board.slots_left() // pulls.sum(axis=-1)).min()))
@@ -257,9 +262,8 @@ def _alike(board: Scoreboard, phase: int, pulls: IntArray, most: int) -> int:
     often[board.of_row[board.rows]] = pulls.max(axis=-1)
     found = 1
     while found < most and not board.rule.ends_after(phase + found - 1):
-        for game, (clients, capped) in crowds.items():
-            plan = _scheduled(board, game, clients, capped, phase + found)
-            if plan.newcomers or plan.capped != capped or plan.pulls[0] != often[game]:
+        for game, plan in _plans(board, crowds, phase + found):
+            if plan.newcomers or plan.capped != crowds[game][1] or plan.pulls[0] != often[game]:
                 return found
         found += 1
     return found

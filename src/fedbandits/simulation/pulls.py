@@ -9,15 +9,13 @@ import numpy as np
 
 from fedbandits.loopback import play
 from fedbandits.privacy.mechanisms import UNPROTECTED_BITS
-from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.sampling import seeded_noise
-from fedbandits.problems.problem import LocalModels, Problem
-from fedbandits.protocol import Client, PhaseClosed, PhaseOpened, Pull, Reason, Server
+from fedbandits.protocol import Client, PhaseClosed, PhaseOpened, Reason, Server
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.phased import Charge, PhasedRule
-from fedbandits.simulation.game import Game, PlayedGames
+from fedbandits.simulation.game import Game, PlayedGames, ledger_of
 from fedbandits.simulation.memory_limit import check_memory
-from fedbandits.simulation.streams import Purpose, Streams
+from fedbandits.simulation.streams import Purpose
 
 
 def play_pulls(game: Game, replications: IntArray) -> PlayedGames:
@@ -41,8 +39,8 @@ def play_logged(game: Game, rule: PhasedRule, replication: int) -> Server:
 
 
 def _play(game: Game, rule: PhasedRule, replication: int) -> tuple[Server, _ClientSource]:
-    source = _ClientSource(game.played, game.streams(), replication, game.privacy)
-    streams, number = game.streams(), np.array([replication])
+    source, number = _ClientSource(game, replication), np.array([replication])
+    streams = game.streams()
     server = Server(
         rule,
         run=f"replication {replication}",
@@ -57,25 +55,20 @@ def _play(game: Game, rule: PhasedRule, replication: int) -> tuple[Server, _Clie
 class _ClientSource:
     """Makes the clients of a replication; each draws from its own stream."""
 
-    def __init__(
-        self, problem: Problem, streams: Streams, replication: int, privacy: Privacy | None
-    ) -> None:
-        self.problem = problem
-        self.streams = streams
-        self.replication = replication
-        self.privacy = privacy
+    def __init__(self, game: Game, replication: int) -> None:
+        self.problem, self.privacy = game.played, game.privacy
+        self.streams, self.replication = game.streams(), replication
         self.clients: list[Client] = []
         # The clients of a finite population depend on each other: they are drawn together.
-        self.together = (
-            None if problem.population is None else problem.sampler(streams.sources(replication))
-        )
-        shares = problem.shares
+        self.together = None
+        if self.problem.population is not None:
+            self.together = self.problem.sampler(self.streams.sources(replication))
         # Clients that have weights are called by their rows.
-        self.weights = (
-            None
-            if shares is None
-            else {str(row): share for row, share in enumerate(shares.tolist())}
-        )
+        self.weights = None
+        if self.problem.shares is not None:
+            self.weights = {
+                str(row): share for row, share in enumerate(self.problem.shares.tolist())
+            }
 
     def admit(self, wanted: int) -> list[Client]:
         first = len(self.clients)
@@ -85,38 +78,23 @@ class _ClientSource:
 
     def _client(self, number: int) -> Client:
         rng = self.streams.open(Purpose.CLIENT, replication=self.replication, arm=number)
-        sampler = self.together or self.problem.sampler(lambda _: rng)
-        model = sampler.draw(1)
+        model = (self.together or self.problem.sampler(lambda _: rng)).draw(1)
         named_by = model.rows if self.weights is not None else None
         name = str(number if named_by is None else int(named_by[0]))
-        releases = self.streams.open(
-            Purpose.CLIENT_RELEASES, replication=self.replication, arm=number
-        )
-        return Client(
-            name,
-            _pull_of(self.problem, model, rng),
-            privacy=self.privacy,
-            noise=seeded_noise(releases),
-            rng=releases,
-        )
+        noise, means = self.problem.noise, model.means[:, 0].tolist()
+        cells = [None] * len(means) if model.cells is None else model.cells[:, 0].tolist()
 
+        def pull(arm: int, n: int) -> FloatArray:
+            return noise.observe(noise.variates(rng, n), means[arm], cells[arm])
 
-def _pull_of(problem: Problem, model: LocalModels, rng: np.random.Generator) -> Pull:
-    noise = problem.noise
-    means = model.means[:, 0].tolist()
-    cells = None if model.cells is None else model.cells[:, 0].tolist()
-
-    def pull(arm: int, n: int) -> FloatArray:
-        return noise.observe(
-            noise.variates(rng, n), means[arm], None if cells is None else cells[arm]
-        )
-
-    return pull
+        own = self.streams.open(Purpose.CLIENT_RELEASES, replication=self.replication, arm=number)
+        return Client(name, pull, privacy=self.privacy, noise=seeded_noise(own), rng=own)
 
 
 def _play_one(game: Game, rule: PhasedRule, replication: int) -> PlayedGames:
     server, source = _play(game, rule, replication)
-    ledger, row = game.ledger(1), np.array([0])
+    row = np.array([0])
+    ledger = ledger_of([game], row)
     clients, observations, decision_slot = 0, 0, 0
     trace: list[list[FloatArray]] = []
     playing = (True,) * rule.n_arms
@@ -124,7 +102,7 @@ def _play_one(game: Game, rule: PhasedRule, replication: int) -> PlayedGames:
         if isinstance(record, PhaseOpened):
             clients += len(record.admitted)
             pulls = np.array([record.assignment.pulls], dtype=np.int64)
-            ledger.play(row, pulls, clients=clients, complete=np.array([record.complete]))
+            ledger.play(row, pulls, clients=clients, complete=record.complete)
             observations += clients * sum(record.assignment.pulls) * record.complete
         elif isinstance(record, PhaseClosed):
             decision_slot = int(ledger.slot[0])

@@ -16,6 +16,8 @@ from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.phased import LONGEST_HORIZON, Charge
 
 _MANY_POINTS = 200
+# This many numbers stay in the cache while they are worked on.
+_IN_CACHE = 2**15
 
 
 def make_grid(horizon: int | None, points: int) -> IntArray:
@@ -23,7 +25,7 @@ def make_grid(horizon: int | None, points: int) -> IntArray:
 
     Of many points a sixteenth lies up to the fourth of these, spaced by a common factor: a game may
     be decided that early, and logarithmic axes show it. Without a horizon nobody knows how long a
-    game takes, and all are spaced so.
+    game takes, and all points are spaced like this.
 
     Examples
     --------
@@ -52,6 +54,13 @@ class Breakpoints:
     slot: IntArray
     exploration: FloatArray
     communication: FloatArray
+
+
+def at_rows(values: FloatArray, rows: IntArray | BoolArray | slice, axis: int = 0) -> FloatArray:
+    """Return the values of some rows along an axis, or the one that all rows have."""
+    if values.shape[axis] == 1:
+        return values
+    return values[rows] if axis == 0 else values[:, rows]
 
 
 class RegretLedger:
@@ -83,7 +92,7 @@ class RegretLedger:
     ...     replications=1, cost=1.0, charge=Charge.PHASE,
     ... )
     >>> row = np.array([0])
-    >>> ledger.play(row, np.array([[10, 10, 10]]), clients=2, complete=np.array([True]))
+    >>> ledger.play(row, np.array([[10, 10, 10]]), clients=2, complete=True)
     >>> ledger.stay(row, np.array([2]), clients=2)
     >>> ledger.exploration_curves, ledger.communication_curves
     (array([[12.5, 15. ]]), array([[0., 2.]]))
@@ -115,9 +124,8 @@ class RegretLedger:
         self._plays: FloatArray = np.zeros((replications, gaps.shape[-1]))
         self._messages: FloatArray = np.zeros(replications)
         self._cursor: IntArray = np.zeros(replications, dtype=np.int64)
-        self._points: list[list[tuple[int, float, float]]] | None = (
-            [[(0, 0.0, 0.0)] for _ in range(replications)] if breakpoints else None
-        )
+        # Of every replication, if they are to be kept.
+        self._points = [[(0, 0.0, 0.0)] for _ in range(replications if breakpoints else 0)]
 
     @property
     def exploration(self) -> FloatArray:
@@ -135,7 +143,7 @@ class RegretLedger:
         pulls: IntArray,
         *,
         clients: int | IntArray,
-        complete: BoolArray,
+        complete: bool | BoolArray,
         times: int | IntArray = 1,
     ) -> None:
         """Account for a phase, or for several that are alike.
@@ -148,18 +156,31 @@ class RegretLedger:
             Slots on each arm, in index order, cut to what is left of the horizon.
         clients : int or array of int, shape (n,)
             M(p).
-        complete : array of bool, shape (n,)
+        complete : bool or array of bool, shape (n,)
             Whether the phase is played to its end; else nothing is sent at its end.
         times : int or array of int, shape (n,)
             How often it is played.
         """
         clients = np.broadcast_to(clients, rows.shape)
+        complete = np.broadcast_to(complete, rows.shape)
         slots = times * pulls.sum(axis=-1)
         stop = self.slot[rows] + slots
         reached = self.grid.searchsorted(stop, side="right")
-        if (reached > self._cursor[rows]).any():
-            self._draw(rows, pulls, reached, clients=clients, complete=complete)
-        if self._points is not None:
+        first = self._cursor[rows]
+        if (reached > first).any():
+            # Until a replication drops an arm all are alike: one of them is drawn for the others.
+            before = (stop, self._plays.take(rows, axis=0), self._messages[rows])
+            alike = len(self.gaps) == len(self.cost) == 1 and all(
+                (values == values[0]).all()
+                for values in (*before, reached, clients, complete, pulls)
+            )
+            some = slice(1 if alike else None)
+            self._draw(rows[some], pulls[some], reached[some], clients[some], complete[some])
+            if alike:
+                points = slice(first[0], reached[0])
+                for curves in (self.exploration_curves, self.communication_curves):
+                    curves[rows[1:], points] = curves[rows[0], points]
+        if self._points:
             for i, n in enumerate(np.broadcast_to(times, rows.shape).tolist()):
                 for _ in range(n):
                     self._keep_points(int(rows[i]), pulls[i], int(clients[i]), bool(complete[i]))
@@ -172,44 +193,39 @@ class RegretLedger:
     def stay(self, rows: IntArray, arms: IntArray, *, clients: int | IntArray) -> None:
         """Account for all clients staying on an arm until the horizon, without communication.
 
-        Where there is no horizon the game is over, and nothing more is counted.
+        Without a horizon the game is over, and nothing more is counted.
         """
         start = self.slot[rows]
         clients = np.broadcast_to(0 if self.stops else clients, rows.shape).astype(np.float64)
-        gaps = np.broadcast_to(self._of(self.gaps, rows), (rows.size, self.gaps.shape[1]))
+        gaps = np.broadcast_to(at_rows(self.gaps, rows), (rows.size, self.gaps.shape[1]))
         slope = clients * gaps[np.arange(rows.size), arms]
-        later = self.grid > start[:, np.newaxis]
-        beyond = self.grid - start[:, np.newaxis]
-        before = self._regret(self._plays[rows], rows)
-        exploration = before[:, np.newaxis] + slope[:, np.newaxis] * beyond
-        self.exploration_curves[rows] = np.where(later, exploration, self.exploration_curves[rows])
-        self.communication_curves[rows] = np.where(
-            later, self.communication[rows, np.newaxis], self.communication_curves[rows]
-        )
+        before, sent = self._regret(self._plays[rows], rows), self.communication[rows]
+        at_once = max(1, _IN_CACHE // self.grid.size)
+        for begin in range(0, rows.size, at_once):
+            some = slice(begin, begin + at_once)
+            row = rows[some]
+            beyond = self.grid - start[some, np.newaxis]
+            exploration = before[some, np.newaxis] + slope[some, np.newaxis] * beyond
+            for curves, values in (
+                (self.exploration_curves, exploration),
+                (self.communication_curves, sent[some, np.newaxis]),
+            ):
+                curves[row] = np.where(beyond > 0, values, curves[row])
         self._plays[rows, arms] += clients * (self.horizon - start).astype(np.float64)
         self.slot[rows] = self.horizon
         self._cursor[rows] = self.grid.size
-        if self._points is not None:
-            for row in rows.tolist():
-                self._keep_point(row, self.horizon, self._plays[row], self._messages[row])
+        if self._points:
+            after = self._regret(self._plays[rows], rows)
+            for i, at in enumerate(rows.tolist()):
+                self._points[at].append((self.horizon, float(after[i]), float(sent[i])))
 
     def breakpoints(self) -> list[Breakpoints]:
         """Return the breakpoints of every replication, if they were kept."""
-        return [
-            Breakpoints(
-                np.array([slot for slot, _, _ in points], dtype=np.int64),
-                np.array([exploration for _, exploration, _ in points]),
-                np.array([communication for _, _, communication in points]),
-            )
-            for points in self._points or ()
-        ]
-
-    def _of(self, values: FloatArray, rows: IntArray) -> FloatArray:
-        """Return the values of these rows, or the one value of all rows."""
-        return values if len(values) == 1 else values[rows]
+        kept = [np.array(points).T for points in self._points]
+        return [Breakpoints(slots.astype(np.int64), *curves) for slots, *curves in kept]
 
     def _regret(self, plays: FloatArray, rows: IntArray) -> FloatArray:
-        return np.asarray((plays * self._of(self.gaps, rows)).sum(axis=-1))
+        return np.asarray((plays * at_rows(self.gaps, rows)).sum(axis=-1))
 
     def _sent(self, clients: IntArray, ends: FloatArray | IntArray, slots: IntArray) -> FloatArray:
         """Return how many messages are charged for these ends of phases and slots."""
@@ -221,7 +237,6 @@ class RegretLedger:
         rows: IntArray,
         pulls: IntArray,
         reached: IntArray,
-        *,
         clients: IntArray,
         complete: BoolArray,
     ) -> None:
@@ -232,7 +247,7 @@ class RegretLedger:
         points = np.arange(at.size) - np.repeat(times.cumsum() - times, times) + first[at]
         row, length = rows[at], pulls.sum(axis=-1)[at]
         since = self.grid[points] - self.slot[row]
-        # So many phases lie behind; the point is in the next one, at its last slot at the latest.
+        # This many phases lie behind; the point is in the next one, at its last slot at the latest.
         behind = (since - 1) // length
         into = since - behind * length
         # Client-slots on each arm lie between those before the open phase and those after it. All
@@ -240,9 +255,10 @@ class RegretLedger:
         # very many of them.
         client = clients.astype(np.float64)
         whole = client[:, np.newaxis] * pulls
-        low = self._plays[rows]
-        from_here = (low + whole - whole.cumsum(axis=-1))[at]
-        low, high = low[at], (low + whole)[at]
+        low = self._plays.take(rows, axis=0)
+        high = low + whole
+        from_here = (high - whole.cumsum(axis=-1)).take(at, axis=0)
+        low, high = low.take(at, axis=0), high.take(at, axis=0)
         if behind.any():
             passed = behind[:, np.newaxis] * whole[at]
             from_here, low, high = from_here + passed, low + passed, high + passed
@@ -251,14 +267,14 @@ class RegretLedger:
         self.exploration_curves[row, points] = self._regret(plays, row)
         ended = behind + (complete[at] & (into == length))
         messages = self._messages[row] + self._sent(clients[at], ended, since)
-        self.communication_curves[row, points] = self._of(self.cost, row) * messages
+        self.communication_curves[row, points] = at_rows(self.cost, row) * messages
 
     def _keep_points(self, row: int, pulls: IntArray, clients: int, complete: bool) -> None:
         """Keep every bend and jump of one more phase."""
-        points = self._points[row] if self._points is not None else []
+        points = self._points[row]
         slot, exploration, communication = points[-1]
-        cost = float(self._of(self.cost, np.array([row]))[0])
-        gaps = self._of(self.gaps, np.array([row]))[0].tolist()
+        cost = float(at_rows(self.cost, np.array([row]))[0])
+        gaps = at_rows(self.gaps, np.array([row]))[0].tolist()
         for n, gap in zip(pulls.tolist(), gaps, strict=True):
             if n:
                 slot += n
@@ -268,10 +284,3 @@ class RegretLedger:
                 points.append((slot, exploration, communication))
         if complete and self.charge is Charge.PHASE:
             points.append((slot, exploration, communication + cost * clients))
-
-    def _keep_point(self, row: int, slot: int, plays: FloatArray, messages: float) -> None:
-        if self._points is not None:
-            here = np.array([row])
-            exploration = float(self._regret(plays[np.newaxis], here)[0])
-            communication = float(self._of(self.cost, here)[0] * messages)
-            self._points[row].append((slot, exploration, communication))

@@ -105,45 +105,25 @@ class Releases:
             return UNDISTORTED
         n_rows = self._sums.scales.shape[0]
         fewest = np.where(pulls > 0, pulls, np.iinfo(np.int64).max)[:n_rows]
-        self.how = [
-            self._release(
+        self.how = []
+        for row, arm in enumerate(fewest.argmin(axis=-1).tolist()):
+            often, place = int(fewest[row, arm]), (row, arm if counts.shape[2] > 1 else 0)
+            privacy.check_pulls(often, phase)
+            bits = bits_in_phase(
+                self.rule,
                 privacy,
-                phase,
-                int(fewest[row, arm]),
-                place=(row, arm if counts.shape[2] > 1 else 0),
-                counts=counts[0],
+                phase=phase,
+                pulls=often,
+                counts=counts[0][place],
                 sizes=sizes[row if len(sizes) > 1 else 0, 0],
+                sums=self._sums.kept(place),
             )
-            for row, arm in enumerate(fewest.argmin(axis=-1).tolist())
-        ]
+            if (often, bits) not in self._known:
+                self._known[often, bits] = privacy.mechanism(often, self.rule.n_arms, bits)
+            self.how.append(self._known[often, bits])
         error = ReleaseError.several((one.error for one in self.how), (-1, 1, 1))
         left = []
         for after in counts:
             self._sums = self._sums.released(fresh, error)
             left.append(self._sums.over(after, doubled=privacy.doubled))
         return Distortion.merged(left, np.array)
-
-    def _release(
-        self,
-        privacy: Privacy,
-        phase: int,
-        pulls: int,
-        *,
-        place: tuple[int, int],
-        counts: FloatArray,
-        sizes: FloatArray,
-    ) -> Mechanism:
-        """Return how a row protects its means of a phase, given by its least pulled arm."""
-        privacy.check_pulls(pulls, phase)
-        bits = bits_in_phase(
-            self.rule,
-            privacy,
-            phase=phase,
-            pulls=pulls,
-            counts=counts[place],
-            sizes=sizes,
-            sums=self._sums.kept(place),
-        )
-        if (pulls, bits) not in self._known:
-            self._known[pulls, bits] = privacy.mechanism(pulls, self.rule.n_arms, bits)
-        return self._known[pulls, bits]

@@ -48,13 +48,6 @@ class Scoreboard:
         self.uplink_bits: FloatArray = np.zeros(n)
         self.trace: list[FloatArray] | None = [] if games[0].trace else None
 
-    def games(self, rows: IntArray | None = None) -> list[int]:
-        """Return the numbers of the games of some rows, by default of those that continue."""
-        if len(self.played) == 1:
-            return [0]
-        of_row = self.of_row[self.rows if rows is None else rows]
-        return np.flatnonzero(np.bincount(of_row)).tolist()
-
     def slots_left(self) -> IntArray:
         """Return what is left of the horizon, for the rows that continue."""
         return self.rule.slots - self.ledger.slot[self.rows]
@@ -63,7 +56,7 @@ class Scoreboard:
         """Let these rows play a phase that does not fit until the horizon, and end."""
         cut = cut_to_fit(planned[over], self.slots_left()[over])
         rows = self.rows[over]
-        self.ledger.play(rows, cut, clients=self.clients[rows], complete=~over[over])
+        self.ledger.play(rows, cut, clients=self.clients[rows], complete=False)
         self.rows = self.rows[~over]
 
     def account(self, rows: IntArray, pulls: IntArray, bits: int, times: IntArray) -> None:
@@ -72,7 +65,7 @@ class Scoreboard:
         Parameters
         ----------
         rows : array of int, shape (n,)
-            Who played them.
+            The rows that played them.
         pulls : array of int, shape (n, arms)
             Of each client, in one phase.
         bits : int
@@ -81,8 +74,7 @@ class Scoreboard:
             How many phases there were, all alike.
         """
         clients = self.clients[rows]
-        everyone = np.ones(rows.size, dtype=np.bool_)
-        self.ledger.play(rows, pulls, clients=clients, complete=everyone, times=times)
+        self.ledger.play(rows, pulls, clients=clients, complete=True, times=times)
         if self.rule.charge is Charge.PHASE:
             bits_of = np.array([payload_bits(n, bits) for n in range(self.rule.n_arms + 1)])
             sent = bits_of[(pulls > 0).sum(axis=-1)]
@@ -100,11 +92,11 @@ class Scoreboard:
         phase : int
             The first of them.
         rows : array of int, shape (n,)
-            Whose they are.
+            The rows that they belong to.
         estimates : array, shape (phases, n, arms)
             After each phase.
         done, until : array of int, shape (n,)
-            Of how many they are known already, and up to how many they are to be kept.
+            How many of them are known already, and up to which they are to be kept.
         """
         if self.trace is None:
             return
@@ -115,34 +107,6 @@ class Scoreboard:
             now = (done <= step) & (step < until)
             kept = np.where(self.active[rows[now]], values[now], np.nan)
             self.trace[at][rows[now]] = kept
-
-    def decide(
-        self,
-        rows: IntArray,
-        phases: int | IntArray,
-        stays: BoolArray,
-        best: IntArray,
-        settled: BoolArray,
-    ) -> None:
-        """Enter what the last of some phases has decided; their slots are accounted for.
-
-        Parameters
-        ----------
-        rows : array of int, shape (n,)
-            For whom.
-        phases : int or array of int, shape (n,)
-            The last phase.
-        stays : array of bool, shape (n, arms)
-            The arms that stay.
-        best : array of int, shape (n,)
-            The best of them.
-        settled : array of bool, shape (n,)
-            Whether it is the winner.
-        """
-        self.active[rows] = stays
-        self.phases[rows] = phases
-        self.decision_slot[rows[settled]] = self.ledger.slot[rows[settled]]
-        self.winner[rows[settled]] = best[settled]
 
     def end(self, phase: int, estimates: FloatArray) -> BoolArray:
         """Let rows that are decided or must stop stay on their arm; return which they are."""

@@ -22,14 +22,14 @@ from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.simulation.game import Game, PlayedGames
 from fedbandits.simulation.in_step import in_batches, key_in_step
 from fedbandits.simulation.regret import make_grid
-from fedbandits.simulation.tasks import FEWEST_PER_TASK, MOST_PER_TASK, Task, run_tasks
+from fedbandits.simulation.tasks import PER_TASK, Task, run_tasks
 from fedbandits.simulation.variants import Assume, Built, Variant, all_doubts, build_rules
 
 DEFAULT_MEMORY_LIMIT = 512 * 2**20
 """Bytes that the statistics of clients may take, over all workers together."""
 
 MOST_GRID_POINTS = 100_000
-# So many rows, a game and replication each, are played in step; more leave the cache.
+# At most this many rows, one per game and replication, are played in step: more leave the cache.
 _MOST_ROWS_IN_STEP = 6400
 
 Progress: TypeAlias = Callable[[str, int], None]
@@ -51,7 +51,7 @@ class Simulation:
     grid : array of int
         The slots of the curves.
     games : PlayedGames
-        An entry a replication.
+        One entry per replication.
     seconds : float
         How long it took, added up over workers.
     """
@@ -108,21 +108,21 @@ def simulate_all(
     """Simulate several variants; variants of one problem share their random draws.
 
     The numbers depend on the seed and the problems' names alone: not on the workers, the memory
-    limit, or which other variants there are. Where a problem does not keep what a rule assumes
-    there is an `fedbandits.AssumptionWarning`.
+    limit, or which other variants there are. If a problem breaks what a rule assumes, there is a
+    `fedbandits.AssumptionWarning`.
 
     Parameters
     ----------
     variants : sequence of Variant
         What to simulate.
     horizon : int, optional
-        T; None where every game is only to be decided: it is over then, or after `max_phases`.
+        T; None to play every game until it is decided, or until `max_phases`.
     replications : int
         How many independent games.
     seed : int
         Not negative.
     grid_points : int
-        On how many slots regret curves are kept: 16 bytes a point and replication.
+        On how many slots regret curves are kept: 16 bytes per point and replication.
     workers : int, optional
         Processes; all cores by default, and only once a second has passed.
     memory_limit : int
@@ -185,36 +185,36 @@ def simulate_all(
         if not numbers:
             continue
         fidelity = rules[numbers[0]][1]
-        shared = max(math.ceil(replications / n_workers), FEWEST_PER_TASK[fidelity])
-        at_once = min(MOST_PER_TASK[fidelity], shared)
+        fewest, most = PER_TASK[fidelity]
+        at_once = min(most, max(math.ceil(replications / n_workers), fewest))
         together = [games[number] for number in numbers]
         tasks += [
             Task(numbers, together, fidelity, np.arange(start, min(start + at_once, replications)))
             for start in range(0, replications, at_once)
         ]
-    parts = [{0: known[number]} if number in known else {} for number in range(len(variants))]
+    outcomes, parts = dict(known), [dict[int, PlayedGames]() for _ in variants]
     seconds = [0.0] * len(variants)
     for task, (found, took) in run_tasks(tasks, n_workers):
         for number, played in zip(task.numbers, found, strict=True):
-            parts[number][int(task.replications[0])] = played
+            done = parts[number]
+            done[int(task.replications[0])] = played
             seconds[number] += took / len(found)
             if progress is not None:
                 progress(variants[number].label, played.winner.size)
-            done = [parts[number][first] for first in sorted(parts[number])]
-            if finished is not None and sum(part.winner.size for part in done) == replications:
-                finished(number, PlayedGames.joined(done))
+            if sum(part.winner.size for part in done.values()) == replications:
+                outcomes[number] = PlayedGames.joined([done.pop(first) for first in sorted(done)])
+                if finished is not None:
+                    finished(number, outcomes[number])
     simulations = [
         Simulation(
             variant=variant,
-            rule=rule,
-            fidelity=fidelity,
+            rule=rules[number][0],
+            fidelity=rules[number][1],
             grid=grid,
-            games=PlayedGames.joined([outcomes[first] for first in sorted(outcomes)]),
-            seconds=took,
+            games=outcomes[number],
+            seconds=seconds[number],
         )
-        for variant, (rule, fidelity), outcomes, took in zip(
-            variants, rules, parts, seconds, strict=True
-        )
+        for number, variant in enumerate(variants)
     ]
     return simulations if horizon is not None else _up_to_the_last(simulations)
 
@@ -226,18 +226,7 @@ def _up_to_the_last(simulations: list[Simulation]) -> list[Simulation]:
         curves = simulation.total_curves()
         moving = np.flatnonzero((curves != curves[:, -1:]).any(axis=0))
         over = max(over, int(moving[-1]) + 2 if moving.size else 1)
-    return [
-        replace(
-            simulation,
-            grid=simulation.grid[:over],
-            games=replace(
-                simulation.games,
-                exploration_curves=simulation.games.exploration_curves[:, :over],
-                communication_curves=simulation.games.communication_curves[:, :over],
-            ),
-        )
-        for simulation in simulations
-    ]
+    return [replace(one, grid=one.grid[:over], games=one.games.up_to(over)) for one in simulations]
 
 
 def simulate(

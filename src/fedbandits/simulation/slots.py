@@ -38,10 +38,8 @@ def play_slots(game: Game, replications: IntArray) -> PlayedGames:
     models = [problem.sampler(streams.sources(r)).draw(n_clients) for r in replications.tolist()]
     # Players are (replication, client); one row each.
     means = np.array([model.means.T for model in models]).reshape(-1, n_arms)
-    cells: IntArray | None = None
-    if models[0].cells is not None:
-        drawn = [model.cells.T for model in models if model.cells is not None]
-        cells = np.array(drawn).reshape(-1, n_arms)
+    drawn = [model.cells.T for model in models if model.cells is not None]
+    cells = np.array(drawn).reshape(-1, n_arms) if drawn else None
     worse = gaps(game.problem)
     players = np.arange(means.shape[0])
     reward_sums = np.zeros(means.shape)

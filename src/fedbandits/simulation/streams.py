@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from enum import IntEnum
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -108,23 +109,19 @@ class Streams:
         self._bits.state = self._state
         return self._rng
 
-    def open(
-        self, purpose: Purpose, *, replication: int = 0, phase: int = 0, arm: int = 0
-    ) -> np.random.Generator:
-        """Return a separate generator for a stream, to draw from over time."""
-        self.at(purpose, replication=replication, phase=phase, arm=arm)
+    def open(self, purpose: Purpose, *, replication: int, arm: int) -> np.random.Generator:
+        """Return a separate generator for a stream without phases, to draw from over time."""
+        self.at(purpose, replication=replication, arm=arm)
         bits = np.random.SFC64(_NOT_SEEDED)
         bits.state = self._state
         return np.random.Generator(bits)
 
     def sources(self, replication: int) -> Sources:
         """Return the generators from which the local means of a replication's clients are drawn."""
-        opened: dict[int, np.random.Generator] = {}
 
+        @cache
         def source(number: int) -> np.random.Generator:
-            if number not in opened:
-                opened[number] = self.open(Purpose.LOCAL_MEANS, replication=replication, arm=number)
-            return opened[number]
+            return self.open(Purpose.LOCAL_MEANS, replication=replication, arm=number)
 
         return source
 
@@ -135,15 +132,11 @@ class Streams:
         """
 
         def drawn(draw: Draw) -> Drawn:
-            return np.concatenate(
-                [
-                    draw(
-                        self.at(Purpose.RULE, replication=block, phase=phase),
-                        REPLICATIONS_PER_BLOCK,
-                    )[places]
-                    for block, places, _ in blocks_of(replications)
-                ]
-            )
+            parts = []
+            for block, places, _ in blocks_of(replications):
+                rng = self.at(Purpose.RULE, replication=block, phase=phase)
+                parts.append(draw(rng, REPLICATIONS_PER_BLOCK)[places])
+            return np.concatenate(parts)
 
         return drawn
 

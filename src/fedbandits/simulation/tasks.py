@@ -24,21 +24,16 @@ from fedbandits.simulation.pulls import play_pulls
 from fedbandits.simulation.slots import play_slots
 from fedbandits.simulation.variants import located
 
-MOST_PER_TASK = {
-    Fidelity.COHORTS: 2048,
-    Fidelity.CLIENTS: 64,
-    Fidelity.PULLS: 2,
-    Fidelity.SLOTS: 256,
+PER_TASK = {
+    Fidelity.COHORTS: (256, 2048),
+    Fidelity.CLIENTS: (4, 64),
+    Fidelity.PULLS: (1, 2),
+    Fidelity.SLOTS: (64, 256),
 }
-"""How many replications one task takes: vectorised drivers gain from many, the others do not."""
+"""The fewest and the most replications of one task.
 
-FEWEST_PER_TASK = {
-    Fidelity.COHORTS: 256,
-    Fidelity.CLIENTS: 4,
-    Fidelity.PULLS: 1,
-    Fidelity.SLOTS: 64,
-}
-"""Below so many, a vectorised driver takes as long for half of them."""
+Vectorised drivers gain from many, and take as long for half of the fewest; the others do not.
+"""
 
 _SERIAL_SECONDS = 1.0
 # Once there are processes, work is handed to them at once.
@@ -78,35 +73,29 @@ class Task:
         """Return what came out; None if memory asks for halves."""
         begin = time.perf_counter()
         try:
-            played = self._play()
+            return TaskResult(self._play(), time.perf_counter() - begin)
         except OutOfMemoryLimitError:
             return None
         except FailedGameError as error:
-            number = self.numbers[self.games.index(error.game)]
-            raise located(error.problem, number) from None
+            number, refused = self.numbers[self.games.index(error.game)], error.problem
         except InputError as error:
-            raise located(error, self.numbers[0]) from None
+            number, refused = self.numbers[0], error
         except RejectionError as error:
             if error.rejection is not Rejection.RANGE:
                 raise
             # A server takes no such mean; the other fidelities have none that could refuse it.
-            refused = InputError(
-                "radius.range",
-                f'{error}; widen it, or use fidelity = "clients" to see what becomes of the rule',
-            )
-            raise located(refused, self.numbers[0]) from None
-        return TaskResult(played, time.perf_counter() - begin)
+            problem = f'{error}; widen it, or use fidelity = "clients" to see what the rule does'
+            number, refused = self.numbers[0], InputError("radius.range", problem)
+        raise located(refused, number)
 
     def _play(self) -> list[PlayedGames]:
         match self.fidelity:
-            case Fidelity.COHORTS:
-                return play_phases(self.games, self.replications, CohortEvidence)
-            case Fidelity.CLIENTS:
-                return play_phases(self.games, self.replications, ClientEvidence)
             case Fidelity.PULLS:
                 return [play_pulls(self.games[0], self.replications)]
             case Fidelity.SLOTS:
                 return [play_slots(self.games[0], self.replications)]
+        evidence = CohortEvidence if self.fidelity is Fidelity.COHORTS else ClientEvidence
+        return play_phases(self.games, self.replications, evidence)
 
     def halves(self) -> list[Task]:
         """Return two tasks of half as much: of the replications, or of the games if it has one."""
@@ -115,10 +104,9 @@ class Task:
             parts = self.replications[:half], self.replications[half:]
             return [replace(self, replications=part) for part in parts]
         half = len(self.games) // 2
-        first, rest = slice(None, half), slice(half, None)
         return [
             replace(self, numbers=self.numbers[part], games=self.games[part])
-            for part in (first, rest)
+            for part in (slice(half), slice(half, None))
         ]
 
 
@@ -129,27 +117,19 @@ def run_tasks(tasks: Sequence[Task], workers: int) -> Iterator[tuple[Task, TaskR
     memory does not allow is run in halves, and so are those of its variants that are as large.
     """
     alone = _SERIAL_SECONDS_LATER if _processes["started"] else _SERIAL_SECONDS
-    begin = time.perf_counter()
-    left = deque(tasks)
-    while left and (workers == 1 or time.perf_counter() - begin <= alone):
+    left, until = deque(tasks), time.perf_counter() + alone
+    while left and (workers == 1 or time.perf_counter() <= until):
         task = left.popleft()
         found = task.run()
         if found is not None:
             yield task, found
             continue
-        left.appendleft(task)
-        left = deque(
-            part
-            for each in left
-            for part in (
-                each.halves()
-                if each.numbers == task.numbers and each.replications.size >= task.replications.size
-                else [each]
-            )
-        )
+        waiting, left = [task, *left], deque()
+        for each in waiting:
+            as_large = each.replications.size >= task.replications.size
+            left.extend(each.halves() if as_large and each.numbers == task.numbers else [each])
     while left:
-        at_once = list(left)
-        left.clear()
+        at_once, left = list(left), deque()
         for task, found in zip(at_once, _on_processes(at_once, workers), strict=True):
             if found is None:
                 left.extend(task.halves())

@@ -22,7 +22,7 @@ from fedbandits.simulation.fidelities import DEFAULT_MAX_CLIENTS, Fidelity, choo
 from fedbandits.simulation.game import as_played
 
 DEFAULT_MAX_PHASES = 10_000
-"""After so many phases a game without a horizon ends undecided."""
+"""After this many phases a game without a horizon ends undecided."""
 
 ESTIMATE: Final = "estimate"
 Told: TypeAlias = float | Literal["estimate"]
@@ -93,9 +93,9 @@ class Variant:
     fidelity : str, optional
         "cohorts", "clients" or "pulls"; the fastest valid one by default.
     max_clients : int, optional
-        At so many clients admissions stop; 10⁹ by default in `cohorts`, 10⁶ otherwise.
+        Admissions stop at this many clients; 10⁹ by default in `cohorts`, 10⁶ otherwise.
     max_phases : int, optional
-        After so many phases the best estimate is played on; unlimited by default.
+        After this many phases the best estimate is played on; unlimited by default.
     privacy : Privacy, optional
         How clients protect the means that they send; sent as they are by default.
     """
@@ -124,7 +124,7 @@ Built: TypeAlias = "list[tuple[PhasedRule | SlotRule, Fidelity]]"
 def build_rules(variants: Sequence[Variant], horizon: int | None) -> Built:
     """Build the rule of every variant.
 
-    What is wrong is said before anything is simulated, where it stands in ``variants``.
+    A mistake is reported before anything is simulated, with its place in ``variants``.
     """
     check_count(horizon, "horizon", optional=True)
     built: Built = []

@@ -16,17 +16,16 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
-from fedbandits.errors import InputError
 from fedbandits.experiments.files import read_experiment
 from fedbandits.experiments.fingerprint import code_of, hashed
 from fedbandits.experiments.tables import outcome_columns
-from fedbandits.simulation import Simulation, build_rules, simulate_all
+from fedbandits.simulation import build_rules, simulate_all
 from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.simulation.variants import all_doubts
 from fedbandits.sweeps.sweep import Sweep
 
 Columns: TypeAlias = dict[str, npt.NDArray[Any]]
-"""An array a measured quantity, an entry a replication."""
+"""One array per measured quantity, with one entry per replication."""
 
 # Played with this cost, communication regret counts messages.
 _A_MESSAGE = 1.0
@@ -86,23 +85,20 @@ def cells_of(sweep: Sweep, number: int) -> Iterator[Cell]:
         Of the setting.
     """
     experiment = sweep.experiment(number)
-    try:
+    with sweep.located(number):
         rules = build_rules(experiment.variants, experiment.horizon)
-    except InputError as error:
-        raise sweep.located(error, number) from None
     tables = sweep.tables_of(number)
     built = zip(experiment.variants, rules, strict=True)
     for place, (variant, (rule, fidelity)) in enumerate(built):
         cost = variant.communication_cost if variant.algorithm.uses_cost else _A_MESSAGE
+        spec = spec_of(tables, place, variant.problem.name, cost)
+        code = code_of((variant.algorithm, variant.problem))
         yield Cell(
             setting=number,
             variant=place,
             label=variant.label,
             problem=variant.problem.name,
-            address=address_of(
-                spec_of(tables, place, variant.problem.name, cost),
-                code_of((variant.algorithm, variant.problem)),
-            ),
+            address=address_of(spec, code),
             fidelity=fidelity,
             communication_cost=variant.communication_cost,
             played_cost=cost,
@@ -136,7 +132,7 @@ def spec_of(tables: Mapping[str, Any], variant: int, problem: str, cost: float) 
     return spec
 
 
-def address_of(spec: Mapping[str, Any], code: Sequence[str] = ()) -> str:
+def address_of(spec: Mapping[str, Any], code: Sequence[str]) -> str:
     """Return the hash of a spec, the versions and the sources: what its games are made from.
 
     Parameters
@@ -146,7 +142,7 @@ def address_of(spec: Mapping[str, Any], code: Sequence[str] = ()) -> str:
     code : sequence of str
         Of others, as `code_of` has it.
     """
-    text = json.dumps([spec, *code] if code else spec, sort_keys=True)
+    text = json.dumps([spec, *code], sort_keys=True)
     return hashlib.sha256(f"{made_with()}:{text}".encode()).hexdigest()
 
 
@@ -203,15 +199,10 @@ def play_cells(specs: Mapping[str, Mapping[str, Any]], *, memory_limit: int) -> 
         memory_limit=memory_limit,
         warn=False,
     )
-    return [
-        FinishedCell(
-            address=address, fidelity=simulation.fidelity.value, columns=_columns(simulation)
-        )
-        for address, simulation in zip(specs, simulations, strict=True)
-    ]
-
-
-def _columns(simulation: Simulation) -> Columns:
-    columns = outcome_columns(simulation)
-    del columns["total"]
-    return columns
+    finished = []
+    for address, simulation in zip(specs, simulations, strict=True):
+        columns = outcome_columns(simulation)
+        del columns["total"]  # depends on the cost of communication
+        fidelity = simulation.fidelity.value
+        finished.append(FinishedCell(address=address, fidelity=fidelity, columns=columns))
+    return finished

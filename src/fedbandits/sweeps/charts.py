@@ -21,7 +21,7 @@ from fedbandits.sweeps.sweep import Sweep
 MOST_KEYS = 3
 """More keys do not fit into a picture."""
 
-# Beyond so many times the least, all is equally bad; and so many numbers fit into a map.
+# Colours end at this multiple of the least regret; and this many numbers fit into a map.
 _MOST_TIMES, _MOST_NUMBERS = {True: 4.0, False: 10.0}, 64
 
 
@@ -40,28 +40,28 @@ def sweep_chart(results: SweepResults) -> Chart | None:
     return _lines(results) if sweep.combine == "zip" or len(sweep.axes) == 1 else _maps(results)
 
 
-def _named(sweep: Sweep, key: str) -> Axis:
-    """Return an axis on which every value of a key has a place."""
-    return named_axis(in_words(key, short_names(sweep.keys)[key]), sweep.texts_of(key))
-
-
-def _axis(sweep: Sweep, key: str) -> tuple[Axis, list[float]]:
-    """Return the axis of a key, and where its values stand: at their numbers, if they are some."""
-    values = sweep.values_of(key)
-    numbers = _numbers(values)
-    if numbers is None:
-        return _named(sweep, key), [float(place) for place in range(len(values))]
-    wide = numbers[0] > 0 and numbers[-1] / numbers[0] >= 20 and not isinstance(values[0], float)
-    log = bool(numbers[0] > 0 and (sweep.axes[sweep.keys.index(key)].scale == "log" or wide))
-    return replace(_named(sweep, key), ticks=None, names=False, log=log), numbers.tolist()
-
-
-def _together(sweep: Sweep) -> tuple[Axis, list[float]]:
-    """Return the axis of zipped keys, one place per setting: no number of one stands for all."""
+def _named(sweep: Sweep, *keys: str) -> Axis:
+    """Return an axis on which every value of a key, or of keys that vary together, has a place."""
     short = short_names(sweep.keys)
-    name = ", ".join(in_words(key, short[key]) for key in sweep.keys)
-    texts = [", ".join(sweep.texts(number).values()) for number in range(len(sweep))]
-    return named_axis(name, texts), [float(place) for place in range(len(texts))]
+    texts = zip(*(sweep.axes[key].texts for key in keys), strict=True)
+    name = ", ".join(in_words(key, short[key]) for key in keys)
+    return named_axis(name, [", ".join(together) for together in texts])
+
+
+def _across(sweep: Sweep) -> tuple[Axis, list[float]]:
+    """Return the axis of lines, and where values stand on it.
+
+    The values of one key stand at their numbers, if they are numbers. No number of one zipped key
+    stands for all of them.
+    """
+    named, (first, *others) = _named(sweep, *sweep.keys), sweep.axes.values()
+    numbers = None if others else _numbers(first.values)
+    if numbers is None:
+        return named, [float(place) for place in range(len(sweep))]
+    whole = not isinstance(first.values[0], float)
+    wide = numbers[0] > 0 and whole and numbers[-1] / numbers[0] >= 20
+    log = bool(wide or (numbers[0] > 0 and first.scale == "log"))
+    return replace(named, ticks=None, names=False, log=log), numbers.tolist()
 
 
 def _numbers(values: Sequence[Any]) -> FloatArray | None:
@@ -79,7 +79,7 @@ def _lines(results: SweepResults) -> Chart:
     variants = sweep.experiment(0).variants
     labels = [cell.label for cell in results.cells[: len(variants)]]
     colour_of = colours(labels, [variant.algorithm.name for variant in variants])
-    across, places = _axis(sweep, sweep.keys[0]) if len(sweep.axes) == 1 else _together(sweep)
+    across, places = _across(sweep)
     measured = [quantity(total) for total in results.totals()]
     means = [one["mean"] or 0.0 for one in measured]
     logarithmic = min(means) > 0 and is_logarithmic(means)
@@ -119,21 +119,24 @@ def _maps(results: SweepResults) -> Chart:
     best: set[int] = set()
     for comparison in results.comparisons():
         # A choice that a key of the map does not touch is as good all along that key: one star.
-        alike = comparison.twins[comparison.best]
+        alike = comparison.ranked[0]
         best.add(alike[len(alike) // 2])
         if relative:
             places = list(comparison.behind)
             shown[places] = means[places] / means[comparison.best]
     if not any(is_choice(key) for key in sweep.keys):
         best = set()  # every place has conditions of its own
-    values_of = {key: sweep.values_of(key) for key in sweep.keys}
+    sizes = {key: len(axis.values) for key, axis in sweep.axes.items()}
     n_variants = len(results.cells) // len(sweep)
-    columns = 1 if apart is None else len(values_of[apart])
-    shape = (len(values_of[up]), len(values_of[across]))
-    values = np.full((n_variants, columns, *shape), np.nan)
+    headings = [""]
+    if apart is not None:
+        short = short_names(sweep.keys)[apart]
+        headings = [f"{short} = {text}" for text in sweep.axes[apart].texts]
+    columns = len(headings)
+    values = np.full((n_variants, columns, sizes[up], sizes[across]), np.nan)
     marks: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for place, cell in enumerate(results.cells):
-        at = {key: values_of[key].index(value) for key, value in sweep.values(cell.setting).items()}
+        at = sweep.places(cell.setting)
         panel = (cell.variant, 0 if apart is None else at[apart])
         values[(*panel, at[up], at[across])] = shown[place]
         if place in best:
@@ -151,10 +154,10 @@ def _maps(results: SweepResults) -> Chart:
             limits=(least, most),
             best=marks.get((row, column), []),
             numbers=columns == 1 and values[row, column].size <= _MOST_NUMBERS,
-            title=_heading(sweep, apart, column, name),
+            title=", ".join(part for part in (name, heading) if part),
         )
         for row, name in enumerate(names)
-        for column in range(columns)
+        for column, heading in enumerate(headings)
     ]
     width = 6.4 if columns == 1 else 1.6 + 2.6 * columns
     height = 4.8 if n_variants == columns == 1 else 1.2 + 2.5 * n_variants
@@ -173,7 +176,7 @@ def _arranged(sweep: Sweep) -> tuple[str, str, str | None]:
     keys = sweep.keys
     apart = None
     if len(keys) == MOST_KEYS:
-        apart = min(keys, key=lambda key: len(sweep.values_of(key)))
+        apart = min(keys, key=lambda key: len(sweep.axes[key].values))
         keys = [key for key in keys if key != apart]
     up, across = keys
     if is_choice(across) and not is_choice(up):
@@ -186,10 +189,3 @@ def _name(sweep: Sweep, cell: Cell, n_variants: int) -> str:
     own = sweep.keys_of(cell.variant, cell.problem)
     missing = [short_names(sweep.keys)[key] for key in sweep.keys if key not in own]
     return ", ".join([cell.label, *(f"has no {key}" for key in missing)]) if n_variants > 1 else ""
-
-
-def _heading(sweep: Sweep, apart: str | None, column: int, variant: str) -> str:
-    parts = [variant] if variant else []
-    if apart is not None:
-        parts.append(f"{short_names(sweep.keys)[apart]} = {sweep.texts_of(apart)[column]}")
-    return ", ".join(parts)

@@ -69,29 +69,26 @@ class Comparison:
 
     Parameters
     ----------
-    places : list of int
-        Where their cells stand, the least mean regret first; a choice that several settings have in
-        common, since what they vary is no key of its variant, stands here once.
-    twins : dict of int to list of int
-        For each of them, all the places where it stands, its own the first.
+    ranked : list of list of int
+        The places of every choice's cells, the least mean regret first. A choice has several places
+        if settings vary no key of its variant.
     behind : dict of int to Difference or None
         For each of all those places, how far it is behind the best.
     """
 
-    places: list[int]
-    twins: dict[int, list[int]]
+    ranked: list[list[int]]
     behind: dict[int, Difference | None]
 
     @property
     def best(self) -> int:
-        """Where the best cell stands."""
-        return self.places[0]
+        """The place of the best cell."""
+        return self.ranked[0][0]
 
     def verdict(self) -> str:
         """Return by how much the best is better than the next, in words."""
-        if len(self.places) < 2:
+        if len(self.ranked) < 2:
             return ""
-        found = self.behind[self.places[1]]
+        found = self.behind[self.ranked[1][0]]
         if found is None:
             return "one replication: nothing can be said"
         said = f"better by {found.paired.shown()}, paired"
@@ -102,19 +99,16 @@ class Comparison:
         """Return what summary.json says of it."""
         best = cells[self.best]
         values = sweep.values(best.setting)
-        found = {
+        second = self.ranked[1][0] if len(self.ranked) > 1 else None
+        behind = None if second is None else self.behind[second]
+        return {
             "conditions": {key: values[key] for key in conditions_of(sweep, best)},
             "problem": best.problem,
             "best": named(sweep, best),
-            "next": None,
-            "difference": None,
+            "next": None if second is None else named(sweep, cells[second]),
+            "difference": None if behind is None else behind.numbers(),
             "verdict": self.verdict(),
         }
-        if len(self.places) > 1:
-            behind = self.behind[self.places[1]]
-            found["next"] = named(sweep, cells[self.places[1]])
-            found["difference"] = None if behind is None else behind.numbers()
-        return found
 
 
 def named(sweep: Sweep, cell: Cell) -> dict[str, Any]:
@@ -130,7 +124,7 @@ def named(sweep: Sweep, cell: Cell) -> dict[str, Any]:
 
 
 def conditions_of(sweep: Sweep, cell: Cell) -> list[str]:
-    """Return the keys that say what is played where a cell is: none of a problem that is not."""
+    """Return the keys that say what a cell plays: none of a problem that it does not play."""
     own = sweep.keys_of(cell.variant, cell.problem)
     return [key for key in sweep.conditions if key in own or not key.startswith("problems.")]
 
@@ -149,7 +143,7 @@ def compared(sweep: Sweep, cells: Sequence[Cell], totals: Sequence[FloatArray]) 
     sweep, cells : Sweep, sequence of Cell
         What was played.
     totals : sequence of array
-        The total regret of every cell, an entry a replication.
+        The total regret of every cell, one entry per replication.
     """
     alike: dict[str, dict[object, list[int]]] = {}
     for place, cell in enumerate(cells):
@@ -160,11 +154,10 @@ def compared(sweep: Sweep, cells: Sequence[Cell], totals: Sequence[FloatArray]) 
     means = [float(np.mean(total)) for total in totals]
     found = []
     for choices in alike.values():
-        twins = {places[0]: places for places in choices.values()}
-        ranked = sorted(twins, key=lambda place: means[place])
-        best = totals[ranked[0]]
+        ranked = sorted(choices.values(), key=lambda places: means[places[0]])
+        best = totals[ranked[0][0]]
         behind: dict[int, Difference | None] = {}
-        for place in ranked:
-            behind |= dict.fromkeys(twins[place], difference(totals[place], best))
-        found.append(Comparison(places=ranked, twins=twins, behind=behind))
+        for places in ranked:
+            behind |= dict.fromkeys(places, difference(totals[places[0]], best))
+        found.append(Comparison(ranked=ranked, behind=behind))
     return found

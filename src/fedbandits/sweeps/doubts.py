@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -31,10 +32,7 @@ class Doubt:
 
 def doubts_of(cells: Iterable[Cell]) -> list[Doubt]:
     """Return every doubt about every variant once, in the order of settings."""
-    found: dict[tuple[str, str], int] = {}
-    for cell in cells:
-        for doubt in cell.doubts:
-            found[cell.label, doubt] = found.get((cell.label, doubt), 0) + 1
+    found = Counter((cell.label, doubt) for cell in cells for doubt in cell.doubts)
     return [Doubt(variant=v, doubt=doubt, settings=n) for (v, doubt), n in found.items()]
 
 
@@ -48,32 +46,20 @@ def idle_keys(sweep: Sweep, cells: Sequence[Cell], totals: Sequence[FloatArray])
     sweep, cells, totals
         What was played, and the total regret of every cell.
     """
-    if len(sweep) == 1:
-        return []
-    together = [sweep.keys] if sweep.combine == "zip" else [[key] for key in sweep.keys]
-    given = [sweep.texts(number) for number in range(len(sweep))]
-    seen = [total.tobytes() for total in totals]
-    return [
-        key
-        for keys in together
-        if len(sweep.values_of(keys[0])) > 1 and _idle(keys, given, cells, seen)
-        for key in keys
-    ]
-
-
-def _idle(
-    keys: Sequence[str],
-    given: Sequence[dict[str, str]],
-    cells: Sequence[Cell],
-    seen: Sequence[bytes],
-) -> bool:
-    """Return whether cells that differ in some keys alone gave the same numbers, all of them."""
-    first: dict[object, bytes] = {}
-    for cell, numbers in zip(cells, seen, strict=True):
-        rest = tuple(text for key, text in given[cell.setting].items() if key not in keys)
-        if first.setdefault((cell.variant, rest), numbers) != numbers:
-            return False
-    return True
+    idle: list[str] = []
+    for keys in [sweep.keys] if sweep.combine == "zip" else [[key] for key in sweep.keys]:
+        if len(sweep.axes[keys[0]].values) == 1:
+            continue
+        # What cells gave, by all that they have in common but these keys.
+        first: dict[object, bytes] = {}
+        for cell, total in zip(cells, totals, strict=True):
+            texts = sweep.texts(cell.setting).items()
+            rest = tuple(text for key, text in texts if key not in keys)
+            if first.setdefault((cell.variant, rest), total.tobytes()) != total.tobytes():
+                break
+        else:
+            idle += keys
+    return idle
 
 
 _MOST_LINES = 20

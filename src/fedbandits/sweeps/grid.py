@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -16,10 +17,10 @@ Combine: TypeAlias = Literal["cross", "zip"]
 
 COMBINE = "combine"
 MOST_AT_ALL = 10_000_000
-"""More settings are not played, whoever asks: what is held of them would not fit into memory."""
+"""More settings are never played: what is held of them would not fit into memory."""
 
 _OF_A_RANGE = ("from", "to", "points", "step", "scale")
-# So that 0.1 + 2 * 0.1 is the 0.3 that somebody else would write.
+# So that 0.1 + 2 * 0.1 is the 0.3 that a person would write.
 _DIGITS = 12
 # A grid of more steps is taken for one that does not end.
 _FAR_TOO_MANY = 1e15
@@ -52,7 +53,7 @@ class Range:
     scale: Scale = "linear"
 
     def values(self) -> list[float]:
-        """Return them, in order; where they are rounded some may coincide."""
+        """Return them, in order; some may coincide once they are rounded."""
         if self.points == 1:
             return [self.start]
         shares = [number / (self.points - 1) for number in range(self.points)]
@@ -74,38 +75,19 @@ class SweptKey:
     Parameters
     ----------
     key : str
-        Where it stands, such as ``problem.spread.sigma``.
-    given : list or Range
-        Its values.
+        Its path in the file, such as ``problem.spread.sigma``.
+    values : list
+        Its values, in order.
+    texts : list of str
+        The same, as labels have them.
+    scale : {"linear", "log"}
+        How the values are meant to be drawn.
     """
 
     key: str
-    given: Sequence[Any] | Range
-
-    @property
-    def size(self) -> int:
-        """How many values there are; more than fit into memory, perhaps."""
-        return self.given.points if isinstance(self.given, Range) else len(self.given)
-
-    def values(self) -> list[Any]:
-        """Return the values, in order; refuse a range whose points coincide once rounded."""
-        if not isinstance(self.given, Range):
-            return list(self.given)
-        values = self.given.values()
-        different = len(set(values))
-        if different < len(values):
-            found = f"{len(values):,} points, {different:,} different"
-            if isinstance(values[0], int):
-                rule = "whole numbers; write 0.0 for fractions, or lower points"
-            else:
-                rule = f"numbers of {_DIGITS} digits; lower points"
-            raise InputError(place_of(self.key), f"{found} {rule}")
-        return values
-
-    @property
-    def scale(self) -> Scale:
-        """How the values are meant to be drawn."""
-        return self.given.scale if isinstance(self.given, Range) else "linear"
+    values: list[Any]
+    texts: list[str]
+    scale: Scale = "linear"
 
 
 def read_grid(
@@ -121,8 +103,7 @@ def read_grid(
     table : mapping
         What the file says.
     most : int, optional
-        More settings are refused unless somebody insists; None is that somebody, who gets up to
-        `MOST_AT_ALL`.
+        More settings are refused; None allows up to `MOST_AT_ALL`.
 
     Examples
     --------
@@ -130,21 +111,22 @@ def read_grid(
     ...     "problem": {"spread": {"sigma": {"from": 0.01, "to": 0.1, "points": 4}}},
     ...     "variants.pulls": ["10", "50"],
     ... })
-    >>> [(axis.key, axis.values()) for axis in axes], combine
+    >>> [(axis.key, axis.values) for axis in axes], combine
     ([('problem.spread.sigma', [0.01, 0.04, 0.07, 0.1]), ('variants.pulls', ['10', '50'])], 'cross')
     """
     combine = table.get(COMBINE, "cross")
     check_word(combine, Combine, f"sweep.{COMBINE}")
-    axes = _axes_in({key: value for key, value in table.items() if key != COMBINE}, "")
-    if not axes:
+    given = list(_given_in({key: value for key, value in table.items() if key != COMBINE}))
+    if not given:
         raise InputError(
             "sweep", 'names no key; give one its values, e.g. "variants.pulls" = ["10", "50"]'
         )
-    seen = [axis.key for axis in axes]
+    seen = [key for key, _ in given]
     for key in seen:
         if seen.count(key) > 1:
             raise InputError(place_of(key), "is there twice; leave one of them out")
-    sizes = [axis.size for axis in axes]
+    # What a range stands for may not fit into memory.
+    sizes = [one.points if isinstance(one, Range) else len(one) for _, one in given]
     settings = max(sizes) if combine == "zip" else math.prod(sizes)
     if settings > MOST_AT_ALL:
         raise InputError(
@@ -156,22 +138,41 @@ def read_grid(
         raise InputError(
             "sweep", f"{settings:,} settings; say --yes to play more than {most:,}, or lower points"
         )
-    if combine == "zip":
-        _check_alike(axes)
-    return tuple(axes), combine
+    for key, size in zip(seen, sizes, strict=True):
+        if combine == "zip" and size != sizes[0]:
+            raise InputError(
+                place_of(key),
+                f"{size:,} values and {sizes[0]:,} of {seen[0]}; zipped keys have as many each",
+            )
+    return tuple(_swept(key, one) for key, one in given), combine
 
 
-def _axes_in(table: Mapping[str, Any], above: str) -> list[SweptKey]:
-    found: list[SweptKey] = []
+def _swept(key: str, given: list[Any] | Range) -> SweptKey:
+    """Return a key with its values; refuse a range whose points coincide once rounded."""
+    if not isinstance(given, Range):
+        return SweptKey(key=key, values=given, texts=_texts(given))
+    values = given.values()
+    different = len(set(values))
+    if different < len(values):
+        found = f"{len(values):,} points, {different:,} different"
+        if isinstance(values[0], int):
+            rule = "whole numbers; write 0.0 for fractions, or lower points"
+        else:
+            rule = f"numbers of {_DIGITS} digits; lower points"
+        raise InputError(place_of(key), f"{found} {rule}")
+    return SweptKey(key=key, values=values, texts=_texts(values), scale=given.scale)
+
+
+def _given_in(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, list[Any] | Range]]:
+    """Yield the keys that vary, with what they are given."""
     for name, given in table.items():
         key = f"{above}.{name}" if above else name
         if isinstance(given, Mapping) and not _is_range(given):
             if not given:
                 raise InputError(place_of(key), "is empty; give a list of values or a range")
-            found += _axes_in(given, key)
+            yield from _given_in(given, key)
         else:
-            found.append(SweptKey(key=key, given=_given(given, key)))
-    return found
+            yield key, _given(given, key)
 
 
 def _is_range(table: Mapping[str, Any]) -> bool:
@@ -262,11 +263,27 @@ def _shown(value: float) -> str:
     return f"{value:g}"
 
 
-def _check_alike(axes: Sequence[SweptKey]) -> None:
-    sizes = [axis.size for axis in axes]
-    for axis, size in zip(axes, sizes, strict=True):
-        if size != sizes[0]:
-            raise InputError(
-                place_of(axis.key),
-                f"{size:,} values and {sizes[0]:,} of {axes[0].key}; zipped keys have as many each",
-            )
+def _texts(values: Sequence[Any]) -> list[str]:
+    """Return values as labels have them: with as few digits as tell them apart.
+
+    Examples
+    --------
+    >>> _texts([0.005, 0.0123456, 0.2]), _texts([0.10001, 0.10002]), _texts([[1, 2], "2^p"])
+    (['0.005', '0.0123', '0.2'], ['0.10001', '0.10002'], ['[1, 2]', '2^p'])
+    """
+    for digits in range(3, 17):
+        found = [_text(value, digits) for value in values]
+        if len(set(found)) == len(values):
+            return found
+    return [f"{text} ({number})" for number, text in enumerate(found)]
+
+
+def _text(value: Any, digits: int) -> str:
+    match value:
+        case bool() | dict() | list():
+            return json.dumps(value, ensure_ascii=False)
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:.{digits}g}"
+    return str(value)

@@ -18,7 +18,6 @@ _NOT_SWEPT = re.compile(
     r"title|grid_points|variants(\[\d+\])?\.label|problem\.model|problems\.[^.]+\.model"
 )
 _MOST_HINTS = 6
-_NOT_OF_THE_RULE = ("problem", "communication_cost")
 
 
 def check_keys(keys: Sequence[str], tables: Mapping[str, Any]) -> None:
@@ -75,7 +74,7 @@ def check_apart(keys: Sequence[str], tables: Mapping[str, Any]) -> None:
 
 
 def place_of(key: str) -> str:
-    """Return where a key of the sweep stands, as it is written."""
+    """Return the place of a key in the sweep, as it is written."""
     return f'sweep."{key}"'
 
 
@@ -143,7 +142,7 @@ def with_value(tables: Any, path: Path, value: Any, *, above: Path = ()) -> Any:
 
 
 def paths_of(key: str, tables: Mapping[str, Any]) -> list[Path]:
-    """Return the paths that a key stands for: ``variants.pulls`` is that of all that have pulls."""
+    """Return the paths that a key stands for: ``variants.pulls`` is of all variants with pulls."""
     path = path_of(key)
     if path[0] != "variants" or isinstance(path[1], int):
         return [path]
@@ -180,7 +179,7 @@ def is_choice(key: str) -> bool:
     False
     """
     path = path_of(key)
-    return path[0] == "variants" and not set(path) & set(_NOT_OF_THE_RULE)
+    return path[0] == "variants" and not {"problem", "communication_cost"} & set(path)
 
 
 _IN_WORDS = {

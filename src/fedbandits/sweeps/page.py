@@ -13,7 +13,7 @@ from fedbandits.report.still import write_still
 from fedbandits.sweeps.charts import sweep_chart, why_not_drawn
 from fedbandits.sweeps.doubts import warnings_of
 from fedbandits.sweeps.results import SweepResults
-from fedbandits.sweeps.text import MOST_ROWS, shown_comparisons
+from fedbandits.sweeps.text import shown_comparisons
 
 _CAPTIONS = {
     "plot": "Mean total regret of every setting; bands are 95&nbsp;% confidence intervals of it.",
@@ -21,55 +21,37 @@ _CAPTIONS = {
     " under its conditions.",
 }
 
-_HOW_COMPARED = """± is half of a 95&nbsp;% interval. Settings share their random draws, so that
-choices are compared replication by replication."""
+_HOW_COMPARED = """Settings share their random draws, so that choices are compared replication by
+replication."""
 
 
 def write_page(results: SweepResults, folder: Path) -> None:
     """Write report.html; sweep.png and sweep.pdf as well, if there are few enough keys."""
-    chart = sweep_chart(results)
-    png = None if chart is None else write_still(chart, folder, "sweep")
-    (folder / "report.html").write_text(sweep_html(results, png), encoding="utf-8")
-
-
-def sweep_html(results: SweepResults, png: bytes | None = None) -> str:
-    """Return a sweep as one page that needs no network.
-
-    Parameters
-    ----------
-    results : SweepResults
-        What to show.
-    png : bytes, optional
-        The chart, if it was drawn already.
-    """
-    sweep = results.sweep
-    chart = sweep_chart(results)
+    sweep, chart = results.sweep, sweep_chart(results)
     if chart is None:
         shown = f"<p>There is no chart: {escape(why_not_drawn(sweep) or '')}.</p>"
     else:
         alt = f"Mean total regret over {', '.join(sweep.keys)}."
         caption = _CAPTIONS[chart.panels[0].kind]
+        png = write_still(chart, folder, "sweep")
         shown = live_chart("sweep", chart, alt=alt, caption=caption, image=png)
     said = [
         *warnings_of(results.doubts(), len(sweep)),
         *(f"{key}: all its values give the same numbers" for key in results.idle_keys()),
     ]
-    more = len(results.comparisons()) - MOST_ROWS
-    rest = f" {more:,} more are in summary.json." if more > 0 else ""
+    table = shown_comparisons(results)
     sections = [
         ("Regret over the settings", shown),
-        (
-            "What is best, and where",
-            f"<p>{_HOW_COMPARED}{rest}</p>\n{shown_comparisons(results).html()}",
-        ),
+        ("What is best, and where", f"<p>{_HOW_COMPARED} {table.note}.</p>\n{table.html()}"),
         *([("To keep in mind", items(map(escape, said)))] if said else []),
         ("How to read this", definitions(WORDS)),
         ("To run it again", run_again(sweep.described())),
     ]
     replications = sweep.experiment(0).replications
-    return html_page(
+    page = html_page(
         title=sweep.title,
         byline=f"{len(sweep):,} settings, simulated with fedbandits: {replications:,} replications"
         " each",
         sections=sections,
     )
+    (folder / "report.html").write_text(page, encoding="utf-8")

@@ -13,7 +13,7 @@ from fedbandits.experiments.describe import versions
 from fedbandits.experiments.parquet import write_parquet
 from fedbandits.experiments.tables import OPEN, Table, measured
 from fedbandits.rules.arrays import FloatArray
-from fedbandits.sweeps.cells import Cell, FinishedCell
+from fedbandits.sweeps.cells import Cell, Columns, FinishedCell
 from fedbandits.sweeps.comparison import Comparison, compared, named
 from fedbandits.sweeps.doubts import Doubt, doubts_of, idle_keys
 from fedbandits.sweeps.sweep import Sweep
@@ -38,8 +38,11 @@ class SweepResults:
     finished: Mapping[str, FinishedCell]
 
     def totals(self) -> list[FloatArray]:
-        """Return the total regret of every cell, an entry a replication."""
-        return [self.finished[cell.address].at_price(cell.price)["total"] for cell in self.cells]
+        """Return the total regret of every cell, one entry per replication."""
+        return [self._measured(cell)["total"] for cell in self.cells]
+
+    def _measured(self, cell: Cell) -> Columns:
+        return self.finished[cell.address].at_price(cell.price)
 
     def comparisons(self) -> list[Comparison]:
         """Return for all conditions which choice has the least regret, with paired differences."""
@@ -73,7 +76,7 @@ class SweepResults:
                 {
                     **named(self.sweep, cell),
                     "fidelity": cell.fidelity.value,
-                    **measured(self.finished[cell.address].at_price(cell.price)),
+                    **measured(self._measured(cell)),
                     "behind_the_best": behind[place],
                 }
                 for place, cell in enumerate(self.cells)
@@ -81,19 +84,16 @@ class SweepResults:
         }
 
     def replications(self) -> Table:
-        """Return a row for every setting, variant and replication, with all keys as columns."""
+        """Return one row per setting, variant and replication, with all keys as columns."""
         table: Table = {}
-        keys = {key: None for cell in self.cells for key in self.sweep.values(cell.setting)}
-        values = {
-            key: _alike([_flat(self.sweep.values(cell.setting)[key]) for cell in self.cells])
-            for key in keys
-        }
+        settings = [self.sweep.values(cell.setting) for cell in self.cells]
+        values = {key: _alike([_flat(one[key]) for one in settings]) for key in self.sweep.keys}
         for place, cell in enumerate(self.cells):
-            columns = self.finished[cell.address].at_price(cell.price)
+            columns = self._measured(cell)
             games = columns["total"].size
             row = {
                 "setting": [cell.setting] * games,
-                **{key: [values[key][place]] * games for key in keys},
+                **{key: [of_cells[place]] * games for key, of_cells in values.items()},
                 "variant": [cell.label] * games,
                 "replication": range(games),
                 **{name: column.tolist() for name, column in columns.items()},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,13 +23,13 @@ from fedbandits.sweeps.store import FOLDER, Store
 from fedbandits.sweeps.sweep import Sweep
 from fedbandits.sweeps.tasks import SweepTask
 
-# So many tasks a worker, if there are cells for them, keep all of them busy until the end.
+# This many tasks per worker, if there are enough cells, keep all workers busy until the end.
 _TASKS_A_WORKER = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepStep:
-    """Where a sweep stands.
+    """How far a sweep has come.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class SweepStep:
 
 
 OnSweepStep: TypeAlias = Callable[[SweepStep], None]
-"""Told where a sweep stands, whenever that changes."""
+"""Told how far a sweep has come, whenever that changes."""
 
 
 def run_sweep(
@@ -95,7 +95,7 @@ def run_sweep(
     fresh : bool
         Play what an earlier run has finished, too.
     watch : callable, optional
-        Told where the sweep stands.
+        Told how far the sweep has come.
     warn : callable, optional
         Told which assumptions do not hold, if any, before anything is played.
     """
@@ -103,23 +103,28 @@ def run_sweep(
     store = Store(Path(directory) / FOLDER)
     where = Where(address=address, workers=workers, timeout=timeout)
     with open_backend(backend, where) as opened:
-        cells = list(_checked(sweep, tell))
+        cells: list[Cell] = []
+        for number in range(len(sweep)):
+            tell("reading", number, len(sweep))
+            cells += cells_of(sweep, number)
+        tell("reading", len(sweep), len(sweep))
         doubts = doubts_of(cells)
         if warn is not None and doubts:
             warn(doubts)
         wanted = {cell.address: cell for cell in cells}
         finished = {} if fresh else store.read(wanted)
-        tell.begin(len(wanted), len(finished))
+        reused = len(finished)
+        tell("playing", reused, len(wanted), reused)
         open_cells = [cell for address, cell in wanted.items() if address not in finished]
         tasks = list(_tasks(sweep, open_cells, opened.workers, memory_limit // opened.workers))
         with closing(opened.play(tasks)) as answers:
             for answer in answers:
                 if answer.refused is not None:
-                    error = InputError(*answer.refused)
-                    raise sweep.located(error, wanted[answer.addresses[0]].setting)
+                    with sweep.located(wanted[answer.addresses[0]].setting):
+                        raise InputError(*answer.refused)
                 store.keep(answer.cells)
                 finished |= {cell.address: cell for cell in answer.cells}
-                tell.more(len(answer.cells))
+                tell("playing", len(finished), len(wanted), reused)
     missing = wanted.keys() - finished.keys()
     if missing:
         raise FedbanditsError(
@@ -129,12 +134,24 @@ def run_sweep(
     return SweepResults(sweep=sweep, cells=tuple(cells), finished=finished)
 
 
-def _checked(sweep: Sweep, tell: _Teller) -> Iterator[Cell]:
-    """Yield the cells of all settings, or say what is wrong with one."""
-    tell.reading(0, len(sweep))
-    for number in range(len(sweep)):
-        yield from cells_of(sweep, number)
-        tell.reading(number + 1, len(sweep))
+class _Teller:
+    """Says how far a sweep has come, and how long the rest may take."""
+
+    def __init__(self, watch: OnSweepStep | None) -> None:
+        self._watch = watch
+        self._begun: dict[str, float] = {}
+
+    def __call__(
+        self, state: Literal["reading", "playing"], done: int, cells: int, reused: int = 0
+    ) -> None:
+        now = time.monotonic()
+        passed, timed = now - self._begun.setdefault(state, now), done - reused
+        left = passed / timed * (cells - done) if timed else None
+        step = SweepStep(
+            state=state, done=done, cells=cells, reused=reused, passed=passed, left=left
+        )
+        if self._watch is not None:
+            self._watch(step)
 
 
 def _tasks(sweep: Sweep, cells: list[Cell], workers: int, memory_limit: int) -> Iterator[SweepTask]:
@@ -150,51 +167,12 @@ def _tasks(sweep: Sweep, cells: list[Cell], workers: int, memory_limit: int) -> 
         in_step = members[0].fidelity is Fidelity.COHORTS
         size = max(1, min(shared, most_in_step(replications) if in_step else 1))
         for start in range(0, len(members), size):
-            specs = {cell.address: _spec(sweep, cell) for cell in members[start : start + size]}
+            specs = {
+                cell.address: spec_of(
+                    sweep.tables_of(cell.setting), cell.variant, cell.problem, cell.played_cost
+                )
+                for cell in members[start : start + size]
+            }
             yield SweepTask(
                 specs=specs, memory_limit=memory_limit, plugins=plugins, registered=registered
             )
-
-
-def _spec(sweep: Sweep, cell: Cell) -> Mapping[str, object]:
-    return spec_of(sweep.tables_of(cell.setting), cell.variant, cell.problem, cell.played_cost)
-
-
-class _Teller:
-    """Tells whoever watches where a sweep stands, and how long the rest may take."""
-
-    def __init__(self, watch: OnSweepStep | None) -> None:
-        self._watch = watch
-        self._begin = time.monotonic()
-        self._cells = self._reused = self._played = 0
-
-    def reading(self, done: int, settings: int) -> None:
-        if not done:
-            self._begin = time.monotonic()
-        self._tell("reading", done, settings, done)
-
-    def begin(self, cells: int, reused: int) -> None:
-        self._begin = time.monotonic()
-        self._cells, self._reused = cells, reused
-        self._tell("playing", reused, cells, 0)
-
-    def more(self, played: int) -> None:
-        self._played += played
-        self._tell("playing", self._reused + self._played, self._cells, self._played)
-
-    def _tell(
-        self, state: Literal["reading", "playing"], done: int, cells: int, timed: int
-    ) -> None:
-        if self._watch is None:
-            return
-        passed = time.monotonic() - self._begin
-        self._watch(
-            SweepStep(
-                state=state,
-                done=done,
-                cells=cells,
-                reused=self._reused,
-                passed=passed,
-                left=passed / timed * (cells - done) if timed else None,
-            )
-        )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from fedbandits.errors import InputError
 from fedbandits.experiments.experiment import Experiment
@@ -25,7 +27,7 @@ from fedbandits.sweeps.keys import (
 )
 
 MOST_SETTINGS = 1_000_000
-"""More settings are played only by whoever says so."""
+"""More settings are played only if the caller allows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,7 +40,7 @@ class Sweep:
     ----------
     tables : mapping
         The file without its sweep.
-    axes : tuple of SweptKey
+    axes : dict of str to SweptKey
         The keys that vary.
     combine : {"cross", "zip"}
         How they vary together.
@@ -64,16 +66,14 @@ class Sweep:
     """
 
     tables: Mapping[str, Any]
-    axes: tuple[SweptKey, ...]
+    axes: dict[str, SweptKey]
     combine: Combine
-    # Values of every axis, their texts, and what they are set at: worked out once.
-    _values: tuple[list[Any], ...]
-    _shown: tuple[list[str], ...]
-    _paths: tuple[list[tuple[str | int, ...]], ...]
+    # What every key is set at: worked out once.
+    _paths: dict[str, list[tuple[str | int, ...]]]
 
     def __len__(self) -> int:
         """Return how many settings there are."""
-        sizes = [len(values) for values in self._values]
+        sizes = [len(axis.values) for axis in self.axes.values()]
         return sizes[0] if self.combine == "zip" else math.prod(sizes)
 
     @property
@@ -84,44 +84,35 @@ class Sweep:
     @property
     def keys(self) -> list[str]:
         """The keys that vary."""
-        return [axis.key for axis in self.axes]
+        return list(self.axes)
 
     @property
     def conditions(self) -> list[str]:
-        """Those of them that say what is played; the others are choices of whoever plays."""
+        """Those of them that say what is played; the others are choices."""
         return [key for key in self.keys if not is_choice(key)]
 
     def keys_of(self, variant: int, problem: str) -> list[str]:
         """Return the keys that one variant on one problem has: others change nothing about it."""
         return [
             key
-            for key, paths in zip(self.keys, self._paths, strict=True)
+            for key, paths in self._paths.items()
             if any(reaches(path, variant, problem) for path in paths)
         ]
 
+    def places(self, number: int) -> dict[str, int]:
+        """Return which of its values every key has in a setting."""
+        if self.combine == "zip":
+            return dict.fromkeys(self.axes, number)
+        sizes = [len(axis.values) for axis in self.axes.values()]
+        return dict(zip(self.axes, map(int, np.unravel_index(number, sizes)), strict=True))
+
     def values(self, number: int) -> dict[str, Any]:
         """Return the value of every key in a setting."""
-        return {
-            axis.key: values[place]
-            for axis, values, place in zip(
-                self.axes, self._values, self._places(number), strict=True
-            )
-        }
-
-    def values_of(self, key: str) -> list[Any]:
-        """Return all values of a key, in order."""
-        return self._values[self.keys.index(key)]
-
-    def texts_of(self, key: str) -> list[str]:
-        """Return all values of a key, in order, as labels have them."""
-        return self._shown[self.keys.index(key)]
+        return {key: self.axes[key].values[place] for key, place in self.places(number).items()}
 
     def texts(self, number: int) -> dict[str, str]:
         """Return the value of every key in a setting, as labels have it."""
-        return {
-            axis.key: shown[place]
-            for axis, shown, place in zip(self.axes, self._shown, self._places(number), strict=True)
-        }
+        return {key: self.axes[key].texts[place] for key, place in self.places(number).items()}
 
     def label(self, number: int, keys: Sequence[str] | None = None) -> str:
         """Return what a setting is called: some keys or all, each with its value."""
@@ -135,45 +126,30 @@ class Sweep:
     def tables_of(self, number: int) -> dict[str, Any]:
         """Return the tables of the file in a setting."""
         tables: Any = self.tables
-        for values, paths, place in zip(
-            self._values, self._paths, self._places(number), strict=True
-        ):
-            for path in paths:
-                tables = with_value(tables, path, values[place])
+        for key, value in self.values(number).items():
+            for path in self._paths[key]:
+                tables = with_value(tables, path, value)
         return dict(tables)
 
     def experiment(self, number: int) -> Experiment:
         """Return the experiment of a setting; what is wrong with it is said with its label."""
-        try:
+        with self.located(number):
             return read_experiment(self.tables_of(number))
-        except InputError as error:
-            raise self.located(error, number) from None
 
-    def located(self, error: InputError, number: int) -> InputError:
-        """Return an error of one setting, with its label."""
-        return InputError(error.where, f"{error.problem} (setting: {self.label(number)})")
+    @contextmanager
+    def located(self, number: int) -> Iterator[None]:
+        """Say in which setting a mistake is."""
+        try:
+            yield
+        except InputError as error:
+            where = f"{error.problem} (setting: {self.label(number)})"
+            raise InputError(error.where, where) from None
 
     def described(self) -> dict[str, Any]:
         """Return the tables of a file that says the same, with what it leaves to defaults."""
-        return {
-            **defaults_of_file(),
-            **self.tables,
-            "sweep": {
-                "combine": self.combine,
-                **dict(zip(self.keys, self._values, strict=True)),
-            },
-        }
-
-    def _places(self, number: int) -> Iterator[int]:
-        """Yield which of its values every key has in a setting."""
-        if self.combine == "zip":
-            yield from (number for _ in self.axes)
-            return
-        rest = len(self)
-        for values in self._values:
-            rest //= len(values)
-            yield number // rest
-            number %= rest
+        grid = {key: axis.values for key, axis in self.axes.items()}
+        sweep = {"combine": self.combine, **grid}
+        return {**defaults_of_file(), **self.tables, "sweep": sweep}
 
 
 def load_sweep(
@@ -213,44 +189,11 @@ def read_sweep(tables: Mapping[str, Any], *, most: int | None = MOST_SETTINGS) -
     base = with_sources({key: tables[key] for key in tables if key != "sweep"}, Path())
     if not isinstance(base.get("variants"), list) or "title" not in base:
         read_experiment(base)  # says what is wrong
-    axes, combine = read_grid(table, most=most)
-    keys = [axis.key for axis in axes]
-    check_keys(keys, base)
-    check_apart(keys, base)
-    values = tuple(axis.values() for axis in axes)
-    sweep = Sweep(
-        tables=base,
-        axes=axes,
-        combine=combine,
-        _values=values,
-        _shown=tuple(_texts(of_axis) for of_axis in values),
-        _paths=tuple(paths_of(axis.key, base) for axis in axes),
-    )
+    found, combine = read_grid(table, most=most)
+    axes = {axis.key: axis for axis in found}
+    check_keys(list(axes), base)
+    check_apart(list(axes), base)
+    paths = {key: paths_of(key, base) for key in axes}
+    sweep = Sweep(tables=base, axes=axes, combine=combine, _paths=paths)
     sweep.experiment(0)
     return sweep
-
-
-def _texts(values: Sequence[Any]) -> list[str]:
-    """Return values as labels have them: with as few digits as tell them apart.
-
-    Examples
-    --------
-    >>> _texts([0.005, 0.0123456, 0.2]), _texts([0.10001, 0.10002]), _texts([[1, 2], "2^p"])
-    (['0.005', '0.0123', '0.2'], ['0.10001', '0.10002'], ['[1, 2]', '2^p'])
-    """
-    for digits in range(3, 17):
-        found = [_text(value, digits) for value in values]
-        if len(set(found)) == len(values):
-            return found
-    return [f"{text} ({number})" for number, text in enumerate(found)]
-
-
-def _text(value: Any, digits: int) -> str:
-    match value:
-        case bool() | dict() | list():
-            return json.dumps(value, ensure_ascii=False)
-        case int():
-            return f"{value:,}"
-        case float():
-            return f"{value:.{digits}g}"
-    return str(value)

@@ -26,7 +26,7 @@ class SweepTask:
     plugins : tuple of Plugin
         That the specs need; they travel with their sources.
     registered : Parts
-        What was registered in Python, likewise.
+        What was registered in Python; it travels likewise.
     """
 
     specs: Mapping[str, Mapping[str, Any]]

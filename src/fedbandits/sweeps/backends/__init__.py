@@ -16,11 +16,11 @@ from fedbandits.sweeps.tasks import SweepTask, TaskResult
 Play: TypeAlias = Callable[[Sequence[SweepTask]], Generator[TaskResult, None, None]]
 """Plays tasks and yields their answers in whatever order they come, each exactly once.
 
-Whoever needs no more of them closes it.
+Close it if no more of them are needed.
 """
 
 MOST_LOSSES = 3
-"""A task whose worker is lost goes to another, so often before it is the task that is to blame."""
+"""A task whose worker is lost goes to another worker, this often; then the task is to blame."""
 
 BACKENDS = {"processes": "joblib", "dask": "distributed", "ray": "ray"}
 """Names of backends, and the package that each needs; an extra has the backend's name."""

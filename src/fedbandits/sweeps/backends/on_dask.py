@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from fedbandits.errors import InputError
@@ -47,21 +48,19 @@ def opened(where: Where) -> Iterator[Backend]:
             client = stack.enter_context(Client(where.address, timeout=where.timeout))
             _await_workers(client, where.address, where.timeout)
 
-        def play(tasks: Sequence[SweepTask]) -> Generator[TaskResult, None, None]:
-            yield from _answers(client, tasks)
-
         # A worker plays as many tasks at a time as it has threads.
-        yield Backend(workers=max(1, sum(client.nthreads().values())), play=play)
+        threads = sum(client.nthreads().values())
+        yield Backend(workers=max(1, threads), play=partial(_answers, client))
 
 
 @contextmanager
 def _ignoring_ctrl_c() -> Iterator[None]:
-    """Start processes that do not hear Ctrl-C: it ends them through the one that started them.
+    """Start processes that ignore Ctrl-C: the one that started them ends them.
 
-    A terminal tells the whole group, and each of them would say a page about it.
+    A terminal signals the whole group, and each of them would print a traceback.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # only there it can be set
+        yield  # only the main thread can set it
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -71,7 +70,7 @@ def _ignoring_ctrl_c() -> Iterator[None]:
 
 
 def _await_workers(client: Any, address: str, timeout: float) -> None:
-    """Refuse a scheduler that has nobody to play anything."""
+    """Refuse a scheduler that has no workers."""
     try:
         client.wait_for_workers(1, timeout=timeout)
     except TimeoutError:

@@ -25,9 +25,8 @@ def opened(where: Where) -> Iterator[Backend]:
 
     def play(tasks: Sequence[SweepTask]) -> Generator[TaskResult, None, None]:
         alone = 0.0 if _processes["started"] else _SERIAL_SECONDS
-        begin = time.perf_counter()
-        left = deque(tasks)
-        while left and (n_workers == 1 or time.perf_counter() - begin < alone):
+        left, until = deque(tasks), time.perf_counter() + alone
+        while left and (n_workers == 1 or time.perf_counter() < until):
             yield left.popleft().run()
         yield from _on_processes(left, n_workers)
 
@@ -37,7 +36,7 @@ def opened(where: Where) -> Iterator[Backend]:
 def _on_processes(tasks: Iterable[SweepTask], workers: int) -> Generator[TaskResult, None, None]:
     """Yield the answers to tasks; what a lost process had in hand is begun again.
 
-    Who of those in hand was to blame is not known: they are played one by one before others are.
+    Which of those in hand was to blame is not known: they are played one by one before others are.
     """
     from joblib import Parallel  # noqa: PLC0415 - only long work needs it
 
@@ -62,7 +61,7 @@ def _on_processes(tasks: Iterable[SweepTask], workers: int) -> Generator[TaskRes
                 in_hand.remove(answer.addresses)
                 yield answer
         except GeneratorExit:
-            # A setting was refused. That nobody waits for the others is meant, and joblib warns.
+            # A setting was refused. The others are abandoned on purpose, and joblib warns.
             with warnings.catch_warnings(action="ignore"):
                 answers.close()
             raise

@@ -19,13 +19,13 @@ from fedbandits.sweeps.tasks import SweepTask, TaskResult, run_remotely
 @contextmanager
 def opened(where: Where) -> Iterator[Backend]:
     """Yield what plays tasks on a cluster; what is started here ends with the block."""
-    # A sweep tells nobody that it runs.
+    # A sweep sends no usage statistics.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray  # noqa: PLC0415 - an extra
 
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
     if where.address is None:
-        # "local" starts one of its own even where the environment names another.
+        # "local" starts a cluster of its own even if the environment names another.
         ray.init("local", num_cpus=where.n_workers, include_dashboard=False, **quiet)
     else:
         _check_cluster(where.address, where.timeout)
@@ -37,7 +37,7 @@ def opened(where: Where) -> Iterator[Backend]:
         ray.shutdown()
 
 
-# Connects, or ends in time by itself: 0 connected, 3 too late, 4 refused, with the reason.
+# Connects, or ends in time: 0 connected, 3 too late, 4 refused, with the reason.
 _PROBE = """
 import os, sys, threading
 import ray
