@@ -168,7 +168,7 @@ def bounds(file: File, plugin: Plugins = None) -> None:
     from fedbandits.experiments.text import shown_bounds  # noqa: PLC0415 - after --help
 
     experiment = load_experiment(file, plugins=plugin or ())
-    print_table(shown_bounds(experiment.title, bounds_of(experiment)))
+    print_table(shown_bounds(experiment.title, experiment.horizon, bounds_of(experiment)))
 
 
 _PANELS = {

@@ -1,32 +1,36 @@
-"""What the theorems promise for the variants of an experiment, or why they promise nothing."""
+"""What theorems say of the variants of an experiment: at most, at least, or why nothing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from fedbandits.experiments.experiment import Experiment
-from fedbandits.problems.problem import gaps
+from fedbandits.problems.problem import Problem, gaps
 from fedbandits.simulation import Variant
+from fedbandits.theory.lower_bound import LowerBound, lower_bound
 from fedbandits.theory.regret import RegretBound, regret_bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantBound:
-    """The bound of a variant, or the reason why it has none.
+    """The bounds of a variant, or the reasons why it has none.
 
     Parameters
     ----------
     variant : Variant
-        Of which this is said.
+        The variant.
     bound : RegretBound or None
         A bound on its expected total regret.
     reason : str or None
         Why no theorem covers it.
+    least : LowerBound or str
+        What every consistent rule pays in its game, or why nothing is proven about that.
     """
 
     variant: Variant
     bound: RegretBound | None
     reason: str | None
+    least: LowerBound | str
 
 
 def bounds_of(experiment: Experiment) -> list[VariantBound]:
@@ -56,5 +60,35 @@ def bounds_of(experiment: Experiment) -> list[VariantBound]:
         else:
             worse, cost = gaps(variant.problem), variant.communication_cost
             bound = regret_bound(rule, worse[worse > 0], cost=cost, privacy=variant.privacy)
-        found.append(VariantBound(variant=variant, bound=bound, reason=reason))
+        least = lower_bound_of(variant.problem, variant.communication_cost)
+        found.append(VariantBound(variant=variant, bound=bound, reason=reason, least=least))
     return found
+
+
+def lower_bound_of(problem: Problem, cost: float) -> LowerBound | str:
+    """Return what every consistent rule pays per unit of log T, or why nothing is proven.
+
+    Examples
+    --------
+    >>> from fedbandits import Approximate, Gaussian
+    >>> game = Approximate(means=[0.5, 0.6], noise=Gaussian(0.5), spread=Gaussian(0.1))
+    >>> round(lower_bound_of(game, 0.0).slope, 3)
+    5.0
+    >>> crowd = Approximate(
+    ...     means=[0.5, 0.6], noise=Gaussian(0.5), spread=Gaussian(0.1), population=50
+    ... )
+    >>> lower_bound_of(crowd, 1.0)
+    'in a finite population all clients take part in the limit, whatever a report costs'
+    """
+    law, worse = problem.cohort_law, gaps(problem)
+    if law.obstacle is not None:
+        return (
+            f"it is about normal rewards and local means, independent of each other; {law.obstacle}"
+        )
+    if problem.shares is not None:
+        return "its clients have weights"
+    if problem.population is not None and not law.of_everyone:
+        return "in a finite population all clients take part in the limit, whatever a report costs"
+    if (worse == 0).sum() > 1:
+        return "several arms are the best"
+    return lower_bound(worse[worse > 0], noise=law.noise, spread=law.spread, cost=cost)

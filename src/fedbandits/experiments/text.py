@@ -57,7 +57,7 @@ def _outcome(variant: dict[str, Any]) -> list[str]:
     return [in_words(variant["phases"]), ", ".join(parts)]
 
 
-def shown_bounds(title: str, bounds: Sequence[VariantBound]) -> Shown:
+def shown_bounds(title: str, horizon: int | None, bounds: Sequence[VariantBound]) -> Shown:
     """Return bounds on the expected total regret, or why there are none."""
     capped = any(found.bound is not None and found.bound.undecided > 0 for found in bounds)
     also = ("undecided",) if capped else ()
@@ -72,4 +72,22 @@ def shown_bounds(title: str, bounds: Sequence[VariantBound]) -> Shown:
             by = f"Theorem {bound.theorem}"
         rows.append([found.variant.label, *cells, by])
     headings = ["variant", "bound on regret", *terms, "phases", "by"]
-    return Shown(name=title, headings=headings, rows=rows, words=("by",))
+    names = {found.variant.problem.name for found in bounds}
+    said = (_least_words(found, horizon, alone=len(names) == 1) for found in bounds)
+    note = "\n".join(dict.fromkeys(said))
+    return Shown(name=title, headings=headings, rows=rows, words=("by",), note=note)
+
+
+def _least_words(found: VariantBound, horizon: int | None, *, alone: bool) -> str:
+    """Return what every consistent rule pays in the game of a variant, alone or one of several."""
+    problem = "this game" if alone else f'"{found.variant.problem.name}"'
+    cost = found.variant.communication_cost
+    if isinstance(found.least, str):
+        return f"No lower bound is proven for {problem}: {found.least}."
+    said = (
+        f"In the limit every consistent rule pays at least {found.least.slope:,.4g} · log T for"
+        f" {problem} if a report costs {cost:g}"
+    )
+    if horizon is None:
+        return f"{said}."
+    return f"{said}: {found.least.at(horizon):,.0f} at T = {horizon:,}, a yardstick and no bound."
