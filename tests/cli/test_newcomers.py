@@ -138,9 +138,16 @@ def test_labels_that_the_font_lacks_print_no_warning(
 
 
 def test_tied_best_arms_are_warned_of(said: Said, file: Path) -> None:
-    file.write_text(FILE.replace("0.5, 0.9", "0.9, 0.9"), encoding="utf-8")
+    index = '[[variants]]\nalgorithm = "fed-index"\n'
+    tied = FILE.replace("0.5, 0.9", "0.9, 0.9") + index
+    file.write_text(tied, encoding="utf-8")
     _, _, err = said("check", file)
-    assert "warning: fed2-ucb: arms 0 and 1 are equally good" in err
+    assert err.startswith("warning: fed2-ucb; fed-index: arms 0 and 1 are equally good")
+    assert err.count("equally good") == 1, "once for all variants"
+    file.write_text(tied + "[sweep]\nhorizon = [1_000, 2_000]\n", encoding="utf-8")
+    _, _, err = said("check", file)
+    assert "fed2-ucb: arms 0 and 1 are equally good" in err
+    assert "(in 2 of 2 settings)" in err
 
 
 def test_an_unknown_game_suggests_nothing_unlike_it(said: Said) -> None:

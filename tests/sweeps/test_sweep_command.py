@@ -112,7 +112,8 @@ def test_assumptions_that_do_not_hold_are_said_as_by_run(file: Path, tmp_path: P
     told = text.replace('admissions = "2^p"', 'admissions = "2^p"\nassume = { noise = 0.3 }')
     file.write_text(told + '"problem.noise.sigma" = [0.2, 0.4, 0.5]\n', encoding="utf-8")
     narrow = (
-        "warning: doubling: it is told noise 0.3, and the noise is {}: its widths are too narrow"
+        "warning: doubling: it is told noise 0.3; the proofs need {}, so its widths may be too"
+        " narrow"
     )
     said = [f"{narrow.format(sigma)} (in 2 of 6 settings)" for sigma in (0.4, 0.5)]
     assert command("check", file).stderr.splitlines() == said

@@ -183,9 +183,12 @@ app.add_typer(data_app, rich_help_panel="Experiments")
 
 
 def _print_doubts(experiment: Experiment) -> None:
-    """Say which assumptions do not hold."""
+    """Say which assumptions do not hold, each once with the labels of its variants."""
+    said: dict[str, list[str]] = {}
     for variant, found in zip(experiment.variants, experiment.doubts(), strict=True):
-        print_warnings(f"{variant.label}: {doubt}" for doubt in found)
+        for doubt in found:
+            said.setdefault(doubt, []).append(variant.label)
+    print_warnings(f"{'; '.join(labels)}: {doubt}" for doubt, labels in said.items())
 
 
 def _changed(
