@@ -17,6 +17,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.cli import main
+from fedbandits.contest.games import contest_games
 from fedbandits.experiments.charts import regret_charts
 from fedbandits.experiments.unfinished import Unfinished
 
@@ -154,8 +155,20 @@ def test_an_unknown_game_suggests_nothing_unlike_it(said: Said) -> None:
     code, _, err = said("contest", "nosuchgame")
     assert code == 2
     assert "did you mean" not in err
-    assert "known: " in err
-    assert 'did you mean "figure 4"?' in said("contest", "figur 4")[2]
+    assert f"fedbandits contest --list prints the names of all {len(contest_games())} games" in err
+    _, _, err = said("contest", "figur 3")
+    games = '(games: "figure 3, M = 5"; "figure 3, M = 10")'
+    assert f'did you mean "figure 3"? {games}' in err
+    _, out, _ = said("contest", "figure 3", "--list")
+    assert out.splitlines() == ["figure 3, M = 5", "figure 3, M = 10"]
+    assert len(said("contest", "--list")[1].splitlines()) == len(contest_games())
+
+
+def test_a_key_without_its_table_is_suggested_with_it(said: Said, file: Path) -> None:
+    file.write_text(FILE + "[sweep]\npulls = [10, 20]\n", encoding="utf-8")
+    code, _, err = said("check", file)
+    assert code == 2
+    assert 'did you mean "variants.pulls"?' in err
 
 
 def test_rules_that_never_decide_have_no_outcome(said: Said, file: Path, tmp_path: Path) -> None:
