@@ -442,7 +442,7 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     stdout, stderr = process.communicate(timeout=600)
     assert process.returncode == 130
     assert stdout == ""
-    assert stderr == "interrupted; finished figures are kept; run it again to continue\n"
+    assert stderr == f"interrupted; finished figures are kept in {out}; run it again to continue\n"
     check_that_only_figure_4_is_there(out)
 
 

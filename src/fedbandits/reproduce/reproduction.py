@@ -40,8 +40,7 @@ def reproduce_paper(
     Parameters
     ----------
     keys : list of str
-        "fig3" to "fig8", "movielens", "theory", "scaling", "rules", "index-rules", "privacy" and
-        "claims"; all of them when empty.
+        Of `fedbandits.reproduce.parts.SECTIONS`, such as "fig3"; all of them if empty.
     directory : Path
         Where the page and a folder for every experiment go.
     replications : int, optional
@@ -60,7 +59,8 @@ def reproduce_paper(
     """
     for key in keys:
         if key not in SECTIONS:
-            raise InputError("", f'"{key}" is not a part of the paper; {nearest(key, SECTIONS)}')
+            hint = nearest(key, SECTIONS)
+            raise InputError("", f'"{key}" is not a part of the reproduction; {hint}')
     check_output(directory)
     if (directory / _PAGE).is_dir():
         raise InputError(
@@ -115,7 +115,10 @@ def reproduction_page(sections: Iterable[Sequence[Part]], made: Made) -> str:
         What they have made, by their keys.
     """
     shown = [
-        (parts[0].heading, "\n".join(part.section(made[part.key]) for part in parts))
+        (
+            parts[0].heading_of(made[parts[0].key]),
+            "\n".join(part.section(made[part.key]) for part in parts),
+        )
         for parts in sections
     ]
     return html_page(

@@ -136,9 +136,18 @@ def _maps(results: SweepResults) -> Chart:
         at = {key: values_of[key].index(value) for key, value in sweep.values(cell.setting).items()}
         panel = (cell.variant, 0 if apart is None else at[apart])
         values[(*panel, at[up], at[across])] = shown[place]
-        if place in best:
+        if place in best and _touched(sweep, cell, across, up):
             marks.setdefault(panel, []).append((at[up], at[across]))
-    names = [_name(sweep, cell, n_variants) for cell in results.cells[:n_variants]]
+    # If no key of the map touches a variant, its panel has the star instead of a cell.
+    starred = {
+        cell.variant
+        for place, cell in enumerate(results.cells)
+        if place in best and not _touched(sweep, cell, across, up)
+    }
+    names = [
+        _name(sweep, cell, n_variants) + (" ★" if cell.variant in starred else "")
+        for cell in results.cells[:n_variants]
+    ]
     least = max(float(np.nanmin(values)), 1e-12)
     most = max(min(float(np.nanmax(values)), _MOST_TIMES[relative] * least), 1.01 * least)
     label = "regret, as a multiple of the best choice's"
@@ -185,7 +194,15 @@ def _name(sweep: Sweep, cell: Cell, n_variants: int) -> str:
     """Return what a variant's maps are called, with the keys that it does not have."""
     own = sweep.keys_of(cell.variant, cell.problem)
     missing = [short_names(sweep.keys)[key] for key in sweep.keys if key not in own]
-    return ", ".join([cell.label, *(f"has no {key}" for key in missing)]) if n_variants > 1 else ""
+    if n_variants == 1:
+        return ""
+    same = "" if own else ": the same everywhere"
+    return f"{cell.label} (no {' or '.join(missing)}{same})" if missing else cell.label
+
+
+def _touched(sweep: Sweep, cell: Cell, *keys: str) -> bool:
+    """Return whether a variant has any of these keys."""
+    return not set(keys).isdisjoint(sweep.keys_of(cell.variant, cell.problem))
 
 
 def _heading(sweep: Sweep, apart: str | None, column: int, variant: str) -> str:

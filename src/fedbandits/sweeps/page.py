@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from fedbandits.experiments.report.glossary import WORDS
+from fedbandits.experiments.report.glossary import glossary
 from fedbandits.experiments.report.page import run_again
 from fedbandits.report.markup import definitions, items
 from fedbandits.report.page import html_page, live_chart
@@ -17,8 +17,9 @@ from fedbandits.sweeps.text import MOST_ROWS, shown_comparisons
 
 _CAPTIONS = {
     "plot": "Mean total regret of every setting; bands are 95&nbsp;% confidence intervals of it.",
-    "heat": "Mean total regret of every setting: bright is little, and a star marks the best choice"
-    " under its conditions.",
+    "heat": "Mean total regret of every setting: brighter is less, and a star marks the best choice"
+    " under its conditions. A star in a title: best everywhere, because no key of the map changes"
+    " it.",
 }
 
 _HOW_COMPARED = """± is half of a 95&nbsp;% interval. Settings share their random draws, so that
@@ -63,7 +64,7 @@ def sweep_html(results: SweepResults, png: bytes | None = None) -> str:
             f"<p>{_HOW_COMPARED}{rest}</p>\n{shown_comparisons(results).html()}",
         ),
         *([("To keep in mind", items(map(escape, said)))] if said else []),
-        ("How to read this", definitions(WORDS)),
+        ("How to read this", definitions(glossary("arms, clients, slots", "regret"))),
         ("To run it again", run_again(sweep.described())),
     ]
     replications = sweep.experiment(0).replications
