@@ -255,7 +255,7 @@ def test_ctrl_c_outside_of_the_work_says_so(
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setattr(sys, "argv", ["fedbandits", "reproduce", "--show", "fig4"])
     with pytest.raises(SystemExit) as ended:
-        main.main()
+        main()
     assert ended.value.code == 130
     assert capsys.readouterr().err == "interrupted\n"
 

@@ -132,22 +132,16 @@ def _maps(results: SweepResults) -> Chart:
     shape = (len(values_of[up]), len(values_of[across]))
     values = np.full((n_variants, columns, *shape), np.nan)
     marks: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    starred: set[tuple[int, int]] = set()
     for place, cell in enumerate(results.cells):
         at = {key: values_of[key].index(value) for key, value in sweep.values(cell.setting).items()}
         panel = (cell.variant, 0 if apart is None else at[apart])
         values[(*panel, at[up], at[across])] = shown[place]
         if place in best and _touched(sweep, cell, across, up):
             marks.setdefault(panel, []).append((at[up], at[across]))
-    # If no key of the map touches a variant, its panel has the star instead of a cell.
-    starred = {
-        cell.variant
-        for place, cell in enumerate(results.cells)
-        if place in best and not _touched(sweep, cell, across, up)
-    }
-    names = [
-        _name(sweep, cell, n_variants) + (" ★" if cell.variant in starred else "")
-        for cell in results.cells[:n_variants]
-    ]
+        elif place in best:  # all cells are the same, so the panel has the star
+            starred.add(panel)
+    names = [_name(sweep, cell, n_variants) for cell in results.cells[:n_variants]]
     least = max(float(np.nanmin(values)), 1e-12)
     most = max(min(float(np.nanmax(values)), _MOST_TIMES[relative] * least), 1.01 * least)
     label = "regret, as a multiple of the best choice's"
@@ -160,7 +154,7 @@ def _maps(results: SweepResults) -> Chart:
             limits=(least, most),
             best=marks.get((row, column), []),
             numbers=columns == 1 and values[row, column].size <= _MOST_NUMBERS,
-            title=_heading(sweep, apart, column, name),
+            title=_heading(sweep, apart, column, name) + (" ★" if (row, column) in starred else ""),
         )
         for row, name in enumerate(names)
         for column in range(columns)

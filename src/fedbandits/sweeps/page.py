@@ -18,8 +18,7 @@ from fedbandits.sweeps.text import MOST_ROWS, shown_comparisons
 _CAPTIONS = {
     "plot": "Mean total regret of every setting; bands are 95&nbsp;% confidence intervals of it.",
     "heat": "Mean total regret of every setting: brighter is less, and a star marks the best choice"
-    " under its conditions. A star in a title: best everywhere, because no key of the map changes"
-    " it.",
+    " under its conditions.",
 }
 
 _HOW_COMPARED = """± is half of a 95&nbsp;% interval. Settings share their random draws, so that
@@ -50,6 +49,8 @@ def sweep_html(results: SweepResults, png: bytes | None = None) -> str:
     else:
         alt = f"Mean total regret over {', '.join(sweep.keys)}."
         caption = _CAPTIONS[chart.panels[0].kind]
+        if any("★" in panel.title for panel in chart.panels):
+            caption += " A star in a title: the best, and no key of the map changes it."
         shown = live_chart("sweep", chart, alt=alt, caption=caption, image=png)
     said = [
         *warnings_of(results.doubts(), len(sweep)),
