@@ -37,7 +37,12 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
         " range of their means instead, which takes more of them)",
         Assumption.IN_RANGE: " (others are clipped, and the answer is about clipped ones)",
     }
-    return tuple(one.words + also.get(one.kind, "") for one in guarantee(plan).conditions)
+    # Whom the answer is for is said with the guarantee, and is no condition.
+    return tuple(
+        one.words + also.get(one.kind, "")
+        for one in guarantee(plan).conditions
+        if one.kind is not Assumption.ALL_CLIENTS
+    )
 
 
 def answer(plan: Plan) -> list[str]:
