@@ -15,8 +15,8 @@ def reproduce(  # noqa: PLR0917 - options of a command, all of them named
     figures: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Parts of the page, such as fig4 or movielens; an unknown name prints all names."
-            " Default: all.",
+            help="fig3 to fig8, movielens, theory, scaling, rules, index-rules, privacy, claims;"
+            " all by default.",
             metavar="[FIGURE]...",
         ),
     ] = None,
