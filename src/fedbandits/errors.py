@@ -247,6 +247,8 @@ def nearest(word: str, known: Iterable[str], *, most: int | None = None) -> str:
     'known: fed2-ucb, ucb1'
     >>> nearest("ucb", ["fed2-ucb", "ucb1", "thompson"], most=2)
     'did you mean "ucb1"? (known: fed2-ucb, ucb1 and 1 more)'
+    >>> nearest("pulls", ["problem.noise", "variants.pulls"])
+    'did you mean "variants.pulls"? (known: problem.noise, variants.pulls)'
     """
     words = sorted(known)
     if not words:
@@ -255,6 +257,7 @@ def nearest(word: str, known: Iterable[str], *, most: int | None = None) -> str:
     more = f" and {len(words) - len(shown)} more" if len(shown) < len(words) else ""
     listing = f"known: {', '.join(shown)}{more}"
     close = difflib.get_close_matches(word, words, n=1)
+    close = close or [known for known in words if known.endswith(f".{word}")]
     return f'did you mean "{close[0]}"? ({listing})' if close else listing
 
 

@@ -17,6 +17,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.cli import main
+from fedbandits.contest.games import contest_games
 from fedbandits.experiments.charts import regret_charts
 from fedbandits.experiments.unfinished import Unfinished
 
@@ -138,17 +139,36 @@ def test_labels_that_the_font_lacks_print_no_warning(
 
 
 def test_tied_best_arms_are_warned_of(said: Said, file: Path) -> None:
-    file.write_text(FILE.replace("0.5, 0.9", "0.9, 0.9"), encoding="utf-8")
+    index = '[[variants]]\nalgorithm = "fed-index"\n'
+    tied = FILE.replace("0.5, 0.9", "0.9, 0.9") + index
+    file.write_text(tied, encoding="utf-8")
     _, _, err = said("check", file)
-    assert "warning: fed2-ucb: arms 0 and 1 are equally good" in err
+    assert err.startswith("warning: fed2-ucb; fed-index: arms 0 and 1 are equally good")
+    assert err.count("equally good") == 1, "once for all variants"
+    file.write_text(tied + "[sweep]\nhorizon = [1_000, 2_000]\n", encoding="utf-8")
+    _, _, err = said("check", file)
+    assert "fed2-ucb: arms 0 and 1 are equally good" in err
+    assert "(in 2 of 2 settings)" in err
 
 
 def test_an_unknown_game_suggests_nothing_unlike_it(said: Said) -> None:
     code, _, err = said("contest", "nosuchgame")
     assert code == 2
     assert "did you mean" not in err
-    assert "known: " in err
-    assert 'did you mean "figure 4"?' in said("contest", "figur 4")[2]
+    assert f"fedbandits contest --list prints the names of all {len(contest_games())} games" in err
+    _, _, err = said("contest", "figur 3")
+    games = '(games: "figure 3, M = 5"; "figure 3, M = 10")'
+    assert f'did you mean "figure 3"? {games}' in err
+    _, out, _ = said("contest", "figure 3", "--list")
+    assert out.splitlines() == ["figure 3, M = 5", "figure 3, M = 10"]
+    assert len(said("contest", "--list")[1].splitlines()) == len(contest_games())
+
+
+def test_a_key_without_its_table_is_suggested_with_it(said: Said, file: Path) -> None:
+    file.write_text(FILE + "[sweep]\npulls = [10, 20]\n", encoding="utf-8")
+    code, _, err = said("check", file)
+    assert code == 2
+    assert 'did you mean "variants.pulls"?' in err
 
 
 def test_rules_that_never_decide_have_no_outcome(said: Said, file: Path, tmp_path: Path) -> None:
@@ -178,8 +198,8 @@ def test_a_matrix_of_another_shape_is_not_called_movielens(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     np.save(tmp_path / "some.npy", np.random.default_rng(0).random((40, 10)))
     _, out, _ = said("data", "import", tmp_path / "some.npy")
-    assert "not the paper's 2,113 × 100 matrix" in out
-    assert not out.startswith("MovieLens")
+    assert out.startswith("a matrix of 40 clients and 10 arms, imported from some.npy; it is not")
+    assert "group" not in out
 
 
 def test_an_interrupted_run_goes_on_where_it_was(file: Path, tmp_path: Path) -> None:
@@ -223,6 +243,21 @@ def test_what_happens_early_is_drawn_on_a_logarithmic_axis(
     (plot,) = regret_charts(curves, "demo")["total"].panels
     assert plot.x.log == early
     assert plot.x.low == (100 if early else 0)
+
+
+def test_ctrl_c_outside_of_the_work_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedbandits.reproduce.catalogue.experiment_text", interrupted)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["fedbandits", "reproduce", "--show", "fig4"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 def test_ctrl_c_says_one_line_and_what_is_kept(file: Path, tmp_path: Path) -> None:

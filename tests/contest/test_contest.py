@@ -125,7 +125,7 @@ def test_a_name_that_no_game_has_is_refused_though_others_are_known(typed: str, 
 
 @pytest.mark.slow
 def test_the_index_rule_is_near_the_first_in_nine_games_of_ten() -> None:
-    """Among all who have to ask clients, with few replications.
+    """Among all that must ask clients, with few replications.
 
     There are 128, or 32 where clients are given or drawn one by one; the 95 % margins of ratios
     near the limit are then 0.1 and 0.2. Four lost games are allowed, and as many are lost here, one
@@ -236,15 +236,27 @@ def test_what_is_undecided_or_wrong_is_counted(played: Contest) -> None:
         assert of(played, long, "elimination, certified", column) == 0
         assert of(played, short, CHAMPION, column) == 0
     # Ten thousand slots are too few for others: they play both arms to the end.
-    for entrant in ("authors-baseline", "local-ucb"):
-        assert of(played, short, entrant, "undecided") >= of(played, short, entrant, "wrong_at_end")
-        assert of(played, short, entrant, "wrong_at_end") > 0
-        assert of(played, short, entrant, "wrong_commits") == 0
+    entrant = "authors-baseline"
+    assert of(played, short, entrant, "undecided") >= of(played, short, entrant, "wrong_at_end")
+    assert of(played, short, entrant, "wrong_at_end") > 0
+    assert of(played, short, entrant, "wrong_commits") == 0
     table = played.table
     assert all(
-        wrong <= at_end
+        (wrong or 0) <= at_end
         for wrong, at_end in zip(table["wrong_commits"], table["wrong_at_end"], strict=True)
     )
+
+
+def test_an_algorithm_that_never_commits_is_neither_undecided_nor_wrong(played: Contest) -> None:
+    for entrant in ("ucb1", "local-ucb"):
+        assert of(played, SHORT, entrant, "undecided") is None
+        assert of(played, SHORT, entrant, "wrong_commits") is None
+        assert of(played, SHORT, entrant, "wrong_at_end") > 0
+    rows = shown_standings(contest_summary(played)).rows
+    assert {str(row[0]).split()[0]: list(row[-3:-1]) for row in rows if "–" in row[-3:]} == {
+        "ucb1": ["–", "–"],
+        "local-ucb": ["–", "–"],
+    }
 
 
 def test_a_wrong_commitment_is_wrong_at_the_end() -> None:
@@ -292,7 +304,7 @@ def test_a_profile_rises_to_the_share_of_games_that_were_played() -> None:
     assert profile(table, "y", "asking", np.array([1.0, 2.0, 9.0])).tolist() == [0.0, 0.5, 0.5]
     chart = profile_chart(table)
     assert [panel.title for panel in chart.panels] == [
-        "among those who have to ask clients",
+        "among algorithms that must ask clients",
         "among all entrants, references included",
     ]
     assert len(figure_of(chart).legends) == 1
@@ -328,6 +340,7 @@ def test_the_command_writes_tables_profile_and_page(tmp_path: Path) -> None:
     assert frame["regret"].to_list() == [entrant["regret"] for entrant in game["entrants"]]
     assert (out / "contest.md").read_text(encoding="utf-8") == as_markdown(found)
     page = (out / "report.html").read_text(encoding="utf-8")
+    assert "<h1>A contest on 1 game</h1>" in page
     for words in (name, "seed 77", "undecided", "wrong commits", "wrong at the end", "of all"):
         assert words in page
     assert page.count("data-figure=") == 1

@@ -177,8 +177,9 @@ def test_an_experiment_says_its_doubts_itself() -> None:
     [
         ([0.4, 0.6, 0.6], None, 0.0, "2 arms are equally good, .* no horizon: set epsilon"),
         ([0.4, 0.6, 0.6], None, 0.1, None),
-        ([0.4, 0.6, 0.6], 1000, 0.0, "arms 1 and 2 are equally good: .* until the horizon"),
+        ([0.4, 0.6, 0.6], 1000, 0.0, "arms 1 and 2 are equally good: .* to the horizon; either"),
         ([0.4, 0.6, 0.6], 1000, 0.1, None),
+        ([0.6, 0.6, 0.6], 1000, 0.0, "arms 0, 1 and 2 are equally good: .*; any of them counts"),
         ([0.4, 0.4, 0.6], None, 0.0, None),
         ([0.4, 0.4, 0.6], 1000, 0.0, None),
     ],
@@ -192,6 +193,15 @@ def test_a_tie_is_doubted_unless_epsilon_ends_it(
     (found,) = fb.Experiment(title="demo", variants=[variant], horizon=horizon).doubts()
     assert len(found) == (doubted is not None)
     assert doubted is None or re.match(doubted, found[0])
+
+
+def test_arms_that_tie_but_for_rounding_tie() -> None:
+    shares = [[0.7, 0.6, 0.1], [0.1, 0.2, 0.1]]
+    problem = fb.Exact(local_means=shares, noise=fb.Gaussian(0.5))
+    assert problem.means[0] != problem.means[1], "in the last digit"
+    tied = experiment(problem, fb.Fed1Ucb(pulls=10))
+    assert [doubt.split(":")[0] for doubt in tied.doubts()[0]] == ["arms 0 and 1 are equally good"]
+    assert "several options are the best" in tied.guarantees()[0].words()
 
 
 def test_the_theorems_are_about_plain_averages() -> None:

@@ -234,7 +234,7 @@ BAD: dict[str, tuple[str, str, str, str]] = {
         table(QUANTIZE, epsilon="1.0"),
         "",
         "privacy.epsilon",
-        "goes with noise; rounding alone is no differential privacy and has no budget: leave it",
+        "goes with noise; rounding alone is not differential privacy and has no budget: leave it",
     ),
     "level with rounding": (
         table(QUANTIZE, level='"user"'),

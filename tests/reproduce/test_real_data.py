@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,7 @@ def test_data_that_is_too_large_is_described_and_not_played(
     table = PART.compute()
     assert table["data"][0]["first_again"] is None
     assert table["games"][0]["variants"] == []
-    assert "Too many clients and groups" in section(table)
+    assert "Too many clients and arms" in section(table)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +256,7 @@ def test_matrix_and_archive_are_labelled_apart(
     assert [game["noise"] for game in table["games"]] == [0.2, 0.2, ratings.noise_proxy]
     text = section(table)
     for words in (
-        "<h3>Matrix: real clients</h3>",
+        "<h3>Your matrix: real clients</h3>",
         "<h3>HetRec archive: real clients</h3>",
         "<h3>HetRec archive: real ratings</h3>",
         "&lt;means&gt;.npy",
@@ -265,6 +266,23 @@ def test_matrix_and_archive_are_labelled_apart(
         assert words in text
     assert NOT_IMPORTED not in text
     assert "<means>" not in text
+
+
+def test_a_matrix_of_something_else_is_not_called_movielens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "HORIZON", 20_000)
+    import_data(matrix(tmp_path / "own.npy", users(12)))
+    table = PART.compute(games=2, workers=1)
+    title, text = PART.heading_of(Kept(made_from="", replications=2, table=table)), section(table)
+    assert title == "Your matrix of local means"
+    own = text.split("Real ratings: data not imported")[0]
+    shown = re.sub(r"<script.*?</script>|<[^>]*>", "", own, flags=re.DOTALL)
+    assert not re.search(r"\b(users?|groups?|movies?)\b", shown)
+    import_data(folder(tmp_path / "archive"), n_groups=3)
+    table = PART.compute(games=2, workers=1)
+    assert PART.heading_of(Kept(made_from="", replications=2, table=table)) == PART.heading
+    assert "users" in section(table)
 
 
 def test_an_archive_alone_says_that_the_matrix_is_not_there(
@@ -389,7 +407,7 @@ def test_the_table_is_kept_until_the_data_changes(tmp_path: Path) -> None:
     assert NOT_IMPORTED in reproduce()
     reproduce()
     import_data(matrix(tmp_path / "means.npy", users(6)))
-    assert "<h3>Matrix: real clients</h3>" in reproduce()
+    assert "<h3>Your matrix: real clients</h3>" in reproduce()
     assert {path.name for path in out.iterdir()} == {"movielens", "movielens.json", "report.html"}
     made = [step for step in told if step.state != "running"]
     assert [step.state for step in made] == ["done", "as it was", "done"]

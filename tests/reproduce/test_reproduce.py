@@ -33,7 +33,7 @@ from fedbandits.reproduce.misranking import misranking_chart, misranking_table
 from fedbandits.reproduce.parts import PARTS
 from fedbandits.reproduce.real_data.table import REPLICATIONS
 from fedbandits.reproduce.regret_curves import FIGURES
-from fedbandits.reproduce.reproduction import reproduce_paper
+from fedbandits.reproduce.reproduction import reproduce_paper, reproduction_page
 from fedbandits.reproduce.schedules import SCHEDULES
 from fedbandits.reproduce.steps import Step, Steps
 from fedbandits.simulation import tasks
@@ -376,6 +376,12 @@ def test_a_terminal_names_what_is_being_made_and_the_time_left() -> None:
 # Interrupted
 
 
+def test_the_introduction_promises_nothing_that_is_not_there() -> None:
+    page = reproduction_page([], {})
+    assert "sentence by sentence" not in page
+    assert "Figure 3: Fed1-UCB" not in page
+
+
 def check_that_only_figure_4_is_there(out: Path) -> None:
     """Check that one experiment is finished, and nothing is left of what was being made."""
     assert [path.name for path in out.iterdir()] == ["fig4"]
@@ -442,7 +448,7 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     stdout, stderr = process.communicate(timeout=600)
     assert process.returncode == 130
     assert stdout == ""
-    assert stderr == "interrupted; finished figures are kept; run it again to continue\n"
+    assert stderr == f"interrupted; finished figures are kept in {out}; run it again to continue\n"
     check_that_only_figure_4_is_there(out)
 
 

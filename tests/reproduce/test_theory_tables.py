@@ -96,13 +96,13 @@ def test_without_a_bound_there_is_a_reason_and_nothing_to_exceed() -> None:
     ]
     assert [row["bound"] for row in rows] == [None] * 5
     reasons = [row["reason"] for row in rows]
-    below = "its constants are below the 6 that carries the paper's proofs"
+    below = "its constants are below 6, which the paper's proofs need"
     assert reasons[0] == f"{below} (1 for arms, 1 for clients)"
     assert reasons[2] == 'the theorems are about the paper\'s radius, and this is "improved-ucb"'
     assert "they are a sample" in reasons[3]
     shown = bounds_html(rows)
     for reason in (
-        "the 6 that carries the paper&#x27;s proofs (1 for arms",
+        "6, which the paper&#x27;s proofs need (1 for arms",
         "the paper&#x27;s radius",
         "a sample",
     ):
@@ -245,10 +245,7 @@ def test_the_page_has_the_section_and_it_is_kept(tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert text.index("Figure 5: ") < text.index("Theory: what the theorems promise")
     assert "Of 6 variants 3 meet the conditions of a theorem" in text
-    assert (
-        "none: its constants are below the 6 that carries the paper&#x27;s proofs (2 for arms"
-        in text
-    )
+    assert "none: its constants are below 6, which the paper&#x27;s proofs need (2 for arms" in text
     table = json.loads((tmp_path / "theory.json").read_text(encoding="utf-8"))["table"]
     assert set(table) == {"bounds", "schedules", "clients", "orders"}
     assert [row["failure"] for row in table["bounds"]] == [None] * 3 + [8_000_000.0] * 3
@@ -279,6 +276,4 @@ def test_bounds_are_those_of_the_figures_on_the_page(tmp_path: Path) -> None:
     # Alone, a figure is compared with the theory that is there.
     page = reproduce_paper(["fig4"], tmp_path, replications=3, workers=1)
     assert bounds_on_disk(tmp_path) == ["fig4", "fig4-theory", "fig5", "fig5-theory"]
-    assert "none: its constants are below the 6 that carries the paper" in page.read_text(
-        encoding="utf-8"
-    )
+    assert "none: its constants are below 6, which the paper" in page.read_text(encoding="utf-8")

@@ -465,7 +465,9 @@ def test_a_withdrawal_adds_what_the_promise_about_the_rest_rests_on() -> None:
     assert kind.value not in str(answer_of(server).error)
     server.withdraw(0, "harm")
     answer = answer_of(server)
-    assert f"at most 0.05, if moreover {Assumption.INDEPENDENT_OPTIONS.value}" in str(answer.error)
+    assert f"at most 0.05, if, in addition, {Assumption.INDEPENDENT_OPTIONS.value}" in str(
+        answer.error
+    )
     assert kind.value in str(answer.error)
     assert kind.value in answer.assumptions
 

@@ -216,7 +216,7 @@ def test_an_answer_says_who_is_left_and_why_in_words() -> None:
     assert "with a probability of 90 %" in words
     assert (
         "Guarantee: drops the best option, or settles on one worse by more than 0.1, with a"
-        " probability of at most 0.05, if moreover" in words
+        " probability of at most 0.05, if, in addition," in words
     )
     assert found.whom == "future clients like these"
     assert "The answer is for future clients like these." in words

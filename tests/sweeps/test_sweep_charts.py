@@ -42,13 +42,24 @@ def test_two_keys_are_drawn_as_a_map_with_the_best_of_every_condition(tmp_path: 
     assert doubling.x.label == "spread of clients σ_c (spread.sigma)"
     assert doubling.y.label == "pulls f(p)"
     assert doubling.label == "regret, as a multiple of the best choice's"
-    assert (doubling.title, alone.title) == ("doubling", "alone, has no pulls")
+    assert (doubling.title, alone.title) == ("doubling", "alone (no pulls)")
     both = np.array([doubling.values, alone.values])
     assert (both.min(axis=(0, 1)) == 1.0).all()
     marked = {column for panel in (doubling, alone) for _, column in panel.best}
     assert marked == {0, 1, 2}
     for panel in (doubling, alone):
         assert all(panel.values[row][column] == 1.0 for row, column in panel.best)
+
+
+def test_a_variant_that_the_map_does_not_touch_has_its_star_in_the_title(tmp_path: Path) -> None:
+    results = run({"variants.pulls": ["5", "10"], "variants.admissions": ["1", "2"]}, tmp_path)
+    doubling, alone = maps_of(results)
+    means = [total.mean() for total in results.totals()]
+    best_is_alone = results.cells[int(np.argmin(means))].label == "alone"
+    same = "alone (no pulls or admissions: the same everywhere)"
+    assert alone.title == (f"{same} ★" if best_is_alone else same)
+    assert alone.best == []
+    assert bool(doubling.best) != best_is_alone
 
 
 def test_three_keys_are_drawn_as_small_multiples(tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ def test_the_command_writes_everything_and_says_what_is_best(file: Path, tmp_pat
         "sweep.png",
         "sweep.pdf",
     }
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "decision slot" not in page, "words that the page does not use are not explained"
     assert "paired" in done.stdout
     assert "finished 3 of 3 cells" in done.stderr
     again = command("sweep", file, "--out", tmp_path / "out", "--json")
@@ -112,7 +114,8 @@ def test_assumptions_that_do_not_hold_are_said_as_by_run(file: Path, tmp_path: P
     told = text.replace('admissions = "2^p"', 'admissions = "2^p"\nassume = { noise = 0.3 }')
     file.write_text(told + '"problem.noise.sigma" = [0.2, 0.4, 0.5]\n', encoding="utf-8")
     narrow = (
-        "warning: doubling: it is told noise 0.3, and the noise is {}: its widths are too narrow"
+        "warning: doubling: it is told noise 0.3; the proofs need {}, so its widths may be too"
+        " narrow"
     )
     said = [f"{narrow.format(sigma)} (in 2 of 6 settings)" for sigma in (0.4, 0.5)]
     assert command("check", file).stderr.splitlines() == said

@@ -292,10 +292,10 @@ def test_noise_is_in_the_width_of_the_bound_as_by_hand() -> None:
 
 
 NOT_COVERED: dict[str, Algorithm] = {
-    "the 6 that carries the paper's proofs (1 for arms)": fb.Fed2Ucb(
+    "6, which the paper's proofs need (1 for arms)": fb.Fed2Ucb(
         pulls=100, admissions="2^p", radius=fb.PaperRadius(arm=1.0)
     ),
-    "the 6 that carries the paper's proofs (1 for clients)": fb.Fed2Ucb(
+    "6, which the paper's proofs need (1 for clients)": fb.Fed2Ucb(
         pulls=100, admissions="2^p", radius=fb.PaperRadius(client=1.0)
     ),
     "they are a sample of an unlimited population": fb.Fed1Ucb(pulls=100, clients=200),

@@ -14,7 +14,7 @@ from fedbandits.cli.options import OUT, Workers
 from fedbandits.cli.printing import print_table
 
 
-def contest(
+def contest(  # noqa: PLR0917 - options of a command, all of them named
     games: Annotated[
         list[str] | None,
         typer.Argument(
@@ -28,6 +28,9 @@ def contest(
     ] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 8,
     workers: Workers = None,
+    list_games: Annotated[
+        bool, typer.Option("--list", help="Print the names of the games, and play nothing.")
+    ] = False,
 ) -> None:
     """Rank all algorithms on the games of the package; none is tuned to any game."""
     from fedbandits.contest.play import chosen_games, play_contest  # noqa: PLC0415 - after --help
@@ -36,6 +39,9 @@ def contest(
     from fedbandits.experiments.output import open_output  # noqa: PLC0415 - likewise
 
     chosen = chosen_games(games or [])
+    if list_games:
+        typer.echo("\n".join(game.name for game in chosen))
+        return
     begin = time.monotonic()
 
     def show(name: str, done: int, of: int) -> None:

@@ -72,9 +72,12 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
     out: Annotated[Path | None, OUT] = None,
     plugin: Plugins = None,
     replications: Annotated[
-        int | None, typer.Option("--replications", "-n", min=1, help="Override the file's.")
+        int | None,
+        typer.Option(
+            "--replications", "-n", min=1, help="Number of replications, instead of the file's."
+        ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Override the file's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed, instead of the file's.")] = None,
     fidelity: Annotated[
         str | None,
         typer.Option(help="Use cohorts, clients or pulls for every variant that has fidelities."),
@@ -183,9 +186,12 @@ app.add_typer(data_app, rich_help_panel="Experiments")
 
 
 def _print_doubts(experiment: Experiment) -> None:
-    """Say which assumptions do not hold."""
+    """Say which assumptions do not hold, each once with the labels of its variants."""
+    said: dict[str, list[str]] = {}
     for variant, found in zip(experiment.variants, experiment.doubts(), strict=True):
-        print_warnings(f"{variant.label}: {doubt}" for doubt in found)
+        for doubt in found:
+            said.setdefault(doubt, []).append(variant.label)
+    print_warnings(f"{'; '.join(labels)}: {doubt}" for doubt, labels in said.items())
 
 
 def _changed(
@@ -223,6 +229,10 @@ def main() -> None:
         signal.signal(signal.SIGHUP, _end)
     try:
         app()
+    except SystemExit as ended:
+        if ended.code == 130:  # Typer turns Ctrl-C into this, without a word
+            typer.echo("interrupted", err=True)
+        raise
     except FedbanditsError as error:
         for line in str(error).split("\n"):
             typer.echo(f"error: {line}", err=True)

@@ -27,7 +27,8 @@ def reproduce(  # noqa: PLR0917 - options of a command, all of them named
             "--replications",
             "-n",
             min=1,
-            help="Override the files'; parts without a file play at most this many.",
+            help="Number of replications, instead of the files'; parts without a file play at most"
+            " this many.",
         ),
     ] = None,
     workers: Workers = None,
@@ -45,8 +46,12 @@ def reproduce(  # noqa: PLR0917 - options of a command, all of them named
     from fedbandits.cli.progress import show_steps  # noqa: PLC0415 - heavy
     from fedbandits.reproduce.reproduction import reproduce_paper  # noqa: PLC0415 - likewise
 
-    kept = "finished figures are kept; run it again to continue"
-    with interruptible(kept), show_steps() as watch:
+    def left_behind() -> str:
+        if out.is_dir() and any(out.iterdir()):
+            return f"finished figures are kept in {out}; run it again to continue"
+        return "nothing was finished, and nothing was written"
+
+    with interruptible(left_behind), show_steps() as watch:
         page = reproduce_paper(
             figures or [], out, replications=replications, workers=workers, fresh=fresh, watch=watch
         )

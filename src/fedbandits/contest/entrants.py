@@ -3,7 +3,7 @@
 Fed1-UCB and Fed2-UCB have no defaults for their schedules; they get those of the paper, and once
 more the schedules that double, which suit more games. *References* are hypothetical: one player who
 observes the global model itself, with no clients and nothing to pay for. They are ranked among all
-entrants, and not among those who have to ask clients.
+entrants, and not among those that must ask clients.
 """
 
 from __future__ import annotations

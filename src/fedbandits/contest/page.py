@@ -19,6 +19,7 @@ from fedbandits.contest.words import (
     as_markdown,
     losses,
     played_with,
+    shown_count,
     shown_ratio,
     shown_standings,
 )
@@ -31,8 +32,8 @@ from fedbandits.report.palette import FAINT, PALETTE
 from fedbandits.report.still import write_still
 
 _CAPTION = """How far up a curve is at a factor: the share of the games in which an entrant's mean
-total regret is within that factor of the least. Left: among those who have to ask clients. Right:
-among all; dashed are references. A game that an entrant does not play counts as lost."""
+total regret is within that factor of the least, in the field that the panel's title names. Dashed:
+references. A game that an entrant does not play counts as lost."""
 
 _RULES = """Every algorithm has one set of parameters for all games; nothing is tuned to a game,
 and none knows what a report costs. <em>References</em> are one hypothetical player who observes the
@@ -43,9 +44,9 @@ and are compared replication by replication. Algorithms that decide in every slo
 up to 10⁵ slots, have a fidelity of their own, and never commit."""
 
 _HOW_GAMES_READ = """± is half of a 95&nbsp;% interval, by Student's t. How far an entrant is above
-the first is the mean of differences within replications; where its interval contains 0 the two are
-not told apart. The first is who has the least mean in these replications, which makes intervals
-that compare with it a little too narrow if several are close."""
+the first is the mean of differences within replications; if its interval contains 0, the two are
+not told apart. First is the entrant with the lowest mean in these replications, which makes
+intervals that compare with it a little too narrow if several are close."""
 
 
 def write_contest(contest: Contest, folder: Path) -> None:
@@ -73,8 +74,9 @@ def contest_html(summary: Mapping[str, Any], played: Table, png: bytes) -> str:
     """
     alt = "Performance profiles of all entrants; the higher a curve, the more games it wins."
     standings = shown_standings(summary).html(kind="")
+    n = len(summary["games"])
     return html_page(
-        title=f"A contest on {len(summary['games'])} games",
+        title=f"A contest on {'1 game' if n == 1 else f'{n} games'}",
         byline=escape(played_with(summary)),
         sections=[
             ("The rules", f"<p>{_RULES}</p>"),
@@ -132,7 +134,7 @@ def _entrant_cells(entrant: Mapping[str, Any]) -> list[str]:
         f"{entrant['communication']:,.0f}",
         f"{entrant['clients']:,.0f}",
         f"{entrant['phases']:,.1f}",
-        *(str(entrant[name]) for name in COUNTS),
+        *(shown_count(entrant[name]) for name in COUNTS),
     ]
 
 
@@ -150,7 +152,7 @@ LARGEST_FACTOR = 64.0
 def profile_chart(table: Table) -> Chart:
     """Return in which share of the games each entrant is within a factor of the least regret.
 
-    One panel per field: those who have to ask clients, and all. References are dashed.
+    One panel per field: algorithms that must ask clients, and all. References are dashed.
     """
     places = standings(table)
     asking = [place for place in places if not place.reference]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypeAlias
@@ -12,7 +13,7 @@ from fedbandits.contest.distance import Distance, distance_to
 from fedbandits.contest.entrants import Entrant, entrants
 from fedbandits.contest.games import ContestGame, contest_games
 from fedbandits.contest.standings import FIELDS
-from fedbandits.errors import InputError, nearest
+from fedbandits.errors import InputError
 from fedbandits.experiments.game_means import game_mean
 from fedbandits.experiments.tables import Table, chose_best
 from fedbandits.rules.arrays import BoolArray
@@ -56,7 +57,7 @@ class Contest:
 
 
 def chosen_games(names: Sequence[str]) -> list[ContestGame]:
-    """Return the games whose names contain any of these words; all where there is none.
+    """Return the games whose names contain any of these words; all if there are no words.
 
     Examples
     --------
@@ -70,10 +71,18 @@ def chosen_games(names: Sequence[str]) -> list[ContestGame]:
     games = contest_games()
     for name in names:
         if not any(_contains(game, name) for game in games):
-            parts = {part for game in games for part in (game.name, *game.name.split(", "))}
-            hint = nearest(name, parts, most=_MOST_HINTS)
-            raise InputError("GAME", f'no game\'s name contains "{name}"; {hint}')
+            raise InputError("GAME", f'no game\'s name contains "{name}"; {_hint(name, games)}')
     return [game for game in games if not names or any(_contains(game, name) for name in names)]
+
+
+def _hint(name: str, games: Sequence[ContestGame]) -> str:
+    """Return what may have been meant, and which games that are."""
+    parts = {part for game in games for part in (game.name, *game.name.split(", "))}
+    for close in difflib.get_close_matches(name, sorted(parts), n=1):
+        found = [f'"{game.name}"' for game in games if _contains(game, close)]
+        more = f"; and {len(found) - _MOST_HINTS} more" if len(found) > _MOST_HINTS else ""
+        return f'did you mean "{close}"? (games: {"; ".join(found[:_MOST_HINTS])}{more})'
+    return f"fedbandits contest --list prints the names of all {len(games)} games"
 
 
 def _contains(game: ContestGame, words: str) -> bool:
@@ -107,12 +116,13 @@ def play_contest(
     Returns
     -------
     Contest
-        Its table has a row a game and entrant: mean total regret with half of its 95 % interval
+        Its table has one row per game and entrant: mean total regret with half of its 95 % interval
         (``margin``); the columns of `fedbandits.contest.distance.Distance` with the first of
-        those who have to ask clients (``asking_ratio`` and so on; None for references), and with
+        those that must ask clients (``asking_ratio`` and so on; None for references), and with
         the first of all entrants (``all_ratio``); clients and phases; and how many replications
-        were undecided, committed to another arm than the best, and played another one in the last
-        hundredth of the slots (``wrong_at_end``).
+        were undecided, committed to another arm than the best (both None for an algorithm that
+        chooses in every slot), and played another one in the last hundredth of the slots
+        (``wrong_at_end``).
 
     Examples
     --------
@@ -202,7 +212,7 @@ def _rows(game: ContestGame, runs: _Runs) -> list[dict[str, Any]]:
 def _row(game: ContestGame, entrant: Entrant, run: Simulation) -> dict[str, Any]:
     played = run.games
     regret = game_mean(played.total)
-    decided = played.winner >= 0
+    decided, never = played.winner >= 0, run.fidelity is Fidelity.SLOTS
     return {
         "game": game.name,
         "group": game.group,
@@ -217,8 +227,8 @@ def _row(game: ContestGame, entrant: Entrant, run: Simulation) -> dict[str, Any]
         "communication": float(played.communication.mean()),
         "clients": float(played.clients.mean()),
         "phases": float(played.phases.mean()),
-        "undecided": int((~decided).sum()),
-        "wrong_commits": int((decided & ~chose_best(run)).sum()),
+        "undecided": None if never else int((~decided).sum()),
+        "wrong_commits": None if never else int((decided & ~chose_best(run)).sum()),
         "wrong_at_end": int(_wrong_at_end(run).sum()),
     }
 

@@ -20,7 +20,7 @@ Field: TypeAlias = Literal["asking", "all"]
 """Among whom an entrant is ranked."""
 
 FIELDS: dict[Field, str] = {
-    "asking": "those who have to ask clients",
+    "asking": "algorithms that must ask clients",
     "all": "all entrants, references included",
 }
 """What pages call them."""
@@ -62,7 +62,7 @@ class EntrantRecord:
     games, replications : int
         That it played, and how many replications that is in all.
     asking : Rank, optional
-        Among those who have to ask clients; None for a reference.
+        Among algorithms that must ask clients; None for a reference.
     all : Rank
         Among all entrants, references included.
     undecided, wrong_commits, wrong_at_end : int
@@ -75,13 +75,13 @@ class EntrantRecord:
     replications: int
     asking: Rank | None
     all: Rank
-    undecided: int
-    wrong_commits: int
-    wrong_at_end: int
+    undecided: int | None
+    wrong_commits: int | None
+    wrong_at_end: int | None
 
 
 def standings(table: Table) -> list[EntrantRecord]:
-    """Return how all entrants stand, those who ask clients first, by how often they are near."""
+    """Return how all entrants stand, those that ask clients first, by how often they are near."""
     clear = {field: told_apart(table, field) for field in FIELDS}
     places = []
     for entrant in dict.fromkeys(table["entrant"]):
@@ -95,7 +95,7 @@ def standings(table: Table) -> list[EntrantRecord]:
                 replications=sum(row["replications"] for row in rows),
                 asking=None if reference else _rank(rows, "asking", clear["asking"]),
                 all=_rank(rows, "all", clear["all"]),
-                **{name: sum(row[name] for row in rows) for name in COUNTS},
+                **{name: _sum([row[name] for row in rows]) for name in COUNTS},
             )
         )
     return sorted(places, key=_order)
@@ -103,6 +103,10 @@ def standings(table: Table) -> list[EntrantRecord]:
 
 COUNTS = ("undecided", "wrong_commits", "wrong_at_end")
 """What is counted of the replications of an entrant."""
+
+
+def _sum(counts: list[int | None]) -> int | None:
+    return None if None in counts else sum(filter(None, counts))
 
 
 def _order(place: EntrantRecord) -> tuple[bool, int, float]:

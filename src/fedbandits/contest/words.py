@@ -14,11 +14,11 @@ from fedbandits.report.shown import Shown
 
 HOW_TO_READ = (
     f"Ranked twice: among {FIELDS['asking']}, from “first” to “worst ratio”, and among"
-    f" {FIELDS['all']} (“of all”). In brackets: how many of these firsts are told apart from every"
-    " other of the field, that is, have a paired 95 % interval above 0. Ratios are to the least"
+    f" {FIELDS['all']} (“of all”). In brackets: in how many of these games it is clearly better"
+    " than every other, that is, all paired 95 % intervals are above 0. Ratios are to the lowest"
     " mean regret of a game. “Undecided”, “wrong commits” and “wrong at the end” count"
-    " replications; at the end is in the last hundredth of the slots, in which another arm than"
-    " the best was played by some client."
+    " replications. “–”: the algorithm never commits. “Wrong at the end”: some client played an"
+    " arm that is not the best in the last hundredth of the slots."
 )
 """For those who see the standings for the first time."""
 
@@ -58,7 +58,7 @@ def _place_cells(place: Mapping[str, Any]) -> list[str]:
         *(["–"] * 4 if asking is None else _rank_cells(asking)),
         _first(every),
         str(every["near"]),
-        *(f"{place[name]:,}" for name in COUNTS),
+        *(shown_count(place[name]) for name in COUNTS),
     ]
 
 
@@ -69,6 +69,11 @@ def _first(rank: Mapping[str, Any]) -> str:
 def _rank_cells(rank: Mapping[str, Any]) -> list[str]:
     ratios = (shown_ratio(rank[name]) for name in ("median", "worst"))
     return [_first(rank), str(rank["near"]), *ratios]
+
+
+def shown_count(count: int | None) -> str:
+    """Return how many replications, or a dash if it does not apply."""
+    return "–" if count is None else f"{count:,}"
 
 
 def shown_ratio(ratio: float, margin: float = 0.0) -> str:

@@ -8,9 +8,8 @@ from functools import cached_property, partial
 from fedbandits.errors import InputError, Mistakes
 from fedbandits.experiments.results import Results
 from fedbandits.experiments.unfinished import Unfinished
-from fedbandits.experiments.wording import listed
 from fedbandits.plugins import Plugin
-from fedbandits.problems.problem import Problem, gaps
+from fedbandits.problems.problem import Problem
 from fedbandits.rules.guarantees import Guarantee
 from fedbandits.simulation import Variant, build_rules, simulate_all
 from fedbandits.simulation.simulator import DEFAULT_MEMORY_LIMIT, Progress
@@ -126,7 +125,7 @@ class Experiment:
     def doubts(self) -> list[list[str]]:
         """Return for every variant what breaks its guarantee or speaks against its game."""
         return [
-            [*all_doubts(variant, rule), *_ties(variant, self.horizon)]
+            all_doubts(variant, rule)
             for variant, (rule, _) in zip(self.variants, self.built, strict=True)
         ]
 
@@ -157,14 +156,3 @@ class Experiment:
             finished=None if kept is None else partial(kept.keep, self),
         )
         return Results(experiment=self, simulations=tuple(simulations))
-
-
-def _ties(variant: Variant, horizon: int | None) -> list[str]:
-    """Return that several arms are the best, if they are; without a horizon it is said already."""
-    (tied,) = (gaps(variant.problem) == 0).nonzero()
-    if tied.size < 2 or horizon is None or variant.algorithm.tolerance > 0:
-        return []
-    return [
-        f"arms {listed(map(str, tied.tolist()))} are equally good: no rule can tell them apart, it"
-        " goes on until the horizon, and whichever it ends on counts as the best"
-    ]

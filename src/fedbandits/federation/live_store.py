@@ -102,7 +102,7 @@ class LiveState:
     first : int
         The number of the first unit after the phase was opened.
     part, since : int
-        How often the order of the phase was drawn anew, because options were left out; and after
+        How often the order of the phase was drawn again, because options were left out; and after
         how many of its units the last time.
     rest : tuple of int
         How many units each option gets from there on.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedbandits.experiments.protection import protection_words
-from fedbandits.experiments.report.glossary import WORDS
+from fedbandits.experiments.report.glossary import glossary
 from fedbandits.planning.charts import enough_clients, gap_chart, map_chart, planned_pulls
 from fedbandits.planning.detection import POWER
 from fedbandits.planning.plan import Plan
@@ -17,10 +17,10 @@ from fedbandits.report.markup import definitions, items
 from fedbandits.report.page import html_page, live_chart
 from fedbandits.report.still import still
 
-_MAP_CAPTION = """Expected regret for first values of f and g around the best (the star). Every
-cell was simulated with the same random draws; brighter is less. Grey: not decided, or too many
-phases. Colours end at four times the least regret. If a wide area is bright, the choice matters
-little."""
+_MAP_CAPTION = """Expected regret for values of f and g around the best (star). Brighter is less.
+Grey: undecided, or too many phases."""
+
+_WORDS = ("arms, clients, slots", "phase", "regret", "exploration, communication")
 
 
 def write_plan(plan: Plan, folder: Path) -> None:
@@ -72,7 +72,7 @@ def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
             f"{len(plan.searched.tried):,}. Seed {plan.seed}.</p>",
         ),
         ("The question", definitions(_asked(plan))),
-        ("How to read this", definitions(WORDS)),
+        ("How to read this", definitions(glossary(*_WORDS))),
     ]
     return html_page(
         title=f"A plan for {plan.question.n_arms} arms and a gap of {plan.question.gap:.4g}",
@@ -99,8 +99,8 @@ def _gap_caption(plan: Plan) -> str:
         f"The smallest gap that is found with a probability of {100 * POWER:.0f}&nbsp;% in one"
         " look, against the number of clients. Solid: each client pulls each arm"
         f" {planned_pulls(plan):,.0f} times. Dotted: any number of times."
-        f" {meets} For an unlimited population, only more clients help in the end; in a finite one"
-        " no such error is left once all clients are in."
+        f" {meets} For an unlimited population, only more clients help in the end; in a finite"
+        " population, no uncertainty about clients is left once all take part."
         + ("" if plan.question.least_favourable else " The other gaps are in proportion to it.")
     )
 

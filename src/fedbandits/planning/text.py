@@ -37,7 +37,12 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
         " range of their means instead, which takes more of them)",
         Assumption.IN_RANGE: " (others are clipped, and the answer is about clipped ones)",
     }
-    return tuple(one.words + also.get(one.kind, "") for one in guarantee(plan).conditions)
+    # Whom the answer is for is said with the guarantee, and is no condition.
+    return tuple(
+        one.words + also.get(one.kind, "")
+        for one in guarantee(plan).conditions
+        if one.kind is not Assumption.ALL_CLIENTS
+    )
 
 
 def answer(plan: Plan) -> list[str]:
@@ -127,8 +132,8 @@ def _reach(plan: Plan) -> list[str]:
     nearly = ", nearly all of them" if found.needs_nearly_all(n) and few < n else ""
     return [
         beyond,
-        f"For these {n:,} clients alone about {few:,} of them decide {look}"
-        f" ({share(few / n)}{nearly}), {often}.",
+        f"For these {n:,} clients alone about {few:,} of them ({share(few / n)}{nearly}) are enough"
+        f" to decide {look}, {often}.",
     ]
 
 
@@ -170,6 +175,7 @@ def _cost(what: str, protected: Outlook | None, free: Outlook | None) -> list[st
             ("phases", protected.phases, free.phases),
             ("uplink bits per client", protected.uplink_bits, free.uplink_bits),
         )
+        if rounded(one.mean) != rounded(other.mean)
     ]
     with_it, without = protected.regret.mean, free.regret.mean
     regret = f"a regret of {rounded(with_it)} instead of {rounded(without)}"

@@ -123,7 +123,7 @@ class Privacy:
     range : (float, float)
         [a, b]: observations outside are clipped to it, which changes what is estimated.
     quantize : Quantize, optional
-        Rounding. It saves bits and blurs, and is no differential privacy.
+        Rounding. It saves bits and blurs, and is not differential privacy.
     noise : {"gaussian", "laplace"}, optional
         Noise on every released mean; not together with rounding.
     epsilon, delta : float, optional
@@ -200,7 +200,7 @@ class Privacy:
             if getattr(self, name) is not None:
                 raise InputError(
                     name,
-                    "goes with noise; rounding alone is no differential privacy and has no budget:"
+                    "goes with noise; rounding alone is not differential privacy and has no budget:"
                     " leave it out, or give noise in place of quantize",
                 )
         if self.level != "event":

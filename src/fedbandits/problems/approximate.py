@@ -40,7 +40,7 @@ class Approximate(PlainProblem):
     offset : float
         Standard deviation of a normal offset that a client adds to all its arms alike.
     population : int, optional
-        N clients whose local means are drawn anew in every replication and recentred, so that they
+        N clients whose local means are drawn again in every replication and recentred, so that they
         average to the global means exactly. Unlimited by default.
     name : str
         What the random streams are keyed by.

@@ -138,8 +138,8 @@ class CognitiveRadio(PlainProblem):
     channels : sequence of Channel
         The arms.
     population : int, optional
-        N users whose places are drawn anew in every replication; their local means are recentred so
-        that they average to the global means exactly. Unlimited by default.
+        N users whose places are drawn again in every replication; their local means are recentred
+        so that they average to the global means exactly. Unlimited by default.
     base_station : pair of float, optional
         Where the base station stands, in km; the centre of the area by default.
     listener : {"users", "base-station"}

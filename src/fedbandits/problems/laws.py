@@ -51,7 +51,7 @@ class Law(Protocol):
 
     Your own class inherits from `NoiseLaw`, from `SpreadLaw` or from both. It has to write the
     abstract methods; everything else has a default, or an error that names the method. A
-    class that replaces how another law is drawn states anew what holds of it: see `_FACTS`.
+    class that replaces how another law is drawn states again what holds of it: see `_FACTS`.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -37,7 +37,7 @@ def guarantee_words(found: Guarantee) -> str:
         why = "; ".join(found.breaches) or found.reason.removeprefix("none: ")
         return f"No error probability is stated: {why}."
     also = [one.words for one in _open(found) if not one.common]
-    moreover = f", if moreover {listed(also)}" if also else ""
+    moreover = f", if, in addition, {listed(also)}" if also else ""
     unknown = "" if found.error is not None else " No error probability is stated."
     return f"Guarantee: {found.claim}{moreover}.{unknown}"
 

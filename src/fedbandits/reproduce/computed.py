@@ -139,7 +139,8 @@ class Computed(Part):
     table : callable
         From what was played to what is kept.
     show : callable
-        From that to what the text of the section has in braces, by name.
+        From that to what the text of the section has in braces, by name; "heading" replaces the
+        heading.
     batches : callable
         Returns what is played.
     drawings : mapping of str to Drawing
@@ -201,6 +202,10 @@ class Computed(Part):
         whole = replace(kept, table={**kept.table, **joined})
         self._write(directory, whole)
         return whole
+
+    def heading_of(self, kept: Kept) -> str:
+        """Return the heading that its values give, or its own."""
+        return str(self.show(kept.table).get("heading", self.heading))
 
     def section(self, kept: Kept) -> str:
         """Return its text with all values and charts, as HTML."""

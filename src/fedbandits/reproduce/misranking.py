@@ -134,7 +134,7 @@ def _counted(rows: list[dict[str, Any]], label: str, colour: str) -> list[Series
 
 PART = Computed(
     key="fig7",
-    heading="Figure 7: how many clients rank the arms rightly",
+    heading="Figure 7: how many clients rank the arms correctly",
     cost=(3.0, 0.0),
     table=lambda _: misranking_table(),
     drawings={"misranking": Drawing(chart=misranking_chart)},

@@ -112,6 +112,10 @@ class Part(ABC):
         """Return what the page shows, which may depend on what other parts have made."""
         return made[self.key]
 
+    def heading_of(self, kept: Kept) -> str:
+        """Return the heading of its section, which may depend on what was made."""
+        return self.heading
+
     @abstractmethod
     def section(self, kept: Kept) -> str:
         """Return its HTML."""

@@ -182,7 +182,7 @@ def privacy_costs_html(table: Table) -> str:
 
 PART = Computed(
     key="privacy",
-    heading="Better privacy protection: what it costs",
+    heading="What privacy costs",
     cost=(0.5, 8.0),
     batches=privacy_costs_batches,
     table=privacy_costs_table,

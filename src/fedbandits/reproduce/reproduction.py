@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from fedbandits.errors import InputError, nearest
 from fedbandits.experiments.output import check_output, open_output
 from fedbandits.experiments.report.glossary import WORDS
+from fedbandits.experiments.wording import listed
 from fedbandits.problems.problem import gap
 from fedbandits.report.markup import definitions, with_subscripts
 from fedbandits.report.page import html_page
@@ -40,8 +42,7 @@ def reproduce_paper(
     Parameters
     ----------
     keys : list of str
-        "fig3" to "fig8", "movielens", "theory", "scaling", "rules", "index-rules", "privacy" and
-        "claims"; all of them when empty.
+        Of `fedbandits.reproduce.parts.SECTIONS`, such as "fig3"; all of them if empty.
     directory : Path
         Where the page and a folder for every experiment go.
     replications : int, optional
@@ -60,7 +61,8 @@ def reproduce_paper(
     """
     for key in keys:
         if key not in SECTIONS:
-            raise InputError("", f'"{key}" is not a part of the paper; {nearest(key, SECTIONS)}')
+            hint = nearest(key, SECTIONS)
+            raise InputError("", f'"{key}" is not a part of the reproduction; {hint}')
     check_output(directory)
     if (directory / _PAGE).is_dir():
         raise InputError(
@@ -115,7 +117,10 @@ def reproduction_page(sections: Iterable[Sequence[Part]], made: Made) -> str:
         What they have made, by their keys.
     """
     shown = [
-        (parts[0].heading, "\n".join(part.section(made[part.key]) for part in parts))
+        (
+            parts[0].heading_of(made[parts[0].key]),
+            "\n".join(part.section(made[part.key]) for part in parts),
+        )
         for parts in sections
     ]
     return html_page(
@@ -132,10 +137,32 @@ def reproduction_page(sections: Iterable[Sequence[Part]], made: Made) -> str:
 def _introduction(made: Made) -> str:
     """Return what the page is, and its settings beside the paper's."""
     known: dict[str, Any] = {"gap": gap(paper_experiment("fig6").variants[0].problem)}
-    for key in ("fig3", "fig4", "fig5"):
-        known[key] = made[key].table["summary"]["spec"]["replications"] if key in made else None
+    counts = [
+        made[key].table["summary"]["spec"]["replications"]
+        for key in ("fig3", "fig4", "fig5")
+        if key in made
+    ]
+    known["replications"] = listed(f"{n:,}" for n in counts) if counts else ""
     rows = {
         with_subscripts(figure): [{**row, "here": fill(row["here"], known)} for row in settings]
         for figure, settings in texts("tables")["settings"]["rows"].items()
+        if any(f"fig{number}" in made for number in _figures(figure))
     }
-    return fill(section_text("introduction"), {"settings": table_html("settings", rows)})
+    tested = " What the paper says of its curves is tested sentence by sentence."
+    values = {
+        "settings": table_html("settings", rows) if rows else "",
+        "tested": tested if _FIRST in made else "",
+    }
+    return fill(section_text("introduction"), values)
+
+
+def _figures(heading: str) -> Iterable[int]:
+    """Return the figures that a heading of the table of settings names.
+
+    Examples
+    --------
+    >>> [list(_figures(words)) for words in ("Figures 3 to 5", "Figure 4: T = 9")]
+    [[3, 4, 5], [4]]
+    """
+    first, *rest = map(int, re.findall(r"\d+", heading.split(":", maxsplit=1)[0]))
+    return range(first, (rest or [first])[0] + 1)

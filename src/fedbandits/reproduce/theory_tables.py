@@ -240,7 +240,7 @@ def _gaps(problem: Problem) -> FloatArray:
 
 
 def clients_table() -> Rows:
-    r"""Return how many clients rank the arms rightly, by three ways of counting.
+    r"""Return how many clients rank the arms correctly, by three ways of counting.
 
     By the corrected bound, :math:`M = \lceil 4\sigma_c^2\Delta^{-2}\log(K/\varepsilon)\rceil`; by
     the exact integral, the fewest with :math:`P_z \le \varepsilon`; and by Eqn. (5) as printed,

@@ -36,7 +36,7 @@ class Beliefs:
         With fewer clients nothing is estimated, and nothing decided.
     weighted : bool
         Whether the answer is for all clients that exist, each counted by a weight of its own. The
-        weights themselves are given to whoever drives the rule.
+        weights themselves are given to the code that drives the rule.
     bounded : bool
         Whether σ_c is half the range of the local means, of which nothing else is known: with a
         finite population that needs no more. Without it the N local means must themselves be like

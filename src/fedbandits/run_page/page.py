@@ -163,10 +163,11 @@ def _estimates(status: RunStatus, rows: Sequence[ArmRow]) -> str:
 
 
 def _over_time(rows: Sequence[ArmRow], answers: Sequence[Answer], status: RunStatus) -> str:
+    withdrawn = ", a square where one was withdrawn" if status.course.withdrawals else ""
     caption = (
         "Estimates after each phase, with the same intervals. A cross is where an option was"
-        " decided against, a square where one was withdrawn. Options of one phase stand side by"
-        " side so that none hides another."
+        f" decided against{withdrawn}. Options of one phase stand side by side"
+        " so that none hides another."
     )
     if len(rows) > MOST_COLOURED:
         caption += f" The best {MOST_COLOURED} of {len(rows):,} options have a colour."

@@ -9,6 +9,7 @@ import numpy as np
 from fedbandits.privacy.policy import Privacy
 from fedbandits.problems.clipping import clipping
 from fedbandits.problems.problem import Problem, gap, gaps
+from fedbandits.rules.arrays import IntArray
 from fedbandits.rules.guarantees import Assumption, Guarantee, within
 from fedbandits.rules.phased import PhasedRule, Player
 
@@ -41,17 +42,18 @@ def guarantee_in(rule: PhasedRule, problem: Problem, privacy: Privacy | None = N
     >>> careless = Beliefs(n_arms=2, horizon=1000, noise=0.3, spread=0.1)
     >>> rule = Fed2Ucb(pulls=10, admissions="2^p", radius=CertifiedRadius()).rule(careless)
     >>> guarantee_in(rule, game).breaches
-    ('it is told noise 0.3, and the noise is 0.5: its widths are too narrow',)
+    ('it is told noise 0.3; the proofs need 0.5, so its widths may be too narrow',)
     """
     found = rule.guarantee()
     if privacy is not None:
         found = found.requiring(within(privacy.range))
-    tied = (gaps(problem) > 0).sum() < problem.means.size - 1
     broken = {
         Assumption.NOISE_BOUND: _too_little("noise", rule.noise, problem.noise_proxy),
         Assumption.INDEPENDENT_OPTIONS: _dependent(rule, problem),
         Assumption.IN_RANGE: _outside(found, problem, privacy),
-        Assumption.SINGLE_BEST: "several options are the best" if tied else None,
+        Assumption.SINGLE_BEST: None
+        if _best(problem).size == 1
+        else "several options are the best",
     }
     if problem.clients_are_given:
         broken[Assumption.LIKE_DRAWS] = "its clients are given: their means follow no law"
@@ -97,7 +99,9 @@ def doubts(rule: PhasedRule, problem: Problem, privacy: Privacy | None = None) -
 def _too_little(name: str, told: float | None, true: float) -> str | None:
     if told is None or told >= true:
         return None
-    return f"it is told {name} {told:g}, and the {name} is {true:g}: its widths are too narrow"
+    return (
+        f"it is told {name} {told:g}; the proofs need {true:.4g}, so its widths may be too narrow"
+    )
 
 
 def _sample_taken_for_all(rule: PhasedRule, problem: Problem) -> str | None:
@@ -166,14 +170,26 @@ def _best_of_clipped(problem: Problem, means: np.ndarray) -> tuple[int, float]:
     return best, float(signed[best] - np.sort(signed)[-2])
 
 
+def _best(problem: Problem) -> IntArray:
+    """Return the arms that are the best, several if they tie."""
+    limit = _ROUNDING * max(1.0, float(np.abs(problem.means).max()))
+    return np.flatnonzero(gaps(problem) <= limit)
+
+
 def _tied(rule: PhasedRule, problem: Problem) -> str | None:
-    """Return a sentence if nothing will ever end the game."""
-    worse = gaps(problem)
-    tied = int((worse <= _ROUNDING * max(1.0, float(np.abs(problem.means).max()))).sum())
-    if tied == 1 or rule.horizon is not None or rule.epsilon > 0:
+    """Return a sentence if several arms are the best and no tolerance ends the game."""
+    tied = _best(problem)
+    if tied.size == 1 or rule.epsilon > 0:
         return None
+    if rule.horizon is not None:
+        *others, last = map(str, tied)
+        return (
+            f"arms {', '.join(others)} and {last} are equally good: no rule can tell them"
+            f" apart, so games run to the horizon; {'either' if tied.size == 2 else 'any of them'}"
+            " counts as the best"
+        )
     return (
-        f"{tied} arms are equally good, so that only an error decides between them, and there is no"
+        f"{tied.size} arms are equally good, so only an error decides between them, and there is no"
         " horizon: set epsilon, which ends a game when all arms that are left are that close"
     )
 

@@ -135,12 +135,15 @@ def _maps(results: SweepResults) -> Chart:
     columns = len(headings)
     values = np.full((n_variants, columns, sizes[up], sizes[across]), np.nan)
     marks: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    starred: set[tuple[int, int]] = set()
     for place, cell in enumerate(results.cells):
         at = sweep.places(cell.setting)
         panel = (cell.variant, 0 if apart is None else at[apart])
         values[(*panel, at[up], at[across])] = shown[place]
-        if place in best:
+        if place in best and _touched(sweep, cell, across, up):
             marks.setdefault(panel, []).append((at[up], at[across]))
+        elif place in best:  # all cells are the same, so the panel has the star
+            starred.add(panel)
     names = [_name(sweep, cell, n_variants) for cell in results.cells[:n_variants]]
     least = max(float(np.nanmin(values)), 1e-12)
     most = max(min(float(np.nanmax(values)), _MOST_TIMES[relative] * least), 1.01 * least)
@@ -154,7 +157,8 @@ def _maps(results: SweepResults) -> Chart:
             limits=(least, most),
             best=marks.get((row, column), []),
             numbers=columns == 1 and values[row, column].size <= _MOST_NUMBERS,
-            title=", ".join(part for part in (name, heading) if part),
+            title=", ".join(part for part in (name, heading) if part)
+            + (" ★" if (row, column) in starred else ""),
         )
         for row, name in enumerate(names)
         for column, heading in enumerate(headings)
@@ -188,4 +192,12 @@ def _name(sweep: Sweep, cell: Cell, n_variants: int) -> str:
     """Return what a variant's maps are called, with the keys that it does not have."""
     own = sweep.keys_of(cell.variant, cell.problem)
     missing = [short_names(sweep.keys)[key] for key in sweep.keys if key not in own]
-    return ", ".join([cell.label, *(f"has no {key}" for key in missing)]) if n_variants > 1 else ""
+    if n_variants == 1:
+        return ""
+    same = "" if own else ": the same everywhere"
+    return f"{cell.label} (no {' or '.join(missing)}{same})" if missing else cell.label
+
+
+def _touched(sweep: Sweep, cell: Cell, *keys: str) -> bool:
+    """Return whether a variant has any of these keys."""
+    return not set(keys).isdisjoint(sweep.keys_of(cell.variant, cell.problem))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from fedbandits.experiments.report.glossary import WORDS
+from fedbandits.experiments.report.glossary import glossary
 from fedbandits.experiments.report.page import run_again
 from fedbandits.report.markup import definitions, items
 from fedbandits.report.page import html_page, live_chart
@@ -17,7 +17,7 @@ from fedbandits.sweeps.text import shown_comparisons
 
 _CAPTIONS = {
     "plot": "Mean total regret of every setting; bands are 95&nbsp;% confidence intervals of it.",
-    "heat": "Mean total regret of every setting: bright is little, and a star marks the best choice"
+    "heat": "Mean total regret of every setting: brighter is less, and a star marks the best choice"
     " under its conditions.",
 }
 
@@ -34,6 +34,8 @@ def write_page(results: SweepResults, folder: Path) -> None:
         alt = f"Mean total regret over {', '.join(sweep.keys)}."
         caption = _CAPTIONS[chart.panels[0].kind]
         png = write_still(chart, folder, "sweep")
+        if any("★" in panel.title for panel in chart.panels):
+            caption += " A star in a title: the best, and no key of the map changes it."
         shown = live_chart("sweep", chart, alt=alt, caption=caption, image=png)
     said = [
         *warnings_of(results.doubts(), len(sweep)),
@@ -44,7 +46,7 @@ def write_page(results: SweepResults, folder: Path) -> None:
         ("Regret over the settings", shown),
         ("What is best, and where", f"<p>{_HOW_COMPARED} {table.note}.</p>\n{table.html()}"),
         *([("To keep in mind", items(map(escape, said)))] if said else []),
-        ("How to read this", definitions(WORDS)),
+        ("How to read this", definitions(glossary("arms, clients, slots", "regret"))),
         ("To run it again", run_again(sweep.described())),
     ]
     replications = sweep.experiment(0).replications

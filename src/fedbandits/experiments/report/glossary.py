@@ -56,8 +56,19 @@ WORDS = (
         "What the simulation draws at random: <i>cohorts</i>, the sum of what the clients of"
         " a cohort (admitted together) observe of an arm in a phase; <i>clients</i>, the sum of"
         " each client; <i>pulls</i>, every single observation, through the real messages;"
-        " <i>slots</i>, every observation of an algorithm that chooses anew in every slot. All"
+        " <i>slots</i>, every observation of an algorithm that chooses again in every slot. All"
         " follow the same law; the first is the fastest.",
     ),
     ("–", "Does not apply: the algorithm never decides, or it did not in any replication."),
 )
+
+
+def glossary(*terms: str) -> list[tuple[str, str]]:
+    """Return some of the words, for a page that does not use all of them.
+
+    Examples
+    --------
+    >>> [word for word, _ in glossary("regret", "phase")]
+    ['phase', 'regret']
+    """
+    return [(word, meaning) for word, meaning in WORDS if word in terms]

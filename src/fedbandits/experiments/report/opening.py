@@ -109,7 +109,7 @@ def _endings(simulations: Sequence[Simulation]) -> str:
 
 def _ending(simulation: Simulation) -> str:
     if simulation.fidelity is Fidelity.SLOTS:
-        return "chose anew in every slot and never settled on an arm, by design"
+        return "chose again in every slot and never settled on an arm, by design"
     played = simulation.games
     n = played.winner.size
     decided, best = played.winner >= 0, chose_best(simulation)

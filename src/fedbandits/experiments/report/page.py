@@ -22,11 +22,11 @@ from fedbandits.report.page import html_page, live_chart
 from fedbandits.report.palette import colours
 from fedbandits.rules.guarantees import Guarantee, listed
 
-_MEANS = "Mean regret of each variant from the start to the horizon, added up over its clients."
+_MEANS = "Mean regret of each variant up to each slot, added up over its clients."
 _BANDS = "Bands are 95&nbsp;% confidence intervals of the mean."
 _PARTS = """A dashed curve is the exploration part of a total: what is left of it without the cost
 of communication."""
-_HOW_TO = """<span class="screen">Point at a curve to read its value and interval; drag to zoom in,
+_HOW_TO = """<span class="screen">Point at a curve to read its value; drag to zoom in,
 double-click to see all; click a label to hide or show its curve, double-click it to see it alone.
 The buttons show the total or one of its two parts, and switch axes to logarithmic ones.</span>"""
 
@@ -121,14 +121,14 @@ def regret_section(
 def promises(variants: Sequence[Mapping[str, Any]], guarantees: Sequence[Guarantee]) -> str:
     """Return what is proven about variants' games, and what speaks against it."""
     items = []
-    for variant in variants:
-        doubts = "".join(f"<br>But {escape(doubt)}." for doubt in variant["doubts"])
-        items.append((escape(variant["label"]), f"{escape(variant['guarantee'])}.{doubts}"))
-    common = dict.fromkeys(
-        one.words for found in guarantees for one in found.conditions if one.common
-    )
-    always = f"<p>Always if {escape(listed(list(common)))}.</p>\n" if common else ""
-    return f"{always}{definitions(items)}"
+    for variant, found in zip(variants, guarantees, strict=True):
+        none = variant["guarantee"].startswith("none")
+        common = [] if none else [one.words for one in found.conditions if one.common]
+        only = f" It holds only if {escape(listed(common))}." if common else ""
+        but = "Also:" if none else "But"
+        doubts = "".join(f"<br>{but} {escape(doubt)}." for doubt in variant["doubts"])
+        items.append((escape(variant["label"]), f"{escape(variant['guarantee'])}.{only}{doubts}"))
+    return definitions(items)
 
 
 def _byline(results: Results) -> str:

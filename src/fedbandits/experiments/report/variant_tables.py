@@ -68,7 +68,7 @@ def _cell(measured: Mapping[str, float | None] | None) -> str:
 
 _SENT = (
     "variant <small>protection</small>",
-    *("bits a client", "bits in total", "budget ended it", "clipped"),
+    *("bits per client", "bits in total", "budget ended it", "clipped"),
     Words("spent at most"),
 )
 _CAPTION = """Uplink: the bits of all means that clients send, without what carries them. A mean
@@ -90,7 +90,7 @@ def protection_section(variants: Sequence[Mapping[str, Any]]) -> str:
         caption=_CAPTION,
     )
     return f"""<p>Clients send the average of what they observed of each arm in a phase, never an
-observation. Rounding blurs an average and saves bits; it is no differential privacy. Noise is: ε
+observation. Rounding blurs an average and saves bits; it is not differential privacy. Noise is: ε
 and δ (or ρ) bound how much anybody can learn from all that was sent about <em>one observation</em>
 at event level, about a <em>person</em> with so many observations at person level, about <em>all
 that a client has</em> at user level.</p>

@@ -3,7 +3,7 @@
 The SuperNode carries messages and starts nothing itself (``--isolation process``). Each message is
 answered in a process of its own, forked from one that has the app loaded. Its token goes there
 through a pipe, so that it is in no list of processes, and the port between the two takes TLS and a
-secret, both made anew whenever a node starts: other accounts of the machine get nothing from it.
+secret, both made again whenever a node starts: other accounts of the machine get nothing from it.
 """
 
 from __future__ import annotations

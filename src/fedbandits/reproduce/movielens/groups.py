@@ -33,6 +33,18 @@ def group_means() -> FloatArray:
     return means
 
 
+def are_released(means: FloatArray) -> bool:
+    """Return whether the means of arms are those of the authors' groups of movies.
+
+    Examples
+    --------
+    >>> are_released(group_means()), are_released(np.array([0.3, 0.5]))
+    (True, False)
+    """
+    released = group_means()
+    return means.shape == released.shape and np.allclose(means, released, rtol=0, atol=1e-6)
+
+
 def as_released(*, spread: float, noise: float = 0.2, name: str = "movielens") -> Approximate:
     """Return the game of figure 6 as the authors' code plays it.
 

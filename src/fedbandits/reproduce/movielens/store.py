@@ -18,6 +18,7 @@ from fedbandits.problems.laws import Empirical, Gaussian
 from fedbandits.problems.problem import best_arm, gap
 from fedbandits.reproduce.movielens.archive import readable
 from fedbandits.reproduce.movielens.container import AGAIN, Table, read_container, write_container
+from fedbandits.reproduce.movielens.groups import are_released
 from fedbandits.reproduce.movielens.hetrec import N_LEVELS, group_ratings, read_ratings
 from fedbandits.reproduce.movielens.location import data_directory
 from fedbandits.reproduce.movielens.matrix import MAGIC, read_matrix
@@ -28,8 +29,6 @@ DataKind: TypeAlias = Literal["matrix", "ratings"]
 
 DEFAULT_GROUPS = 100
 """As many as in the paper."""
-
-_PAPERS_SHAPE = (2113, DEFAULT_GROUPS)
 
 _CONTENT = {
     "matrix": "table[m, k] is the local mean of client m and arm k (a group of movies), in [0, 1]",
@@ -66,6 +65,8 @@ class Imported:
         groups.
     best_arm : int
         The group with the highest global mean, counted from 0.
+    as_released : bool
+        Whether it is the matrix that the paper's authors published.
     """
 
     kind: DataKind
@@ -82,6 +83,7 @@ class Imported:
     gap: float
     spread: float
     best_arm: int
+    as_released: bool = False
 
     def report(self) -> str:
         """Return all of it in words, several lines.
@@ -91,8 +93,9 @@ class Imported:
         >>> print(Imported(
         ...     kind="matrix", source="means.npy", file=Path("movielens-matrix.npz"), users=2113,
         ...     clients=2113, groups=100, gap=0.0053182, spread=0.2565, best_arm=0,
+        ...     as_released=True,
         ... ).report())
-        matrix, taken for MovieLens, imported from means.npy
+        the paper's MovieLens matrix, imported from means.npy
           users     2,113
           groups    100, as they are in the matrix
           clients   2,113: all users
@@ -106,8 +109,13 @@ class Imported:
                 "the users who rated a movie of every group; the other "
                 f"{self.users - self.clients:,} are left out (fewer groups keep more)"
             )
-        rows = [("users", f"{self.users:,}")]
-        if self.kind == "matrix":
+        own = self.kind == "matrix" and not self.as_released
+        arm = "an arm" if own else "a group"
+        rows = [] if own else [("users", f"{self.users:,}")]
+        if own:
+            rows.append(("arms", f"{self.groups:,}, one per column"))
+            who = "one per row"
+        elif self.kind == "matrix":
             rows.append(("groups", f"{self.groups:,}, as they are in the matrix"))
         else:
             again = ""
@@ -123,14 +131,18 @@ class Imported:
         rows += [
             ("clients", f"{self.clients:,}: {who}"),
             ("gap Δ", f"{self.gap:.4g}, between arm {self.best_arm} and the second best"),
-            ("spread", f"{self.spread:.4g}, the standard deviation of clients within a group"),
+            ("spread", f"{self.spread:.4g}, the standard deviation of clients within {arm}"),
             ("stored as", str(self.file)),
         ]
-        if self.kind == "matrix" and (self.users, self.groups) != _PAPERS_SHAPE:
-            rows.append(("note", "this is not the paper's 2,113 × 100 matrix of MovieLens"))
         lines = (f"  {word:<9} {text}" for word, text in rows)
-        kind = "matrix, taken for MovieLens" if self.kind == "matrix" else "MovieLens ratings"
-        return "\n".join((f"{kind}, imported from {self.source}", *lines))
+        kind = "the paper's MovieLens matrix" if self.kind == "matrix" else "MovieLens ratings"
+        said = f"{kind}, imported from {self.source}"
+        if own:
+            said = (
+                f"a matrix of {self.clients:,} clients and {self.groups:,} arms, imported from"
+                f" {self.source}; it is not the paper's MovieLens matrix"
+            )
+        return "\n".join((said, *lines))
 
 
 def import_data(
@@ -329,4 +341,5 @@ def _described(file: Path, facts: dict[str, Any], table: npt.NDArray[Any]) -> Im
         gap=gap(game),
         spread=float(means.std(axis=0, ddof=1).mean()) if clients > 1 else 0.0,
         best_arm=best_arm(game),
+        as_released=are_released(game.means) and facts["kind"] == "matrix",
     )

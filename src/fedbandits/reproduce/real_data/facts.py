@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from fedbandits.reproduce.movielens.groups import group_means
+from fedbandits.reproduce.movielens.groups import are_released
 from fedbandits.reproduce.movielens.store import Imported
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.theory.sampling import clients_needed
@@ -160,11 +160,9 @@ def matrix_facts(matrix: FloatArray) -> dict[str, Any]:
     found = None
     if denominators.all():
         found = [int(denominators.min()), float(np.median(denominators)), int(denominators.max())]
-    averages, released = matrix.mean(axis=0), group_means()
     return {
         "zeros": float((matrix == 0).mean()),
         "largest_is_one": float((matrix.max(axis=1) == 1).mean()),
         "denominators": found,
-        "as_released": averages.shape == released.shape
-        and bool(np.allclose(averages, released, rtol=0, atol=1e-6)),
+        "as_released": are_released(matrix.mean(axis=0)),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -21,8 +22,39 @@ from fedbandits.reproduce.real_data.table import HORIZON, MORE_PHASES, NOISE, RE
 from fedbandits.reproduce.texts import Row, fill, table_html, texts
 from fedbandits.rules.arrays import FloatArray
 
-KINDS = {"matrix": "Matrix", "ratings": "HetRec archive"}
-"""What the section calls each kind of import."""
+
+def is_movielens(facts: Row) -> bool:
+    """Return whether facts are about an archive or the authors' matrix, not another matrix."""
+    return bool(facts["kind"] == "ratings" or facts["rows"]["as_released"])
+
+
+def _name(facts: Row) -> str:
+    """Return what the section calls an import."""
+    if facts["kind"] == "ratings":
+        return "HetRec archive"
+    return "The paper's matrix" if is_movielens(facts) else "Your matrix"
+
+
+# What a matrix that is not of MovieLens has instead.
+_OWN_WORDS = {
+    **{"groups of movies": "arms", "a group": "an arm", "group": "arm", "groups": "arms"},
+    **{"user": "client", "users": "clients"},
+}
+_OWN = re.compile("<[^>]*>|" + "|".join(rf"\b{word}\b" for word in _OWN_WORDS))
+
+
+def _worded(html: str, facts: Row) -> str:
+    """Return a text about an import, in words that suit it; tags stay as they are.
+
+    Examples
+    --------
+    >>> facts = {"kind": "matrix", "rows": {"as_released": False}}
+    >>> _worded('<b class="group">a group of these users</b>', facts)
+    '<b class="group">an arm of these clients</b>'
+    """
+    if is_movielens(facts):
+        return html
+    return _OWN.sub(lambda found: _OWN_WORDS.get(found[0], found[0]), html)
 
 
 def can_be_drawn(facts: Mapping[str, Any]) -> bool:
@@ -115,14 +147,15 @@ def _panel(facts: Mapping[str, Any], colour: str) -> Plot:
         label = f"these {n:,} alone" if finite else "unlimited population"
         series.append(Series(label, x, y, colour, dash=(5.0, 2.5) if finite else ()))
     words = f"{enough:,} clients: {100 * (1 - SURE):.0f} %"
-    pair = f"groups {facts['best_group']} and {facts['second_group']}"
+    arm = "group" if is_movielens(facts) else "arm"
+    pair = f"{arm}s {facts['best_group']} and {facts['second_group']}"
     return Plot(
         Axis("clients asked", log=True, low=1.0, high=_most(facts)),
-        Axis("chance that the second best group is ahead", form="percent", low=0.0, high=0.52),
+        Axis(f"chance that the second best {arm} is ahead", form="percent", low=0.0, high=0.52),
         series,
         guides=[Guide(x=n, label=f"all {n:,}", dash=(1, 2)), Guide(y=1 - SURE, dash=(1, 2))],
         notes=[Note(x=enough, y=1 - SURE, text=words, colour=colour)],
-        title=f"{KINDS[facts['kind']]}: {pair}",
+        title=f"{_name(facts)}: {pair}",
     )
 
 
@@ -145,13 +178,27 @@ def real_data_values(table: Row) -> dict[str, object]:
         kind: said("missing", kind, archive=archive) for kind in ("all", "matrix", "ratings")
     }
     data, kinds = table["data"], [facts["kind"] for facts in table["data"]]
+    about = said("about", "movielens", noise=NOISE)
     if not data:
-        return {"noise": NOISE, "data": missing["all"], "games": ""}
-    findings = ["<h3>What the data says</h3>", *map(_finding, data), _facts(data)]
-    findings += [_about_rows(facts["rows"]) for facts in data if "rows" in facts]
-    games = [said("games", "settings", more_phases=MORE_PHASES), *map(_game, table["games"])]
+        return {"about": about, "data": missing["all"], "games": ""}
+    findings = [_worded(_finding(facts), facts) for facts in data]
+    # Words of MovieLens, if there is any of it.
+    common = next(filter(is_movielens, data), data[0])
+    findings = ["<h3>What the data says</h3>", *findings, _worded(_facts(data), common)]
+    findings += [_worded(_about_rows(facts["rows"]), facts) for facts in data if "rows" in facts]
+    settings = said("games", "settings", more_phases=MORE_PHASES)
+    by_kind = {facts["kind"]: facts for facts in data}
+    games = [_worded(settings, common)]
+    games += [
+        _worded(_game(game, _name(by_kind[game["kind"]])), by_kind[game["kind"]])
+        for game in table["games"]
+    ]
     games += [missing[kind] for kind in ("ratings", "matrix") if kind not in kinds]
-    return {"noise": NOISE, "data": "\n".join(findings), "games": "\n".join(games)}
+    shown: dict[str, object] = {"data": "\n".join(findings), "games": "\n".join(games)}
+    if is_movielens(common):
+        return {"about": about, **shown}
+    about = said("about", "own", noise=NOISE)
+    return {"heading": "Your matrix of local means", "about": about, **shown}
 
 
 def _finding(facts: Row) -> str:
@@ -167,7 +214,7 @@ def _finding(facts: Row) -> str:
             "too_few" if facts["clients_unlimited"] > n else "enough",
             "nearly_all" if facts["clients_of_these"] > n / 2 else "some",
         ]
-    words = {**facts, "name": KINDS[facts["kind"]], "others": None if again is None else 1 - again}
+    words = {**facts, "name": _name(facts), "others": None if again is None else 1 - again}
     return f"<p>{said('finding', *keys, **words)}</p>"
 
 
@@ -181,7 +228,7 @@ def _facts(data: Sequence[Row]) -> str:
             name = with_subscripts(fact["name"]) + (f" <small>{note}</small>" if note else "")
             form = f"{{value:{fact['form']}}}"
             rows.append(markup.row(name, *(fill(form, {"value": value}) for value in values)))
-    heads = (f"{KINDS[facts['kind']]} <small>{escape(facts['source'])}</small>" for facts in data)
+    heads = (f"{_name(facts)} <small>{escape(facts['source'])}</small>" for facts in data)
     return markup.table("Facts of the data", ("fact", *heads), rows, kind="")
 
 
@@ -189,12 +236,13 @@ def _about_rows(rows: Row) -> str:
     """Return what the values of a matrix are, as far as they show it themselves."""
     keys = ["authors" if rows["as_released"] else "others", "zeros"]
     if rows["denominators"] is not None:
-        keys += ["multiples", "totals"] if rows["largest_is_one"] == 1 else ["multiples"]
+        totals = rows["as_released"] and rows["largest_is_one"] == 1
+        keys += ["multiples", "totals"] if totals else ["multiples"]
     return f"<p>{said('values', *keys, **rows)}</p>"
 
 
-def _game(game: Row) -> str:
-    heading = f"<h3>{KINDS[game['kind']]}: {game['game']}</h3>"
+def _game(game: Row, name: str) -> str:
+    heading = f"<h3>{name}: {game['game']}</h3>"
     if not game["variants"]:
         return f"{heading}\n<p>{said('games', 'too_many')}</p>"
     words = said("games", game["game"], "played", **game)

@@ -96,7 +96,7 @@ class PaperRadius(Intervals):
         """Return what is proven; see `Radius`."""
         small = [] if self.arm >= 6 else [f"{self.arm:g} for arms"]
         small += [] if self.client >= 6 or context.everyone else [f"{self.client:g} for clients"]
-        few = f"its constants are below the 6 that carries the paper's proofs ({', '.join(small)})"
+        few = f"its constants are below 6, which the paper's proofs need ({', '.join(small)})"
         obstacles = {
             "the paper's proofs are about plain averages": not context.plain,
             few: bool(small),
