@@ -59,3 +59,10 @@ def test_a_pipe_has_lines_as_long_as_the_table_needs() -> None:
     assert len(line) > WIDTH
     assert "Fed2-UCB, authors' constants │ cohorts" in line
     assert line.endswith("│ 95 %, 5 % undecided │")
+
+
+def test_words_of_a_page_begin_at_the_left_under_their_headings() -> None:
+    html = SUMMARY.html()
+    assert '<th scope="col" class="words">fidelity</th>' in html
+    assert '<td class="words">cohorts</td><td>13,873 ± 1,301</td>' in html
+    assert '<th scope="col">total regret</th>' in html

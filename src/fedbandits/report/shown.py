@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedbandits.report.markup import row, table
+from fedbandits.report.markup import Words, row, table
 
 WIDTH = 140
 """Characters in a line of text that goes to no terminal; more if numbers need them."""
@@ -123,10 +123,16 @@ class Shown:
         lines = [self.headings, ["---"] * len(self.headings), *self.rows]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
-    def html(self, *, kind: str = "plain") -> str:
+    def html(self, *, kind: str = "") -> str:
         """Return it as HTML, of a kind that `fedbandits.report.markup.table` knows."""
-        rows = [row(*map(escape, cells)) for cells in self.rows]
-        return table(self.name, [*map(escape, self.headings)], rows, kind=kind)
+        heads, *lines = (
+            [
+                Words(escape(cell)) if heading in self.words else escape(cell)
+                for heading, cell in zip(self.headings, cells, strict=True)
+            ]
+            for cells in (self.headings, *self.rows)
+        )
+        return table(self.name, heads, [row(*line) for line in lines], kind=kind)
 
 
 def _across(widths: Iterable[int]) -> int:
