@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from fedbandits.problems import CognitiveRadio, best_arm
 from fedbandits.report.chart import Axis, Chart, Heat, Plot, Series
 from fedbandits.report.page import chart_data, html_page, live_chart
 from fedbandits.report.palette import PALETTE
-from fedbandits.report.still import figure_of, still
+from fedbandits.report.still import figure_of, still, write_still
 
 # Regret on the page
 
@@ -126,10 +127,20 @@ def test_print_shows_what_a_map_holds() -> None:
     assert bar.get_yticks()[0] == 1.0
 
 
-def test_letters_that_no_font_has_are_no_warning() -> None:
+def test_letters_that_the_font_does_not_have_are_a_note(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     line = replace(LINE, label="北京 🚀")
     plot = Plot(x=Axis(label="客户"), y=Axis(), series=[line])
-    assert still(Chart(name="demo", panels=[plot], title="标题", legend="ends"))
+    chart = Chart(name="demo", panels=[plot], title="标题", legend="ends")
+    assert write_still(chart, tmp_path, "regret")
+    (said,) = caplog.messages
+    for text in ("北京 🚀", "客户", "标题"):
+        assert f'"{text}"' in said
+    assert "regret.png shows boxes" in said
+    caplog.clear()
+    write_still(KINDS["plot"], tmp_path, "plot")
+    assert caplog.messages == []
 
 
 # The map

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,7 @@ from fedbandits.report.chart import Axis, Chart, Heat, Panel, Plot, Rows, Series
 from fedbandits.report.end_labels import lay_out, share_of
 from fedbandits.report.palette import FAINT, INK
 
+_LOG = logging.getLogger(__name__)
 _MARKERS = {"dot": "o", "square": "s", "triangle": "^", "diamond": "D", "down": "v", "cross": "X"}
 _FORMS: dict[str, Callable[[float], str]] = {
     "number": style.number,
@@ -44,8 +46,15 @@ def still(chart: Chart) -> bytes:
 
 
 def write_still(chart: Chart, folder: Path, name: str) -> bytes:
-    """Write a chart as PNG and PDF, and return the PNG."""
+    """Write a chart as PNG and PDF, and return the PNG; say which texts cannot be read in them."""
     figure = figure_of(chart)
+    if boxed := style.boxed(figure):
+        _LOG.warning(
+            "note: the font of figures does not have all characters of %s; %s shows boxes,"
+            " and the page shows them right",
+            ", ".join(f'"{text}"' for text in boxed),
+            f"{name}.png",
+        )
     png = style.image(figure)
     (folder / f"{name}.png").write_bytes(png)
     (folder / f"{name}.pdf").write_bytes(style.image(figure, "pdf"))
