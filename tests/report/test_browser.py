@@ -411,6 +411,16 @@ def test_names_of_rows_stand_below_their_heading(browser: Browser, tmp_path: Pat
     found.page.context.close()
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_tables_fit_on_a_large_screen(browser: Browser, files: dict[str, Path], name: str) -> None:
+    found = visit(browser, files[name], viewport={"width": 1400, "height": 900})
+    hidden = found.page.locator(".scroll").evaluate_all(
+        "all => all.filter(e => e.scrollWidth > e.clientWidth).map(e => e.ariaLabel)"
+    )
+    assert hidden == []
+    found.page.context.close()
+
+
 def test_dragging_zooms_and_a_double_click_shows_all(on_desktop: dict[str, Visit]) -> None:
     found = on_desktop["experiment"]
     page = found.page
