@@ -15,9 +15,9 @@ from rich.text import Text
 from fedbandits.report.markup import Words, row, table
 
 WIDTH = 140
-"""Characters in a line of text that goes to no terminal; more if numbers need them."""
+"""How many characters a line to a file or a pipe can have; more if the table needs them."""
 
-# Columns of words are broken into lines of so many characters, or of the longest word.
+# A column of words has at least so many characters, if it needs them.
 _LEAST_WORDS = 16
 
 
@@ -28,7 +28,7 @@ class Shown:
     Parameters
     ----------
     name : str
-        What it is called: above it in a terminal, and by readers of screens on a page.
+        Its title in a terminal, and its name for screen readers on a page.
     headings : sequence of str
         Of the columns.
     rows : sequence of sequences of str
@@ -56,8 +56,8 @@ class Shown:
     def print(self, console: Console) -> None:
         """Print it; what looks like markup in it is not.
 
-        No number is cut. If a terminal is too narrow for all columns, the rest of them follow below
-        with the first column again. What is no terminal has lines as long as the table needs.
+        No number is cut. If the terminal is too narrow for all columns, the others follow below,
+        beside the first column again. In a file or a pipe, lines are as long as the table needs.
         """
         if not console.is_terminal:
             console.width = max(

@@ -51,7 +51,7 @@ def write_still(chart: Chart, folder: Path, name: str) -> bytes:
     if boxed := style.boxed(figure):
         _LOG.warning(
             "note: the font of figures does not have all characters of %s; %s shows boxes,"
-            " and the page shows them right",
+            " but the page shows the characters",
             ", ".join(f'"{text}"' for text in boxed),
             f"{name}.png",
         )
