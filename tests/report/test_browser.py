@@ -365,7 +365,7 @@ def test_a_place_is_said_in_three_digits_or_as_its_tick_says(
 def test_numbers_of_a_colour_key_are_apart(browser: Browser, tmp_path: Path) -> None:
     (heat,) = KINDS["heat"].panels
     assert isinstance(heat, Heat)
-    made = replace(heat, limits=(930.0, 1800.0), values=[[930.0, 1800.0, 1e3], [2e3] * 3])
+    made = replace(heat, limits=(1550.0, 9000.0), values=[[1550.0, 9000.0, 2e3], [3e3] * 3])
     found = one_chart(browser, tmp_path, Chart("map", [made]))
     texts = found.page.locator(".key .tick").evaluate_all(TEXTS)
     assert len(texts) > 2
