@@ -10,14 +10,17 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
 
-from every_chart import KINDS
+from every_chart import KINDS, LINE
 from fedbandits.experiments.files import load_experiment
+from fedbandits.report.chart import Axis, Chart, Heat, Plot
+from fedbandits.report.markup import row, swatch, table
 from fedbandits.report.page import html_page, live_chart
 from fedbandits.reproduce.claims import claims
 from fedbandits.reproduce.parts import SECTIONS
@@ -309,6 +312,115 @@ def test_a_button_makes_an_axis_logarithmic_and_back(on_desktop: dict[str, Visit
     assert found.complaints == []
 
 
+def test_the_label_of_an_axis_says_whether_it_is_logarithmic_now(
+    on_desktop: dict[str, Visit],
+) -> None:
+    found = on_desktop["kinds"]
+    across = found.page.locator("#plot svg.drawing .name").first
+    up = found.page.locator("#plot .ytitle")
+    assert [across.text_content(), up.text_content()] == ["clients, logarithmic", "chance"]
+    # The value itself is not logarithmic.
+    assert point_at(found, "plot", 0.5, 0.5).startswith("clients: 10\n")
+    assert found.page.locator("#heat .key .name").text_content() == "regret, logarithmic"
+    for axis in ("log x", "log y"):
+        button(found.page, "plot", axis).click()
+    assert [across.text_content(), up.text_content()] == ["clients", "chance, logarithmic"]
+    for axis in ("log x", "log y"):
+        button(found.page, "plot", axis).click()
+    assert found.complaints == []
+
+
+def one_chart(
+    browser: Browser, folder: Path, charts: Chart | dict[str, Chart], **settings: Any
+) -> Visit:
+    """Open a page with a chart or with its views."""
+    body = live_chart("chart", charts, alt="A chart.", caption="A chart.")
+    file = folder / "report.html"
+    file.write_text(html_page(title="One", byline="", sections=[("One", body)]), encoding="utf-8")
+    return visit(browser, file, **settings)
+
+
+def test_a_scale_that_was_chosen_stays_in_every_view(browser: Browser, tmp_path: Path) -> None:
+    found = one_chart(browser, tmp_path, {"total": KINDS["plot"], "part": KINDS["plot"]})
+    pressed = button(found.page, "chart", "log x")
+    assert pressed.get_attribute("aria-pressed") == "true"
+    pressed.click()
+    button(found.page, "chart", "part").click()
+    assert button(found.page, "chart", "part").get_attribute("aria-pressed") == "true"
+    assert pressed.get_attribute("aria-pressed") == "false"
+    found.page.context.close()
+
+
+def test_a_place_is_said_in_three_digits_or_as_its_tick_says(
+    browser: Browser, tmp_path: Path
+) -> None:
+    series = [replace(LINE, x=[1.0, 62.2257, 1e5], y=[0.1, 0.2, 0.3])]
+    plot = Plot(Axis("clients", log=True, ticks={1e5: "all"}), Axis("gap"), series)
+    found = one_chart(browser, tmp_path, Chart("one", [plot]))
+    assert point_at(found, "chart", 0.4, 0.5) == "clients: 62.2\nline: 0.2"
+    assert point_at(found, "chart", 0.97, 0.5) == "clients: all\nline: 0.3"
+    found.page.context.close()
+
+
+def test_numbers_of_a_colour_key_are_apart(browser: Browser, tmp_path: Path) -> None:
+    (heat,) = KINDS["heat"].panels
+    assert isinstance(heat, Heat)
+    made = replace(heat, limits=(1550.0, 9000.0), values=[[1550.0, 9000.0, 2e3], [3e3] * 3])
+    found = one_chart(browser, tmp_path, Chart("map", [made]))
+    texts = found.page.locator(".key .tick").evaluate_all(TEXTS)
+    assert len(texts) > 2
+    for (_, *before), (text, *after) in pairwise(texts):
+        assert before[2] < after[0], text
+    found.page.context.close()
+
+
+def test_a_long_title_of_an_axis_is_broken_on_a_phone(browser: Browser, tmp_path: Path) -> None:
+    (heat,) = KINDS["heat"].panels
+    assert isinstance(heat, Heat)
+    title = "pulls of each arm by each client in phase 1, f(p): doubled from phase to phase"
+    made = replace(heat, y=replace(heat.y, label=title), title="")
+    found = one_chart(browser, tmp_path, Chart("map", [made]), viewport=PHONE)
+    lines = found.page.locator(".ytitle").evaluate_all(TEXTS)
+    assert " ".join(text for text, *_ in lines) == title
+    assert len(lines) == 2
+    assert lines[0][2] >= 0
+    assert lines[0][4] <= lines[1][4] - 12
+    assert max(right for _, _, _, right, _ in lines) < PHONE["width"]
+    found.page.context.close()
+
+
+def test_names_of_rows_stand_below_their_heading(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    tables = [
+        table("Games", ["game", "first"], [row(f"{before}figure 4", "fed-ts")], kind=kind)
+        for kind in ("", "plain")
+        for before in ("", swatch("#0072B2"))
+    ]
+    page = html_page(title="Tables", byline="", sections=[("Tables", "".join(tables))])
+    file.write_text(page, encoding="utf-8")
+    found = visit(browser, file)
+    begins = found.page.locator("th:first-child").evaluate_all(
+        """all => all.map(cell => {
+          const range = document.createRange();
+          range.selectNodeContents(cell.lastChild);
+          return Math.round(range.getBoundingClientRect().left);
+        })"""
+    )
+    assert len(begins) == 8
+    assert begins[::2] == begins[1::2]
+    found.page.context.close()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_tables_fit_on_a_large_screen(browser: Browser, files: dict[str, Path], name: str) -> None:
+    found = visit(browser, files[name], viewport={"width": 1400, "height": 900})
+    hidden = found.page.locator(".scroll").evaluate_all(
+        "all => all.filter(e => e.scrollWidth > e.clientWidth).map(e => e.ariaLabel)"
+    )
+    assert hidden == []
+    found.page.context.close()
+
+
 def test_dragging_zooms_and_a_double_click_shows_all(on_desktop: dict[str, Visit]) -> None:
     found = on_desktop["experiment"]
     page = found.page
@@ -469,7 +581,8 @@ TEXTS_OF = {
     ("experiment", "regret"): {"slot t", "0", "100,000"},
     ("reproduction", "fig7"): {"clients M", "0", "10⁰"},
     ("reproduction", "scaling"): {
-        "Fed2-UCB (Table 2)", "Fed1-UCB (Table 3)", "horizon T (slots)", "total regret / log T",
+        "Fed2-UCB (Table 2)", "Fed1-UCB (Table 3)",
+        "horizon T (slots), logarithmic", "total regret / log T",
     },
     ("reproduction", "rules"): {"paper", "certified", "0"},
     ("kinds", "rows"): {"arm 0", "left", "mean"},

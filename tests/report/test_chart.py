@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,10 +19,10 @@ from fedbandits.experiments.availability import availability_figure
 from fedbandits.experiments.charts import regret_charts
 from fedbandits.experiments.results import Results
 from fedbandits.problems import CognitiveRadio, best_arm
-from fedbandits.report.chart import Axis, Chart, Plot, Series
+from fedbandits.report.chart import Axis, Chart, Heat, Plot, Series
 from fedbandits.report.page import chart_data, html_page, live_chart
 from fedbandits.report.palette import PALETTE
-from fedbandits.report.still import figure_of, still
+from fedbandits.report.still import figure_of, still, write_still
 
 # Regret on the page
 
@@ -93,7 +95,7 @@ def test_print_shows_what_a_plot_holds() -> None:
     figure = drawn(figure_of(KINDS["plot"]))
     axes = figure.axes[0]
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("clients", "chance")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("clients, logarithmic", "chance")
     assert {"here", "there", "both"} <= {text.get_text() for text in axes.texts}
     # Nothing is cut off, what stands beside its place included.
     assert axes.get_ylim()[0] == 0
@@ -121,14 +123,24 @@ def test_print_shows_what_a_map_holds() -> None:
     assert shown is not None
     assert shown.shape == (2, 3)
     assert [text.get_text() for text in axes.texts] == ["here", "2", "4", "30", "3"]
-    assert bar.get_ylabel() == "regret"
+    assert bar.get_ylabel() == "regret, logarithmic"
     assert bar.get_yticks()[0] == 1.0
 
 
-def test_letters_that_no_font_has_are_no_warning() -> None:
+def test_letters_that_the_font_does_not_have_are_a_note(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     line = replace(LINE, label="北京 🚀")
     plot = Plot(x=Axis(label="客户"), y=Axis(), series=[line])
-    assert still(Chart(name="demo", panels=[plot], title="标题", legend="ends"))
+    chart = Chart(name="demo", panels=[plot], title="标题", legend="ends")
+    assert write_still(chart, tmp_path, "regret")
+    (said,) = caplog.messages
+    for text in ("北京 🚀", "客户", "标题"):
+        assert f'"{text}"' in said
+    assert "regret.png shows boxes" in said
+    caplog.clear()
+    write_still(KINDS["plot"], tmp_path, "plot")
+    assert caplog.messages == []
 
 
 # The map
@@ -162,3 +174,15 @@ def test_map_shows_every_channel_and_frames_the_best(n_channels: int) -> None:
         f"best overall: channel {best_arm(city)}",
         f"best at the base station: channel {at_station}",
     ]
+
+
+def test_print_and_page_write_the_same_numbers_into_a_map() -> None:
+    (heat,) = KINDS["heat"].panels
+    assert isinstance(heat, Heat)
+    # To six digits the first is 479.5, and browsers round halves up.
+    made = replace(heat, values=[[479.4999999, 430.5, math.nan], [1234.5, 0.0125, 3.0]], best=[])
+    chart = Chart(name="map", panels=[made])
+    (panel,) = chart_data({"": chart})["views"][""]["panels"]
+    assert panel["cells"] == [["479", "430", ""], ["1,230", "0.0125", "3"]]
+    axes = figure_of(chart).axes[0]
+    assert [text.get_text() for text in axes.texts] == ["479", "430", "1,230", "0.0125", "3"]

@@ -129,7 +129,7 @@ def test_what_fits_is_drawn(
         (axes,) = figure.axes
         assert [line.get_label() for line in axes.get_lines()] == ["doubling", "alone"]
         assert len(axes.collections) == 2  # a band a line
-        assert axes.get_ylabel() == "mean total regret, with 95 % bands"
+        assert axes.get_ylabel() == "mean total regret, with 95 % bands, logarithmic"
         assert [axes.get_xlabel()] == across_and_up
     else:
         *drawn, bar = figure.axes
@@ -137,8 +137,8 @@ def test_what_fits_is_drawn(
         axes = drawn[-2 if maps == 4 else -1]  # below, at the left
         assert [axes.get_xlabel(), axes.get_ylabel()] == across_and_up
         assert bar.get_ylabel() in {
-            "regret, as a multiple of the best choice's",
-            "mean total regret (logarithmic)",
+            "regret, as a multiple of the best choice's, logarithmic",
+            "mean total regret, logarithmic",
         }
     if ticks is not None:
         assert [text.get_text() for text in axes.get_xticklabels()] == ticks

@@ -24,12 +24,7 @@ def print_warnings(warnings: Iterable[str]) -> None:
 
 
 def print_table(shown: Shown) -> None:
-    """Print a table; a pipe has no width, and the default of 80 columns would break labels."""
+    """Print a table as wide as the terminal, or as it needs in a pipe."""
     from rich.console import Console  # noqa: PLC0415 - after --help
 
-    from fedbandits.report.shown import WIDTH  # noqa: PLC0415 - likewise
-
-    console = Console()
-    if not console.is_terminal:
-        console.width = WIDTH
-    console.print(shown.printed())
+    shown.print(Console())

@@ -177,8 +177,7 @@ def _chart(
         most = max(found[label].end for label in parts)
         enlarged = (least - 0.4 * (most - least), most + 0.3 * (most - least))
     name = "regret" if regret == "total" else f"{regret} regret"
-    label = f"{name} (total over clients{', logarithmic' if logarithmic else ''})"
-    up = Axis(label, log=logarithmic, low=low, high=high)
+    up = Axis(f"{name} (total over clients)", log=logarithmic, low=low, high=high)
     plot = Plot(_slots(list(found.values())), up, series, enlarged=enlarged)
     key = _key(bands=any(end is not None for end in ends), parts=bool(parts))
     return Chart(name, [plot], key=key, legend="ends")
@@ -191,7 +190,7 @@ def _slots(curves: Sequence[Curve]) -> Axis:
     if not any(curve.reached(_NEARLY_ALL) <= _EARLY * horizon for curve in rising):
         return Axis("slot t", low=0.0, high=horizon)
     begin = min(curve.reached(_BEGUN) for curve in rising)
-    return Axis("slot t (logarithmic)", log=True, low=begin, high=horizon)
+    return Axis("slot t", log=True, low=begin, high=horizon)
 
 
 def _key(*, bands: bool, parts: bool) -> str:

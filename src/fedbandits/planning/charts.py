@@ -46,7 +46,7 @@ def map_chart(plan: Plan) -> Chart | None:
         x=named_axis(g_words, [f"{g:,}" for g in admissions]),
         y=named_axis(f_words, [f"{f:,}" for f in pulls]),
         values=regret.tolist(),
-        label="expected total regret (logarithmic)",
+        label="expected total regret",
         limits=(least, max(most, 1.01 * least)),
         best=[place],
         note=f"f(p) = {best.f}, g(p) = {best.g}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal, TypeAlias
@@ -25,7 +26,7 @@ class Axis:
     Parameters
     ----------
     label : str
-        What it shows, with the unit.
+        What it shows, with the unit. Print and page add whether the axis is logarithmic.
     log : bool
         Whether it is logarithmic at first; on a page the reader can switch.
     low, high : float, optional
@@ -229,7 +230,7 @@ class Heat:
     values : sequence of sequence of float
         One row per name of y; NaN if there is none.
     label : str
-        What the colours show.
+        What the colours show; print and page add that their scale is logarithmic.
     limits : (float, float)
         Where colours begin and end; what is above has the last one.
     best : sequence of (int, int)
@@ -237,7 +238,7 @@ class Heat:
     note : str
         Beside the first star.
     numbers : bool
-        Whether print writes values into the cells.
+        Whether values are written into the cells, as ``cells`` says.
     title : str
         Above.
     """
@@ -252,6 +253,15 @@ class Heat:
     numbers: bool = False
     title: str = ""
     kind: Literal["heat"] = field(default="heat", init=False)
+    cells: Sequence[Sequence[str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Write numbers once, because Python and browsers round halves differently."""
+        object.__setattr__(self, "cells", [[*map(_three, row)] for row in self.values])
+
+
+def _three(value: float) -> str:
+    return "" if math.isnan(value) else f"{float(f'{value:.3g}'):,.12g}"
 
 
 Panel: TypeAlias = Plot | Rows | Heat

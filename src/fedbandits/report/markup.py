@@ -65,7 +65,7 @@ def table(
     headings: Sequence[str],
     rows: Iterable[str] | Mapping[str, Iterable[str]],
     *,
-    kind: str = "plain",
+    kind: str = "",
     caption: str = "",
     groups: Sequence[tuple[str, int]] = (),
 ) -> str:
@@ -80,7 +80,7 @@ def table(
     rows : iterable of str, or mapping of str to iterable of str
         From `row`; if they come in groups, by the heading of the group.
     kind : str
-        Its class: "plain" if no row begins with a swatch of colour.
+        Its class: "claims" if its cells hold sentences.
     caption : str
         HTML above it.
     groups : sequence of (str, int)

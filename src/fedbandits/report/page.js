@@ -3,6 +3,7 @@
 (() => {
   const narrow = matchMedia("(max-width: 40rem)");
   const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+  const three = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
   const four = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
   const exact = new Intl.NumberFormat("en", { maximumSignificantDigits: 12 });
   const raised = (n) => String(n).replace(/./g, (c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]);
@@ -13,6 +14,7 @@
     power: (v) => (Math.abs(Math.log10(v) % 1) < 1e-9 ? `10${raised(Math.round(Math.log10(v)))}` : exact.format(v)),
   };
   const number = (v) => (Math.abs(v) >= 1000 ? whole : four).format(v);
+  const position = (v) => (Math.abs(v) >= 1000 ? whole : three).format(v);
   const VALUE = { number, power: number, percent: percent(four) };
   const SHAPE = {
     dot: [d3.symbolCircle, 0], square: [d3.symbolSquare, 0], triangle: [d3.symbolTriangle, 0],
@@ -76,7 +78,20 @@
     return found.filter((_, place) => (found.length - 1 - place) % every === 0);
   }
 
-  function frame(svg, panel, room, x, y, ticks) {
+  const titled = (label, log) => [label, log ? "logarithmic" : ""].filter(Boolean).join(", ");
+
+  // In as many lines as it needs, above the axes.
+  function yTitle(panel, log, room) {
+    const lines = [""];
+    for (const word of titled(panel.y.label, log).split(" ")) {
+      const longer = `${lines.at(-1)} ${word}`.trim();
+      if (widthOf(longer) * 1.05 > room && lines.at(-1)) lines.push(word);
+      else lines[lines.length - 1] = longer;
+    }
+    return lines;
+  }
+
+  function frame(svg, panel, room, x, y, ticks, log) {
     const [left, top, width, height] = room;
     const axes = svg.append("g").attr("class", "axes");
     for (const [value, text] of ticks.y) {
@@ -93,9 +108,11 @@
     axes.append("line").attr("class", "rule").attr("x1", left).attr("x2", left + width)
       .attr("y1", top + height).attr("y2", top + height);
     axes.append("text").attr("class", "name").attr("x", left + width / 2).attr("y", top + height + 40)
-      .attr("text-anchor", "middle").text(shortened(panel.x.label ?? "", 1.1 * (left + width)));
+      .attr("text-anchor", "middle").text(shortened(titled(panel.x.label, log.x), 1.1 * (left + width)));
     if (panel.y) {
-      axes.append("text").attr("class", "name ytitle").attr("x", 0).attr("y", top - 14).text(panel.y.label ?? "");
+      yTitle(panel, log.y, left + width).forEach((line, number, all) => {
+        axes.append("text").attr("class", "name ytitle").attr("x", 0).attr("y", top - 14 * (all.length - number)).text(line);
+      });
     }
   }
 
@@ -127,7 +144,7 @@
       if (y !== undefined) ys.push(y);
     }
     const yAxis = some ? { ...panel.y, high: undefined } : panel.y;
-    const top = panel.title ? 52 : 30, below = 52;
+    const top = (panel.title ? 38 : 16) + 14 * yTitle(panel, log.y, size.width - 22).length, below = 52;
     const height = size.height - top - below;
     const y = scaleOf(yAxis, log.y, ys, [top + height, top], zoom.y);
     const ticks = { y: ticksOf(y, panel.y, log.y, 6) };
@@ -141,7 +158,7 @@
       const beyond = d3.max(ticks.x, ([value, text]) => x(value) + widthOf(text) / 2) - size.width;
       out = beyond > 1 && out === 0 ? beyond : null;
     }
-    frame(svg, panel, [left, top, width, height], x, y, ticks);
+    frame(svg, panel, [left, top, width, height], x, y, ticks, log);
     const clip = `clip-${state.key}-${number}`;
     svg.append("clipPath").attr("id", clip).append("rect").attr("x", left - 6).attr("y", top - 6)
       .attr("width", width + 12).attr("height", height + 12);
@@ -232,8 +249,8 @@
       if (!near) return leave();
       const along = near.s.x[near.i];
       const beside = spots.filter(({ s, i }) => s.x[i] === along);
-      const axis = panel.x.ticks && panel.x.names ? new Map(panel.x.ticks) : null;
-      const head = axis ? axis.get(along) : `${panel.x.label}: ${TICK[panel.x.form === "percent" ? "percent" : "number"](along)}`;
+      const named = new Map(panel.x.ticks).get(along);
+      const head = panel.x.names ? named : `${panel.x.label}: ${named ?? (panel.x.form === "percent" ? VALUE.percent : position)(along)}`;
       state.show(event, head, beside.map(({ s, i }) => {
         const form = VALUE[panel.y.form ?? "number"];
         const [low, high] = at.ends(s, i);
@@ -298,7 +315,8 @@
   const shade = (part) => d3.interpolateViridis(1 - part);
 
   function heat(svg, panel, state, _, size) {
-    const top = panel.title ? 52 : 30, below = 52, height = size.height - top - below;
+    const top = (panel.title ? 38 : 16) + 14 * yTitle(panel, false, size.width - 12).length;
+    const below = 52, height = size.height - top - below;
     const left = 12 + Math.min(0.3 * size.width, Math.max(...panel.y.ticks.map(([, text]) => widthOf(text))));
     const width = size.width - left - 12;
     const x = d3.scaleBand(d3.range(panel.x.ticks.length), [left, left + width]).paddingInner(0.03);
@@ -308,7 +326,7 @@
     frame(svg, panel, [left, top, width, height], centre(x), centre(y), {
       x: ticksOf(centre(x), panel.x, false, Math.max(2, Math.floor(width / widest))),
       y: ticksOf(centre(y), panel.y, false, Math.floor(height / 16)).map(([v, text]) => [v, shortened(text, left - 8)]),
-    });
+    }, {});
     const best = new Set((panel.best ?? []).map(String));
     panel.values.forEach((line, row) => line.forEach((value, column) => {
       const cell = svg.append("rect").attr("class", "cell").attr("x", x(column)).attr("y", y(row)).attr("width", x.bandwidth()).attr("height", y.bandwidth());
@@ -323,22 +341,26 @@
         svg.append("path").attr("class", "star").attr("d", d3.symbol(d3.symbolStar, 110)()).attr("transform", middle);
       } else if (panel.numbers && x.bandwidth() > 48) {
         svg.append("text").attr("class", "value").attr("transform", middle).attr("dy", ".35em").attr("text-anchor", "middle")
-          .style("fill", warmth(panel, value) > 0.5 ? "#fff" : "#222").text(number(Number(value.toPrecision(3))));
+          .style("fill", warmth(panel, value) > 0.5 ? "#fff" : "#222").text(panel.cells[row][column]);
       }
     }));
   }
 
   function colourKey(panel) {
     const width = 260, box = d3.create("svg").attr("class", "key").attr("width", width + 60).attr("height", 58);
-    box.append("text").attr("class", "name").attr("x", 0).attr("y", 12).text(panel.label);
+    box.append("text").attr("class", "name").attr("x", 0).attr("y", 12).text(titled(panel.label, true));
     for (const part of d3.range(0, 1, 0.02)) {
       box.append("rect").attr("x", part * width).attr("y", 20).attr("width", 0.02 * width + 0.5).attr("height", 12).style("fill", shade(part + 0.01));
     }
     const scale = d3.scaleLog().domain(panel.limits).range([0, width]);
     const [least, most] = panel.limits;
     const marks = most / least < 10 ? d3.ticks(least, most, 4) : ticksOf(scale, {}, true, 5).map(([v]) => v);
-    for (const value of [least, ...marks.filter((v) => v > 1.25 * least)]) {
-      box.append("text").attr("class", "tick").attr("x", scale(value)).attr("y", 47).attr("text-anchor", value === least ? "start" : "middle").text(number(value));
+    let free = 0;
+    for (const value of [least, ...marks.filter((v) => v > least)]) {
+      const text = number(value), from = value === least ? 0 : scale(value) - widthOf(text) / 2;
+      if (from < free) continue;
+      box.append("text").attr("class", "tick").attr("x", from).attr("y", 47).text(text);
+      free = from + widthOf(text) + 8;
     }
     return box.node();
   }
@@ -430,7 +452,7 @@
       const views = Object.keys(made.views);
       if (views.length > 1) {
         for (const view of views) {
-          tools.append(button(view, () => { Object.assign(state, { view, log: {}, zoom: new Map() }); state.draw(); }, view === state.view));
+          tools.append(button(view, () => { Object.assign(state, { view, zoom: new Map() }); state.draw(); }, view === state.view));
         }
       }
       const plots = chart.panels.filter((panel) => panel.kind === "plot");

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,7 @@ from fedbandits.report.chart import Axis, Chart, Heat, Panel, Plot, Rows, Series
 from fedbandits.report.end_labels import lay_out, share_of
 from fedbandits.report.palette import FAINT, INK
 
+_LOG = logging.getLogger(__name__)
 _MARKERS = {"dot": "o", "square": "s", "triangle": "^", "diamond": "D", "down": "v", "cross": "X"}
 _FORMS: dict[str, Callable[[float], str]] = {
     "number": style.number,
@@ -44,8 +46,15 @@ def still(chart: Chart) -> bytes:
 
 
 def write_still(chart: Chart, folder: Path, name: str) -> bytes:
-    """Write a chart as PNG and PDF, and return the PNG."""
+    """Write a chart as PNG and PDF, and return the PNG; say which texts cannot be read in them."""
     figure = figure_of(chart)
+    if boxed := style.boxed(figure):
+        _LOG.warning(
+            "note: the font of figures does not have all characters of %s; %s shows boxes,"
+            " but the page shows the characters",
+            ", ".join(f'"{text}"' for text in boxed),
+            f"{name}.png",
+        )
     png = style.image(figure)
     (folder / f"{name}.png").write_bytes(png)
     (folder / f"{name}.pdf").write_bytes(style.image(figure, "pdf"))
@@ -220,7 +229,7 @@ def _draw_series(axes: Axes, series: Series) -> None:
 
 def _scale(drawn: Drawn, axis: Axis, *, letters: int | None = None) -> None:
     """Label an axis, and put ticks where they can be read."""
-    drawn.set_label_text(axis.label)
+    drawn.set_label_text(_titled(axis.label) if axis.log else axis.label)
     if axis.ticks is not None:
         names = _some(axis.ticks, letters) if axis.names else axis.ticks
         drawn.set_ticks(list(names), [style.wrapped(text, 18, 2) for text in names.values()])
@@ -231,6 +240,11 @@ def _scale(drawn: Drawn, axis: Axis, *, letters: int | None = None) -> None:
     drawn.set_minor_locator(NullLocator())
     form = _FORMS[axis.form]
     drawn.set_major_formatter(FuncFormatter(lambda value, _: form(value)))
+
+
+def _titled(label: str) -> str:
+    """Return the label of a logarithmic scale."""
+    return f"{label}, logarithmic" if label else "logarithmic"
 
 
 def _locator(low: float, high: float, *, log: bool, form: str, across: bool) -> Locator:
@@ -355,7 +369,7 @@ def _draw_heat(axes: Axes, heat: Heat, columns: int) -> None:
             if (row, column) not in heat.best and not np.isnan(value):
                 dark = norm(min(float(value), heat.limits[1])) > 0.5
                 axes.text(
-                    column, row, style.number(float(f"{value:.3g}")), ha="center", va="center",
+                    column, row, heat.cells[row][column], ha="center", va="center",
                     size=7.5, color="white" if dark else INK,
                 )  # fmt: skip
     _scale(axes.xaxis, heat.x, letters=_LETTERS_ACROSS // min(columns, 2))
@@ -369,7 +383,7 @@ def _colour_bar(figure: Figure, heat: Heat, places: list[Axes]) -> None:
     least, most = heat.limits
     beyond = bool((np.array(heat.values) > most).any())
     bar = figure.colorbar(places[0].images[0], ax=places, extend="max" if beyond else "neither")
-    bar.set_label(heat.label)
+    bar.set_label(_titled(heat.label))
     bar.outline.set_visible(False)
     between = MaxNLocator(6) if most / least < 10 else LogLocator(subs=(1.0, 2.0, 5.0))
     marks = [mark for mark in between.tick_values(least, most) if 1.1 * least < mark <= most]

@@ -18,12 +18,15 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont, get_font
 from matplotlib.text import Text
 from PIL import Image
 
 from fedbandits.report.palette import FAINT, INK, RULE
 
 ImageKind: TypeAlias = Literal["png", "pdf"]
+
+_FONT = "DejaVu Sans"
 
 
 @contextmanager
@@ -40,7 +43,7 @@ def house_style() -> Iterator[None]:
                 "axes.linewidth": 0.8,
                 "figure.facecolor": "white",
                 "font.family": "sans-serif",
-                "font.sans-serif": ["DejaVu Sans"],
+                "font.sans-serif": [_FONT],
                 "font.size": 9.0,
                 "grid.color": RULE,
                 "grid.linewidth": 0.6,
@@ -63,7 +66,7 @@ def house_style() -> Iterator[None]:
         ),
         warnings.catch_warnings(),
     ):
-        # A letter that no font has is drawn as a box, which says as much.
+        # Letters that the font does not have are drawn as boxes; `boxed` finds them.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 
@@ -102,6 +105,22 @@ def _with_few_colours(png: io.BytesIO) -> bytes:
     buffer = io.BytesIO()
     few.save(buffer, "png", optimize=True)
     return buffer.getvalue()
+
+
+def boxed(figure: Figure) -> list[str]:
+    """Return the texts of a figure with letters that the font does not have.
+
+    Examples
+    --------
+    >>> figure = Figure()
+    >>> _ = figure.text(0, 0, "Δ = 1"), figure.text(0, 0, "客户 1")
+    >>> boxed(figure)
+    ['客户 1']
+    """
+    known = get_font(findfont(_FONT)).get_charmap()
+    texts = [part.get_text() for part in figure.findobj(Text) if isinstance(part, Text)]
+    missing = (text for text in texts if any(ord(c) not in known for c in "".join(text.split())))
+    return [*dict.fromkeys(" ".join(text.split()) for text in missing)]
 
 
 def open_frame(axes: Axes) -> None:

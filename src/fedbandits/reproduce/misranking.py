@@ -95,8 +95,7 @@ def misranking_chart(table: Table) -> Chart:
             series.append(Series(label, x, y, colour, width=width, dash=dash))
         series += _counted(rows, f"Δ = {gap:g}, simulated", colour)
     across = Axis("clients M", low=0.0, high=1000.0)
-    label = "probability of misranking Pₑ (logarithmic)"
-    up = Axis(label, log=True, form="power", low=_LOWEST, high=1.0)
+    up = Axis("probability of misranking Pₑ", log=True, form="power", low=_LOWEST, high=1.0)
     plot = Plot(across, up, series)
     title = "Figure 7: client sampling"
     return Chart("figure-7", [plot], title=title, key=_KEY, legend="ends")

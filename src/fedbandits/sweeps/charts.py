@@ -153,7 +153,7 @@ def _maps(results: SweepResults) -> Chart:
             x=_named(sweep, across),
             y=_named(sweep, up),
             values=values[row, column].tolist(),
-            label=label if relative else "mean total regret (logarithmic)",
+            label=label if relative else "mean total regret",
             limits=(least, most),
             best=marks.get((row, column), []),
             numbers=columns == 1 and values[row, column].size <= _MOST_NUMBERS,
