@@ -26,11 +26,13 @@ from fedbandits.errors import (
     UnstatedError,
     as_pair,
     check_number,
+    check_word,
     nearest,
 )
 from fedbandits.problems.laws import LAWS, Empirical, NoiseLaw, SpreadLaw
 from fedbandits.registry import Registry, keys_in_files
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.beliefs import Goal
 from fedbandits.rules.estimators import ESTIMATORS, Estimator
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii import RADII, PaperRadius, Radius
@@ -167,6 +169,11 @@ def array_from(value: object) -> FloatArray:
     return found
 
 
+def _goal_from(word: object) -> object:
+    check_word(word, Goal, "")
+    return word
+
+
 _READERS: dict[Any, Callable[[Any], Any]] = {
     **{kind: part.read for kind, part in _PARTS.items()},
     NoiseLaw: partial(_noise_from, given_clients=False),
@@ -175,6 +182,7 @@ _READERS: dict[Any, Callable[[Any], Any]] = {
     LevelLike: partial(as_level, where=""),
     tuple[float, float]: partial(as_pair, where=""),
     FloatArray: array_from,
+    Goal: _goal_from,
 }
 """How a field of a type is read if it is not a plain number, word, list or table."""
 

@@ -518,7 +518,7 @@ def test_a_file_says_goal_delta_tolerance_and_no_horizon() -> None:
         == (summary["variants"][0]["regret"])
     )
     tables["problem"]["goal"] = "least"
-    with pytest.raises(InputError, match="'least' is not 'max' or 'min'") as raised:
+    with pytest.raises(InputError, match="'least' is not known; known: max, min") as raised:
         read_experiment(tables)
     assert raised.value.where == "problem.goal"
 

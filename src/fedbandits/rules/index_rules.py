@@ -211,7 +211,9 @@ class IndexRule(AdaptiveRule):
 
         Once it is known how many have joined, only its pace is chosen.
         """
-        clients = np.asarray(state.clients, dtype=np.float64)[..., np.newaxis]
+        games = choice.variance.shape[:-1]
+        clients = np.broadcast_to(np.asarray(state.clients, dtype=np.float64), games)
+        clients = clients[..., np.newaxis]
         if state.joined is not None:
             crowds = clients + np.asarray(state.joined)[..., np.newaxis]
         elif not self.spread:
