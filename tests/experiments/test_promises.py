@@ -40,8 +40,8 @@ def fed2(radius: Any, **settings: Any) -> fb.Fed2Ucb:
     ("radius", "words"),
     [
         (fb.PaperRadius(), "the regret bounds of Theorems 2 and 3"),
-        (fb.PaperRadius(arm=1, client=1), "none: its constants are below the 6"),
-        (fb.PaperRadius(arm=6, client=1), "none: its constants are below the 6"),
+        (fb.PaperRadius(arm=1, client=1), "none: its constants are below 6"),
+        (fb.PaperRadius(arm=6, client=1), "none: its constants are below 6"),
         (fb.JointRadius(), "the paper's regret bounds"),
         (fb.PairwiseRadius(), "1/T³, if what a client sees of one option"),
         (fb.PairwiseRadius(dependence="any"), "1/T³;"),

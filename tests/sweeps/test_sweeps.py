@@ -442,7 +442,7 @@ def test_a_variant_without_the_swept_key_has_one_star_and_says_so(tmp_path: Path
     doubling, few = maps_of(run(grid, tmp_path, variants=WITH_FEW))
     assert doubling.best == []
     assert sorted(few.best) == [(1, 0), (1, 1)]  # in the middle of what is alike
-    assert few.title == "few, has no admissions"
+    assert few.title == "few (no admissions)"
     assert (np.array(few.values) == 1.0).all()
 
 

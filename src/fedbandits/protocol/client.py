@@ -65,6 +65,10 @@ def _nothing() -> None:
     """Say that nothing is halted."""
 
 
+def _in_words(arm: int, pulls: int) -> str:
+    return f"pull(arm={arm}, n={pulls})"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
     """How long a client may play before it answers that it has not finished.
@@ -156,7 +160,7 @@ class Client:
     workbench: Workbench | None = None
     limits: Limits | None = None
     outside: Outside = "refuse"
-    where: Callable[[int, int], str] = "pull(arm={}, n={})".format
+    where: Callable[[int, int], str] = _in_words
 
     state: ClientState = field(default=ClientState.WAITING, init=False)
     best: int | None = field(default=None, init=False)

@@ -64,7 +64,7 @@ def looks(state: RunState) -> int:
 
     Protected means change nothing about this: the noise of a release follows from f(p) and K, so
     that the phases that an arm has missed determine what is in its estimate. Bits that are chosen
-    in each phase do not: see `fedbandits.protocol.promises`.
+    in each phase do not: see ``protocol/promises.py``.
     """
     return state.phase * state.comebacks
 

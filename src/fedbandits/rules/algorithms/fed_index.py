@@ -49,7 +49,7 @@ class FedIndex(AdaptiveAlgorithm):
     --------
     >>> rule = FedIndex().rule(Beliefs(n_arms=10, horizon=10**6, noise=0.5, spread=0.02))
     >>> rule.admissions(1), rule.pulls(1)
-    (8, 37)
+    (8, 18)
     """
 
     name: ClassVar[str] = "fed-index"
