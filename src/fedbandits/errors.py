@@ -162,6 +162,8 @@ def is_number(value: object, *, whole: bool = False) -> bool:
     >>> is_number(2.5), is_number(2.5, whole=True), is_number(True), is_number("2.5")
     (True, False, False, False)
     """
+    if type(value) in ((int,) if whole else (int, float)):
+        return True  # nearly always; asking the abstract classes takes five times as long
     return isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
 
 

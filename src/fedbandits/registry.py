@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, InitVar, dataclass, fields
+from functools import cache
 from importlib import metadata
 from typing import Any, TypeAlias, TypeVar, get_type_hints
 
@@ -268,17 +269,22 @@ class Registry(Mapping[str, type[PartT]]):
             )
         return name
 
-    def _missing(self, part: Any, role: type) -> list[str]:
+    def _missing(self, part: Any, role: type) -> tuple[str, ...]:
         """Return the public members of a role that a class neither defines nor may inherit."""
-        kept = {field.name for field in fields(part)}
-        members = [name for name in dir(role) if not name.startswith("_") and name not in kept]
-        return [name for name in members if self._lacks(part, role, name)]
+        return _missing(part, role, frozenset(self.required))
 
-    def _lacks(self, part: type, role: type, name: str) -> bool:
+
+@cache  # a sweep asks for the same few classes thousands of times
+def _missing(part: Any, role: type, required: frozenset[str]) -> tuple[str, ...]:
+    def lacks(name: str) -> bool:
         found = [vars(base)[name] for base in part.__mro__ if name in vars(base)]
         if not found or getattr(found[0], "__isabstractmethod__", False):
             return True
-        return name in self.required and found[0] is vars(role).get(name)
+        return name in required and found[0] is vars(role).get(name)
+
+    kept = {field.name for field in fields(part)}
+    members = [name for name in dir(role) if not name.startswith("_") and name not in kept]
+    return tuple(name for name in members if lacks(name))
 
 
 def _origin(part: type) -> str:

@@ -63,9 +63,10 @@ def guarantee_in(rule: PhasedRule, problem: Problem, privacy: Privacy | None = N
     broken[whom] = _sample_taken_for_all(rule, problem)
     if broken[whom] is None:
         broken[Assumption.SPREAD_BOUND] = _too_little("spread", rule.spread, problem.spread_proxy)
-    found = found.kept(Assumption.NO_DRIFT, Assumption.NO_SELECTION, Assumption.HONEST)
+    kept = [kind for kind, why in broken.items() if why is None]
+    found = found.kept(Assumption.NO_DRIFT, Assumption.NO_SELECTION, Assumption.HONEST, *kept)
     for kind, why in broken.items():
-        found = found.kept(kind) if why is None else found.broken(kind, why)
+        found = found if why is None else found.broken(kind, why)
     return found
 
 
