@@ -82,7 +82,8 @@ class TrialKeys:
         T and N.
     cost : float, optional
         C: what a report of one client costs, in units of the outcome, for algorithms that plan by
-        it. More means fewer and longer phases; 20 σ by default, since a round takes seconds.
+        it. More means fewer and longer phases; 20 σ by default, because a round
+        takes seconds.
     privacy : Privacy, optional
         How clients protect their means.
     quorum : Quorum

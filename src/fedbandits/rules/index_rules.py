@@ -42,16 +42,16 @@ _CROWDS = np.array([1.0, 1.25, 1.5, 2.0, 3.0, 4.0])
 _LEAST_PACE = 1.1
 # Beyond this factor it is not planned how many phases are left.
 _FORESEEN = 8.0
-# No arm is pulled more than so many times as often as that with the highest index.
+# No arm has more than this many times the pulls of the arm with the highest index.
 _AHEAD = 4.0
-# The leader is pulled so many times as often as a challenger in total.
+# The leader's total pulls are this many times those of any challenger.
 _LEAD = 2.0
-# What is not certain is looked at again when the width of the leader is so many times smaller.
+# What is uncertain is compared again once the leader's width is this many times smaller.
 _FINER = 2.0
 # In one phase the pulls of the leader grow by this factor at most: it may not be the best.
 _LEADER_GROWTH = 8.0
-# Before a report clients play the leader so long that the risk costs this share of the report; not
-# beyond so many times the pulls of the arm with the highest index, nor this share of what is left.
+# Before a report clients play the leader until the risk has cost this share of the report. Limits:
+# this many times the pulls of the arm with the highest index, and this share of the slots left.
 _FREE_SHARE = 0.1
 _FREE_AHEAD = 64.0
 _FREE_SLOTS = 0.25
