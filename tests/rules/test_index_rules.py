@@ -88,23 +88,6 @@ def test_a_leader_is_committed_to_when_its_lower_end_is_above_every_index() -> N
         assert radius.stays(apart).tolist() == [not decided, True]
 
 
-def test_a_confidence_sequence_covers_at_all_times_at_once() -> None:
-    """A walk of normal steps leaves the sequence at any time in at most δ of all games."""
-    delta, walks, steps = 0.2, 4000, 2000
-    radius = IndexRadius(noise=1.0, commit="certified", delta=delta, first_variance=1 / 20)
-    rng = np.random.default_rng(1)
-    pulls = np.arange(1, steps + 1)
-    known = changed(
-        example_statistics(), n_arms=1, pull_variance=1.0 / pulls, client_variance=np.zeros(steps)
-    )
-    means = rng.standard_normal((walks, steps)).cumsum(axis=1) / pulls
-    left = (np.abs(means) > radius._sequence(known)).any(axis=1).mean()
-    assert left <= delta
-    # The same walk leaves intervals for one fixed time far more often.
-    fixed = np.abs(means) > np.sqrt(2 * math.log(2 / delta) / pulls)
-    assert fixed.any(axis=1).mean() > 2 * delta
-
-
 # Fidelities and drivers --------------------------------------------------------------------------
 
 
@@ -461,7 +444,8 @@ def test_what_the_proof_says_of_a_phase_holds_whatever_is_known(
     pull_variance = 0.25 / (clients * before)
     reach = choice.index + np.sqrt((pull_variance + 0.25 / (clients * leader)) / 2)
     ahead = choice.known.estimate.values.max(axis=-1, keepdims=True)
-    assert (reach >= ahead - 1e-12)[challengers & ~choice.uncertain].all()
+    if commit == "index":  # else an arm challenges until a test is passed
+        assert (reach >= ahead - 1e-12)[challengers].all()
 
 
 def test_what_it_promises() -> None:

@@ -42,6 +42,9 @@ class Beliefs:
         finite population that needs no more. Without it the N local means must themselves be like
         draws from a law with spread σ_c. Their standard deviation is not enough: of 3,000 clients
         who all have 0 but for one who has 1, hardly any sample shows that one.
+    exact : bool
+        Whether noise and spread are not bounds but the standard deviations themselves, of normal
+        laws, with arms of a client that are independent of each other.
     """
 
     n_arms: int
@@ -54,6 +57,7 @@ class Beliefs:
     min_clients: int = FEWEST_TO_ESTIMATE
     weighted: bool = False
     bounded: bool = False
+    exact: bool = False
 
     def __post_init__(self) -> None:
         for name in ("noise", "spread", "cost"):

@@ -24,6 +24,11 @@ class Assumption(Enum):
     """σ bounds the noise."""
     SPREAD_BOUND = "the spread between clients is no larger than was assumed"
     """σ_c bounds the spread."""
+    EXACTLY_NORMAL = (
+        "outcomes and the means of clients are normal, noise and spread are exactly what was"
+        " assumed, and a client's options are independent of each other"
+    )
+    """Of a certified commitment if clients join: bounds are not enough."""
     ESTIMATES_HOLD = (
         "noise and spread are what was estimated from the same data (nothing is proven for a finite"
         " sample)"
@@ -153,6 +158,9 @@ class ProofContext:
         Whether the client term is :math:`\sigma_c^2 (1/M - 1/N)` of N clients that exist.
     one_player : bool
         Whether one player makes all pulls, on the global model itself.
+    exact : bool
+        Whether σ and σ_c are exactly those of normal laws, and estimates the most likely means:
+        what they deviate by is then a likelihood ratio, whatever counts depend on.
     """
 
     horizon: int | None
@@ -162,6 +170,7 @@ class ProofContext:
     everyone: bool = False
     draws: bool = False
     one_player: bool = False
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

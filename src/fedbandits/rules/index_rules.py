@@ -15,8 +15,8 @@ the best. If reports cost something, clients also go on playing it before they r
 the risk that another arm is better is small compared with the report.
 
 If there is no challenger, the leader is played alone until its lower end is above all indices: the
-rule would no longer change its mind, and commits. If a test has to agree, arms that it cannot tell
-from the leader challenge again once the leader's width is half of theirs.
+rule would no longer change its mind, and commits. If a test has to agree, an arm challenges until
+the test can tell it from a leader that was pulled eight times as often.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _FORESEEN = 8.0
 _AHEAD = 4.0
 # The leader's total pulls are this many times those of any challenger.
 _LEAD = 2.0
-# What is uncertain is compared again once the leader's width is this many times smaller.
-_FINER = 2.0
+# If a test must agree, the leader's pulls leave open at most this share of an arm's variance.
+_SPARE = 0.125
 # In one phase the pulls of the leader grow by this factor at most: it may not be the best.
 _LEADER_GROWTH = 8.0
 # Before a report clients play the leader until the risk has cost this share of the report. Limits:
@@ -70,8 +70,6 @@ class Choice:
         The arm with the best estimate.
     rivals : array of bool, shape (..., arms)
         The arms that may be pulled beside it.
-    uncertain : array of bool, shape (..., arms)
-        Rivals that a test cannot tell from the leader, though their index is below it.
     unpulled : array of bool, shape (..., arms)
         The arms that nobody has pulled.
     known : PhaseStatistics
@@ -80,15 +78,20 @@ class Choice:
         How far an index is above its estimate.
     variance : array, shape (..., arms)
         v, with what protects the means.
+    of_leader : array, shape (..., 1)
+        The client variance that is left in the leader's estimate.
+    in_test : array, broadcast against the arms
+        What its pulls leave open, as far as a test counts it; 0 without one.
     """
 
     leader: BoolArray
     rivals: BoolArray
-    uncertain: BoolArray
     unpulled: BoolArray
     known: PhaseStatistics
     widths: FloatArray
     variance: FloatArray
+    of_leader: FloatArray
+    in_test: FloatArray
 
     @property
     def pulls(self) -> FloatArray:
@@ -105,11 +108,6 @@ class Choice:
         """How far an estimate is below the leader's."""
         values = self.known.estimate.values
         return np.asarray(np.maximum(_value_at(self.leader, values) - values, 0.0))
-
-    @property
-    def of_leader(self) -> FloatArray:
-        """The client variance that is left in the leader's estimate, shape (..., 1)."""
-        return _value_at(self.leader, self.known.estimate.client_variance, without=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,29 +180,34 @@ class IndexRule(AdaptiveRule):
         leader = highest(values, state.active & pulled)
         rivals = state.active & pulled & ~leader
         # Arms are compared with the leader, whose clients may be unlike the others, too.
-        widths = self.radius.half_widths(
-            known, _value_at(leader, known.estimate.client_variance, without=0.0)
-        )
+        of_leader = _value_at(leader, known.estimate.client_variance, without=0.0)
+        widths = self.radius.half_widths(known, of_leader)
+        in_test = np.zeros_like(of_leader)
+        if self.radius.commit == "certified":
+            # What is left of it costs no regret to remove, if the leader is the best.
+            in_test = _value_at(leader, known.estimate.pull_variance, without=0.0)
+            in_test = np.minimum(in_test, self.spare * known.estimate.variance)
+            widths = np.maximum(widths, self.radius.test_widths(known, of_leader + in_test))
         index = values + widths
         if self.arms_per_phase is not None:
             order = np.argsort(np.where(rivals, -index, np.inf), axis=-1, kind="stable")
             rivals &= np.argsort(order, axis=-1, kind="stable") < self.arms_per_phase - 1
-        uncertain = np.zeros_like(rivals)
-        if self.radius.commit == "certified":
-            # The leader is looked at more closely first: that costs no regret if it is the best.
-            of_leader = _value_at(leader, widths)
-            uncertain = index > _value_at(leader, values) - of_leader
-            uncertain &= rivals & (_FINER * of_leader < widths)
         return Choice(
             leader=leader,
             rivals=rivals,
-            uncertain=uncertain,
             unpulled=state.active & ~pulled,
             known=known,
             widths=widths,
             # More pulls dilute what protects the means, too.
             variance=np.asarray(known.estimate.variance + known.estimate.distortion.variance),
+            of_leader=of_leader,
+            in_test=in_test,
         )
+
+    @property
+    def spare(self) -> float:
+        """The share of an arm's variance that a test may count again for the leader's pulls."""
+        return _SPARE if self.radius.commit == "certified" else 0.0
 
     def step(self, state: State, choice: Choice) -> Step:
         """Return the cheapest phase: how many take part, and how often each pulls an arm.
@@ -249,13 +252,14 @@ class IndexRule(AdaptiveRule):
             (choice.variance + _value_at(choice.leader, choice.variance, without=0.0)) / 2
         )
         behind = np.maximum(choice.behind - luck * moves, 0.0)[..., np.newaxis]
-        scale = choice.widths**2 / np.maximum(choice.variance + choice.of_leader, _TINY)
+        counted = choice.variance + choice.of_leader + choice.in_test
+        scale = choice.widths**2 / np.maximum(counted, _TINY)
         # The logarithm in a width grows with the number of clients.
         scale = scale[..., np.newaxis] + 2.0 * np.log(crowds / clients)[..., np.newaxis, :]
-        challengers = behind < np.sqrt(scale * (variance + open_to))
+        share = 1.0 + self.spare
+        challengers = behind < np.sqrt(scale * (share * variance + open_to))
         challengers = choice.rivals[..., np.newaxis] & challengers
-        challengers |= choice.uncertain[..., np.newaxis]
-        enough = behind**2 / np.maximum(scale, _TINY) - open_to
+        enough = (behind**2 / np.maximum(scale, _TINY) - open_to) / share
         target = np.clip(enough, variance / factor, variance / _LEAST_PACE)
         pulls = self._pulls_for(target, choice, clients, crowds, left)
         # What is a whole number but for rounding errors stays that number.
@@ -369,7 +373,8 @@ class IndexRule(AdaptiveRule):
         """Return how many more pulls the leader gets, to be ahead of all or to be sure."""
         pulls = choice.pulls
         most = wanted.max(axis=-1, keepdims=True)
-        catch_up = np.clip(_LEAD * most - pulls, 0.0, (_LEADER_GROWTH - 1.0) * pulls)
+        lead = 1.0 / self.spare if self.spare else _LEAD
+        catch_up = np.clip(lead * most - pulls, 0.0, (_LEADER_GROWTH - 1.0) * pulls)
         # Alone: as often as its lower end needs to be above every index, if nothing moves.
         highest_index = np.where(choice.rivals, choice.index, -np.inf).max(axis=-1, keepdims=True)
         above = np.maximum(choice.known.estimate.values - highest_index, 0.0)

@@ -280,6 +280,7 @@ class PhasedRule(Beliefs):
             shares=self.estimator.needs_shares,
             everyone=self.asks_everyone,
             one_player=self.player is Player.SERVER,
+            exact=self.exact and self.population is None and self.estimator.most_likely,
             draws=self.population is not None
             and self.target == "clients"
             and not (self.bounded or self.asks_everyone or self.radius.needs_each_client),

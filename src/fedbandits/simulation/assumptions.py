@@ -49,6 +49,9 @@ def guarantee_in(rule: PhasedRule, problem: Problem, privacy: Privacy | None = N
         found = found.requiring(within(privacy.range))
     broken = {
         Assumption.NOISE_BOUND: _too_little("noise", rule.noise, problem.noise_proxy),
+        Assumption.EXACTLY_NORMAL: None
+        if known_exactly(problem, rule.noise, rule.spread)
+        else "the laws of its game are not exactly the normal ones that it is told",
         Assumption.INDEPENDENT_OPTIONS: _dependent(rule, problem),
         Assumption.IN_RANGE: _outside(found, problem, privacy),
         Assumption.SINGLE_BEST: None
@@ -95,6 +98,12 @@ def doubts(rule: PhasedRule, problem: Problem, privacy: Privacy | None = None) -
     broken = [one for one in found if one.kind is not Assumption.SINGLE_BEST and one.why]
     endless = (_tied(rule, problem), _rounded_away(problem, privacy))
     return [*(one.why for one in broken), *(why for why in endless if why is not None)]
+
+
+def known_exactly(problem: Problem, noise: float | None, spread: float | None) -> bool:
+    """Return whether σ and σ_c are those of normal laws, with arms that are independent."""
+    law = problem.cohort_law
+    return law.obstacle is None and (noise, spread) == (law.noise, law.spread)
 
 
 def _too_little(name: str, told: float | None, true: float) -> str | None:

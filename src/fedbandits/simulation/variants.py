@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-from fedbandits.errors import InputError, check_count, check_not_negative, check_stated, is_number
+from fedbandits.errors import (
+    InputError,
+    Mistakes,
+    check_count,
+    check_not_negative,
+    check_stated,
+    is_number,
+)
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import protected
 from fedbandits.problems.problem import Problem
@@ -17,7 +24,7 @@ from fedbandits.rules.guarantees import Guarantee
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.variance_components import FEWEST_TO_ESTIMATE
-from fedbandits.simulation.assumptions import doubts, guarantee_in
+from fedbandits.simulation.assumptions import doubts, guarantee_in, known_exactly
 from fedbandits.simulation.fidelities import DEFAULT_MAX_CLIENTS, Fidelity, choose_fidelity
 from fedbandits.simulation.game import as_played
 
@@ -124,15 +131,17 @@ Built: TypeAlias = "list[tuple[PhasedRule | SlotRule, Fidelity]]"
 def build_rules(variants: Sequence[Variant], horizon: int | None) -> Built:
     """Build the rule of every variant.
 
-    A mistake is reported before anything is simulated, with its place in ``variants``.
+    Mistakes are reported before anything is simulated, with their places in ``variants``.
     """
     check_count(horizon, "horizon", optional=True)
     built: Built = []
+    mistakes = Mistakes()
     for number, variant in enumerate(variants):
         try:
             built.append(_build_rule(variant, horizon))
         except InputError as error:
-            raise located(error, number) from None
+            mistakes.add(located(error, number))
+    mistakes.tell()
     return built
 
 
@@ -148,11 +157,13 @@ def located(error: InputError, number: int) -> InputError:
 
 def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | SlotRule, Fidelity]:
     problem, assume = variant.problem, variant.assume
+    noise = assume.believed("noise", problem.noise_proxy)
+    spread = assume.believed("spread", problem.spread_proxy)
     beliefs = Beliefs(
         n_arms=problem.means.size,
         horizon=horizon,
-        noise=assume.believed("noise", problem.noise_proxy),
-        spread=assume.believed("spread", problem.spread_proxy),
+        noise=noise,
+        spread=spread,
         population=problem.population,
         cost=variant.communication_cost,
         goal=problem.goal,
@@ -160,6 +171,7 @@ def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | Slo
         weighted=problem.shares is not None,
         # Of given clients nothing is known but the range of their means.
         bounded=problem.clients_are_given and assume.spread != "estimate",
+        exact=known_exactly(problem, noise, spread),
     )
     rule = variant.algorithm.rule(beliefs)
     if not rule.decides_every_slot:

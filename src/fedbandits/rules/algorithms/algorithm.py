@@ -27,9 +27,6 @@ class Algorithm:
         "whether all its clients play from the start, and the answer is for them by default"
     )
 
-    uses_cost: ClassVar[bool] = True
-    """Whether what it plays may depend on C. If not, a sweep over C plays its games only once."""
-
     shown_in_parts: ClassVar[bool] = False
     """Whether figures show its regret without communication beside the total, as the paper's do."""
 
@@ -39,6 +36,11 @@ class Algorithm:
         raise UnstatedError(
             type(self).__name__, "uses_variances", "whether it must be told noise and spread"
         )
+
+    @property
+    def uses_cost(self) -> bool:
+        """Whether what it plays may depend on C. If not, a sweep over C plays its games once."""
+        return True
 
     @property
     def tolerance(self) -> float:

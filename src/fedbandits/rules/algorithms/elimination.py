@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -40,7 +41,6 @@ class Elimination(Algorithm):
     """
 
     shown_in_parts: ClassVar[bool] = True
-    uses_cost: ClassVar[bool] = False
 
     pulls: ScheduleLike
     radius: Radius = field(default_factory=PaperRadius)
@@ -59,12 +59,21 @@ class Elimination(Algorithm):
         _check_estimator(self.estimator, self.weights)
         if self.target is not None:
             check_word(self.target, Target, "target")
-        object.__setattr__(self, "pulls", as_schedule(self.pulls, "pulls"))
+        object.__setattr__(self, "pulls", self._schedule("pulls"))
+
+    def _schedule(self, name: str) -> ScheduleLike:
+        """Return the schedule of a field, or say what is wrong with it."""
+        return as_schedule(getattr(self, name), name)
 
     @property
     def uses_variances(self) -> bool:
         """Whether it must be told σ and σ_c, or estimate them."""
         return self.radius.uses_noise or self.radius.uses_spread
+
+    @property
+    def uses_cost(self) -> bool:
+        """Whether what it plays depends on C: schedules do not."""
+        return False
 
     @property
     def tolerance(self) -> float:
@@ -100,7 +109,7 @@ def _check_estimator(estimator: object, weights: Weights) -> None:
 def elimination_rule(
     beliefs: Beliefs,
     *,
-    pulls: ScheduleLike,
+    pulls: ScheduleLike | Callable[[int], int],
     radius: Radius,
     delta: LevelLike | None = None,
     **parts: Any,
@@ -111,7 +120,7 @@ def elimination_rule(
     ----------
     beliefs : Beliefs
         Of the game.
-    pulls : schedule
+    pulls : schedule, or callable
         f(p).
     radius : Radius
         With the level that holds.
@@ -127,8 +136,9 @@ def elimination_rule(
         if error.where == "delta" and delta is None:
             raise error.within("radius") from None
         raise
-    of_phase = Scheduled("pulls", as_schedule(pulls), beliefs.horizon)
-    rule = PhasedRule.of(beliefs, pulls=of_phase, radius=radius, **parts)
+    if not callable(pulls):
+        pulls = Scheduled("pulls", as_schedule(pulls), beliefs.horizon)
+    rule = PhasedRule.of(beliefs, pulls=pulls, radius=radius, **parts)
     rule.check_estimates()
     return rule
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 from fedbandits.errors import InputError
 from fedbandits.rules.algorithms.elimination import Elimination, elimination_rule
 from fedbandits.rules.beliefs import Beliefs
+from fedbandits.rules.optimal_phases import OPTIMAL, Optimal, OptimalPhases
 from fedbandits.rules.phase_numbers import Scheduled
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
@@ -24,7 +25,8 @@ class Fed2Ucb(Elimination):
     Parameters
     ----------
     pulls : schedule
-        f(p). More pulls per phase mean fewer rounds of communication and slower admission.
+        f(p). More pulls per phase mean fewer rounds of communication and slower admission. With
+        "optimal" f and g follow from what a report costs: `fedbandits.rules.optimal_phases`.
     admissions : schedule
         g(p). More clients resolve smaller gaps, and each costs regret.
     radius : Radius
@@ -54,11 +56,26 @@ class Fed2Ucb(Elimination):
     name: ClassVar[str] = "fed2-ucb"
     all_clients_from_start: ClassVar[bool] = False
 
-    admissions: ScheduleLike
+    pulls: ScheduleLike | Optimal
+    admissions: ScheduleLike | Optimal
 
     def __post_init__(self) -> None:
         Elimination.__post_init__(self)
-        object.__setattr__(self, "admissions", as_schedule(self.admissions, "admissions"))
+        object.__setattr__(self, "admissions", self._schedule("admissions"))
+
+    def _schedule(self, name: str) -> ScheduleLike:
+        if OPTIMAL not in (self.pulls, self.admissions):
+            return Elimination._schedule(self, name)
+        if self.pulls != self.admissions:
+            raise InputError(
+                name, f'"{OPTIMAL}" is for pulls and admissions together; give both, or neither'
+            )
+        return OPTIMAL
+
+    @property
+    def uses_cost(self) -> bool:
+        """Whether what it plays depends on C: optimal schedules do."""
+        return self.pulls == OPTIMAL
 
     def rule(self, beliefs: Beliefs) -> PhasedRule:
         """Return the rule for a game, given what is believed about it."""
@@ -74,5 +91,15 @@ class Fed2Ucb(Elimination):
                 '"clients" are all that exist, but the population is unlimited; give it a size, or '
                 'use "population"',
             )
+        if self.uses_cost:
+            phases = OptimalPhases(
+                n_arms=beliefs.n_arms,
+                horizon=beliefs.horizon_for(f'pulls = "{OPTIMAL}"'),
+                noise=beliefs.noise_for(f'pulls = "{OPTIMAL}"'),
+                spread=beliefs.spread_for(f'pulls = "{OPTIMAL}"'),
+                cost=beliefs.cost,
+            )
+            parts = self.parts | {"pulls": phases.pulls}
+            return elimination_rule(beliefs, admissions=phases.admissions, **parts)
         admissions = Scheduled("admissions", as_schedule(self.admissions), beliefs.horizon)
         return elimination_rule(beliefs, admissions=admissions, **self.parts)

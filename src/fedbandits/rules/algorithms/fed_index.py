@@ -41,7 +41,8 @@ class FedIndex(AdaptiveAlgorithm):
         what one client could show that pulls an arm in every slot: ties would never have enough.
     commit : {"index", "certified"}
         When the rule stops asking: when its indices would not let it change its mind, or when a
-        test with error probability δ agrees. The test needs all clients from the start.
+        test with error probability δ agrees. The test needs all clients from the start, or normal
+        laws whose noise and spread are known exactly.
     delta : number or expression in T, optional
         δ; "1/T" by default.
 
@@ -75,20 +76,37 @@ class FedIndex(AdaptiveAlgorithm):
         beliefs.horizon_for(self.name)
         noise = beliefs.noise_for(self.name)
         clients, pulls = self._first_phase(beliefs)
-        if self.commit == "certified" and clients != beliefs.population:
-            raise InputError(
-                "commit",
-                f'"certified" needs all clients from the start, but only {clients} play then; use'
-                ' "index", or raise initial_clients to the size of a finite population',
-            )
+        joining = clients != beliefs.population
+        if self.commit == "certified" and joining:
+            self._check_joining(beliefs, clients)
         radius = IndexRadius(
             index=self.index,
             noise=noise,
             commit=self.commit,
             delta="1/T" if self.delta is None else self.delta,
-            first_variance=max(noise**2 / (clients * pulls), math.ulp(0.0)),
+            first_variance=max(
+                (noise**2 / pulls + joining * beliefs.spread_for(self.name) ** 2) / clients,
+                math.ulp(0.0),
+            ),
+            joining=joining,
         )
         return self._rule(beliefs, IndexRule, radius, arms_per_phase=self.arms_per_phase)
+
+    def _check_joining(self, beliefs: Beliefs, clients: int) -> None:
+        """Refuse a certified commitment by clients who join, unless it is proven."""
+        if beliefs.population is not None:
+            raise InputError(
+                "commit",
+                f'"certified" needs all {beliefs.population:,} clients from the start, but only'
+                f' {clients} play then; raise initial_clients, or use "index"',
+            )
+        if not beliefs.exact:
+            raise InputError(
+                "commit",
+                '"certified" with clients who join needs normal outcomes and normal means of'
+                " clients, noise and spread that are known exactly and not just bounded, and no"
+                ' offset that the arms of a client share; use "index"',
+            )
 
     @property
     def whole_up_to(self) -> int:

@@ -57,6 +57,8 @@ class Estimator:
     """Whether its values depend on what is known of σ and σ_c."""
     equal_weights: ClassVar[bool] = False
     """Whether it is the plain average, which the paper's proofs are about."""
+    most_likely: ClassVar[bool] = False
+    """Whether its values are the most likely means of normal clients with known σ and σ_c."""
     proven: ClassVar[bool] = False
     """Whether its values are proven to scatter no more than it says, which every proof rests on."""
 

@@ -35,6 +35,7 @@ class InverseVariance(Average):
 
     name: ClassVar[str] = "inverse-variance"
     uses_variances: ClassVar[bool] = True
+    most_likely: ClassVar[bool] = True
     proven: ClassVar[bool] = True
 
     def weighed(self, reports: Reports, sampling: Sampling, variances: Variances) -> FloatArray:

@@ -16,7 +16,13 @@ from fedbandits.errors import InputError, check_word
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.distortion import sub_gamma_width
 from fedbandits.rules.eliminations import highest
-from fedbandits.rules.guarantees import Guarantee, ProofContext, bounds_needed
+from fedbandits.rules.guarantees import (
+    Assumption,
+    Condition,
+    Guarantee,
+    ProofContext,
+    bounds_needed,
+)
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii.intervals import Intervals
 from fedbandits.rules.radii.known import PhaseStatistics, need_horizon
@@ -45,11 +51,10 @@ class IndexRadius(Intervals):
     choose another arm unless the leader's pulls deviate by more than that.
 
     Guarantee: none of the commitment, which is as good as the index; see the page on index rules.
-    With ``commit = "certified"`` the leader's interval must be above all others in a confidence
-    sequence, and the best arm is missed with probability at most δ; for clients who all play from
-    the start. An arm is then given the width of that sequence beyond its estimate if it is larger,
-    or it would never be looked at closely enough. Arms that not all clients have pulled equally
-    often have no such interval, and nothing is committed to.
+    With ``commit = "certified"`` the leader must pass a sequential test against every other arm
+    (`test_widths`), and the best arm is missed with probability at most δ. If all clients play from
+    the start, σ may be a bound; nothing is committed to while an arm was not pulled equally often
+    by all of them. If clients join, σ and σ_c must be exactly those of normal laws.
 
     Parameters
     ----------
@@ -64,6 +69,8 @@ class IndexRadius(Intervals):
     first_variance : float
         The variance proxy of an estimate after the first phase, at which a confidence sequence is
         about the narrowest.
+    joining : bool
+        Whether clients may join later; for a certified commitment.
 
     References
     ----------
@@ -92,6 +99,7 @@ class IndexRadius(Intervals):
     commit: Commit = "index"
     delta: LevelLike = "1/T"
     first_variance: float = 1.0
+    joining: bool = False
 
     def __post_init__(self) -> None:
         check_word(self.index, Index, "index")
@@ -112,12 +120,14 @@ class IndexRadius(Intervals):
                 " change its mind",
                 *needed,
             )
-        if context.epsilon > 0 or not context.everyone:
+        if context.epsilon > 0 or not (context.exact if self.joining else context.everyone):
             return Guarantee.nothing(
                 "none: a certified commitment is to a single option, without a tolerance, by"
-                " clients who all play from the start",
+                " clients who all play from the start or whose law is known exactly",
                 *needed,
             )
+        last = Assumption.EXACTLY_NORMAL if self.joining else Assumption.INDEPENDENT_OPTIONS
+        needed = (*needed, Condition(last))
         error = as_level(self.delta).value(context.horizon)
         return Guarantee(
             claim="settles on another option than the best with a probability of at most"
@@ -158,8 +168,7 @@ class IndexRadius(Intervals):
         of_leader : array, broadcast against the arms
             A variance of what the arms are compared with, which counts as their own.
         """
-        widths = self._widths(known.estimate.variance + of_leader, known)
-        return np.maximum(widths, self._sequence(known)) if self.commit == "certified" else widths
+        return self._widths(known.estimate.variance + of_leader, known)
 
     def _widths(self, variance: FloatArray, known: PhaseStatistics) -> FloatArray:
         """Return widths for a variance proxy, with what protects the means of the arm itself.
@@ -174,24 +183,38 @@ class IndexRadius(Intervals):
 
     def stays(self, known: PhaseStatistics) -> BoolArray:
         """Return the leader alone if the rule has committed to it, otherwise all arms."""
-        first = highest(known.estimate.values, known.active)
+        estimate, first = known.estimate, highest(known.estimate.values, known.active)
         if self.commit == "certified":
-            up = down = np.where(known.estimate.even, self._sequence(known), np.inf)
+            of_leader = np.where(first, estimate.variance, 0.0).max(axis=-1, keepdims=True)
+            up, down = self.test_widths(known, of_leader), np.zeros(1)
+            if not self.joining:
+                even = (estimate.even | ~known.active).all(axis=-1, keepdims=True)
+                up = np.where(even, up, np.inf)
         else:
-            up = self.half_widths(known)
-            down = self._widths(known.estimate.pull_variance, known)
-        low = np.where(first, known.estimate.values - down, -np.inf).max(axis=-1, keepdims=True)
+            up, down = self.half_widths(known), self._widths(estimate.pull_variance, known)
+        low = np.where(first, estimate.values - down, -np.inf).max(axis=-1, keepdims=True)
         rivals = known.active & ~first
-        sure = np.where(rivals, known.estimate.values + up < low, True).all(axis=-1, keepdims=True)
+        sure = np.where(rivals, estimate.values + up < low, True).all(axis=-1, keepdims=True)
         return np.asarray(np.where(sure, first, known.active))
 
-    def _sequence(self, known: PhaseStatistics) -> FloatArray:
-        r"""Return half-widths that hold together for all arms and at all times.
+    def test_widths(self, known: PhaseStatistics, of_leader: FloatArray) -> FloatArray:
+        r"""Return how far behind the leader an arm must be for a certified commitment.
 
-        :math:`\sqrt{w (1 + w/w_1) \log((1 + w_1/w) K^2 / \delta^2)}`: Robbins's normal mixture,
-        with δ/K for each arm.
+        :math:`\sqrt{(u_k + u_l) \left(2 \log\frac{K - 1}{\delta} + \log(1 + w_1/v_k)
+        + \log(1 + w_1/v_l)\right)}` with :math:`u = v (1 + v/w_1)`: two of Robbins's normal
+        mixtures, multiplied.
+
+        Parameters
+        ----------
+        known : PhaseStatistics
+            What was observed.
+        of_leader : array, broadcast against the arms
+            The variance of the leader's estimate.
         """
-        ratio = known.estimate.pull_variance / self.first_variance
-        log = np.log1p(1.0 / np.maximum(ratio, math.ulp(0.0)))
-        log = log + 2.0 * math.log(known.n_arms / as_level(self.delta).value(known.horizon))
-        return np.asarray(np.sqrt(known.estimate.pull_variance * (1.0 + ratio) * log))
+        level = as_level(self.delta).value(known.horizon) / max(known.n_arms - 1, 1)
+        total, log = np.zeros(()), np.asarray(-2.0 * math.log(level))
+        for variance in (known.estimate.variance, of_leader):
+            ratio = variance / self.first_variance
+            total = total + variance * (1.0 + ratio)
+            log = log + np.log1p(1.0 / np.maximum(ratio, math.ulp(0.0)))
+        return np.asarray(np.sqrt(total * log))
