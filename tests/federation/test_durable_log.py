@@ -26,12 +26,15 @@ from hypothesis import strategies as st
 
 from fedbandits.errors import InputError
 from fedbandits.federation.audit_file import AuditFile, read_audit
+from fedbandits.federation.coordinator import Stop
 from fedbandits.federation.durable_log import (
     DamagedLogError,
     DurableLog,
     LogInUseError,
+    is_held,
     read_log,
 )
+from fedbandits.federation.requests import RequestFolder, leave_request
 from fedbandits.privacy.accounting import Spending
 from fedbandits.privacy.mechanisms import MOST_BITS, Mechanism, Noised, Rounded
 from fedbandits.privacy.packing import pack
@@ -233,6 +236,22 @@ def test_a_second_writer_is_refused_and_reading_goes_on(path: Path) -> None:
         log.append(numbered(7))
     with DurableLog(path) as log:
         assert len(log) == 8
+
+
+def test_a_link_to_a_log_is_that_log(path: Path, tmp_path: Path) -> None:
+    """Two servers would write one log if each had a name for it, and a reader would see nothing."""
+    link = tmp_path / "elsewhere" / "link.fedlog"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    with DurableLog(path) as log:
+        log.append(numbered(6))
+        assert is_held(link)
+        assert len(read_log(link).records) == 7
+        with pytest.raises(LogInUseError):
+            DurableLog(link)
+        leave_request(link, Stop(reason="enough"))
+        assert RequestFolder(path, 2)() == [Stop(reason="enough")]
+    assert [file.name for file in link.parent.iterdir()] == ["link.fedlog"]
 
 
 def test_a_log_that_was_refused_is_free_again(path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from commands import Command
 from fedbandits.federation import HaltedError
 from fedbandits.federation.coordinator import Coordinator, Patience
 from fedbandits.federation.durable_log import read_log
+from fedbandits.federation.flower.client import NodePlan
+from fedbandits.federation.flower.client import _played as play_until
 from fedbandits.federation.flower.server import serve
 from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.halts import halt_of, lift_halts, read_halts, set_halt
@@ -46,7 +49,7 @@ from fedbandits.rules.reports import Reports
 from fedbandits.run_page.page import run_html
 from flower_project import of_kind, write_project
 from kept_promises import GAMES, is_kept
-from room import Room, config, three_nodes
+from room import Hall, Room, config, three_nodes
 from shop import Shop, concluded, phase
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
@@ -180,6 +183,27 @@ def test_it_is_told_over_flower_and_shown(tmp_path: Path) -> None:
     accepted = of_kind(read_log(project / "run.fedlog").records, UpdateAccepted)
     silent = [each.update for each in accepted if each.update.client == "client-3"]
     assert all(each.counts[0] == 0 for each in silent)
+
+
+def test_a_client_that_fails_or_has_not_begun_lifts_nothing(tmp_path: Path) -> None:
+    """The log said that it had, whenever its turn did not come within the slice of a node."""
+    project = write_project(tmp_path / "p")
+    broken = "def pull(arm, n, client):\n    return 1 / 0\n"
+    (project / "client.py").write_text(broken, encoding="utf-8")
+    (project / "state").mkdir()
+    set_halt(project / "state", arm="red", reason=HARM)
+    hall = Hall(Room(three_nodes(project)), load_trial(project), abandoned=1)
+    hall.run()
+    told = of_kind(hall.server.log, ClientHalted)
+    assert {(each.arms, each.reason) for each in told} == {((0,), HARM)}
+    node = NodePlan({"project": str(project), "name": "client", "clients": 1})
+    over = time.monotonic() - 1.0
+    late = play_until(node, node.clients[0], phase(1, 10, 10, 10), over, 1.0)
+    assert late.halt == Halt(arms=(0,), reason=HARM)
+    halts_file(project / "state").write_text("{", encoding="utf-8")
+    late = play_until(node, node.clients[0], phase(1, 10, 10, 10), over, 1.0)
+    assert late.halt is not None
+    assert late.halt.arms == (0, 1, 2)
 
 
 # Live traffic -------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from fedbandits.federation.state_files import live_file
 from fedbandits.federation.trial import Live, read_trial
 from fedbandits.protocol import (
     Reason,
+    Refused,
     Release,
 )
 from fedbandits.protocol.turns import permuted_blocks
@@ -232,7 +233,7 @@ def test_a_new_run_begins_with_new_units(shop: Shop) -> None:
     assert all(shop.live.record(unit, 0.0) for unit in arms)
     assert shop.update(phase(1, 2, 2, 2, header=new)).means == (0.0, 0.0, 0.0)
     # The run before does not come back.
-    assert '"run 2" has begun here since' in shop.pending(phase(2, 2, 2, 2))
+    assert '"run 2" has begun here since' in shop.pending(phase(2, 2, 2, 2), Refused.BUSY)
     store = shop.live.store
     store.conclude("run 1", decided(0, (True, False, False), reason=Reason.ONE_ARM_LEFT))
     assert shop.live.best_arm() is None

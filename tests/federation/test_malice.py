@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import math
 import os
 import shutil
@@ -23,6 +24,7 @@ from fedbandits.federation.coordinator import Stop
 from fedbandits.federation.flower import transport as transport_module
 from fedbandits.federation.flower.client import NodePlan
 from fedbandits.federation.flower.node import private_scratch
+from fedbandits.federation.halts import set_halt
 from fedbandits.federation.host import ClientHost, ClientInfo
 from fedbandits.federation.live import LiveTrial
 from fedbandits.federation.requests import RequestFolder, leave_request
@@ -38,7 +40,7 @@ from fedbandits.protocol import (
     Release,
 )
 from flower_project import of_kind, write_project
-from logged_runs import begun
+from logged_runs import begun, played
 from room import Hall, Room, changed, three_nodes
 from shop import LIVE, TRIAL, Shop, concluded, decided, header, phase
 
@@ -46,6 +48,15 @@ pytestmark = pytest.mark.usefixtures("in_a_run")
 
 
 ALL = (True, True, True)
+PLAIN = {
+    "title": "colours",
+    "pulls": "40",
+    "admissions": "4",
+    "radius.rule": "certified",
+    "radius.delta": 0.05,
+    "range": [0, 1],
+    "assume.spread": 0.05,
+}
 EVIL = "\x1b]0;pwned\x07\x1b[2J<script>alert(1)</script>\nserver: all is well\u202e"
 
 
@@ -69,6 +80,8 @@ def ending(**changes: Any) -> Any:
         phase(2, 20, 20, 20, previous=decided(99, ALL)),
         phase(2, 20, 20, 20, previous=decided(0, (True,))),
         phase(1, 20, 20, 20, header=header("x" * 2000)),
+        phase(1, 20, 20, 20, header=replace(header(), version=1)),
+        Recall(header=replace(header(), version=3), arms=(0,)),
         Recall(header=header(), arms=(99,)),
         Recall(header=header(), arms=(-1,)),
         ending(best=99),
@@ -128,6 +141,25 @@ def test_the_name_of_a_run_is_no_command_for_the_terminal_of_a_client(
     assert done.code == 0
     assert "1 update about 60" in done.out
     assert all(line.isprintable() for line in done.out.splitlines())
+
+
+def test_the_name_of_an_option_is_no_command_for_a_terminal(
+    tmp_path: Path, command: Command
+) -> None:
+    arms = ["red", f"{EVIL}{EVIL}"]
+    file = "".join(f"{key} = {json.dumps(value)}\n" for key, value in PLAIN.items())
+    (tmp_path / "fedbandits.toml").write_text(f"{file}arms = {json.dumps(arms)}\n")
+    (tmp_path / "client.py").write_text(
+        "def pull(arm, n, client):\n    return [float(arm != 'red')] * n\n"
+    )
+    done = command("try", tmp_path, "--clients", "8")
+    assert done.code == 0, done.err
+    assert "The answer is " in done.out
+    assert all(line.isprintable() for line in done.out.split("\n"))
+    played(tmp_path / "run.fedlog", {"arms": ["red", "green", "blue"]}, 8)
+    done = command("withdraw", tmp_path / "run.fedlog", EVIL, "--reason", "harm")
+    assert done.code == 2
+    assert all(line.isprintable() for line in done.err.split("\n"))
 
 
 def test_a_client_that_is_named_twice_plays_once(tmp_path: Path) -> None:
@@ -271,3 +303,6 @@ def test_a_full_disk_is_said_in_words(
     monkeypatch.setattr(Path, "mkdir", full)
     with pytest.raises(InputError, match="the server was not told"):
         leave_request(tmp_path / "other.fedlog", Stop(reason="harm"))
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match="nothing more is halted: stop the service"):
+        set_halt(tmp_path, reason="harm")

@@ -155,7 +155,7 @@ def test_outcomes_have_one_range() -> None:
     assert read_trial({**TABLES, "radius": of_radius}).range == (0, 0.5)
     with pytest.raises(InputError, match=r"have nothing in common"):
         read_trial({**TABLES, "radius": {**of_radius, "range": [2, 3]}})
-    with pytest.raises(InputError, match="outside: 'clop' is not 'refuse' or 'clip'"):
+    with pytest.raises(InputError, match="outside: 'clop' is not known; did you mean \"clip\""):
         read_trial({**TABLES, "outside": "clop"})
     with pytest.raises(InputError, match=r"outside: .* no range is declared"):
         read_trial({**PLAIN, "outside": "clip"})

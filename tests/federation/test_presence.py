@@ -35,7 +35,7 @@ from fedbandits.federation.flower.watchdog import MOST_CRASHES, Stage, keep_runn
 from fedbandits.federation.flower.wire import unpacked
 from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.local import load_pull, try_trial
-from fedbandits.federation.now_file import NowFile, now_path, read_now
+from fedbandits.federation.now_file import Now, NowFile, now_path, read_now
 from fedbandits.federation.presence import SILENT_AFTER, Sign, presence_of
 from fedbandits.federation.run import begin_or_resume
 from fedbandits.federation.trial import Trial, load_trial, read_trial
@@ -169,6 +169,11 @@ class Watched:
     def words(self) -> str:
         return LoggedRun(self.path).status().words()
 
+    def seen(self) -> Now:
+        found = read_now(now_path(self.path))
+        assert found is not None
+        return found
+
 
 def _of_phase(message: Message) -> bool:
     return "phase" in message.metadata.message_type
@@ -204,9 +209,12 @@ def test_a_run_that_waits_says_for_what(project: Path, wall: list[Watched]) -> N
         while watched.now < 10:
             watched.coordinator.step()
         assert "not connected: client-" in watched.words()
+        deadline = watched.seen().deadline
         while watched.now < 75:
             watched.coordinator.step()
         assert "it waits for a quorum, after the deadline: 2 of 2 clients" in watched.words()
+        assert deadline is not None
+        assert watched.seen().deadline == deadline  # it does not move on with the clock
 
 
 def test_a_server_that_hangs_is_not_taken_for_one_that_works(
@@ -220,6 +228,8 @@ def test_a_server_that_hangs_is_not_taken_for_one_that_works(
         watched.now += SILENT_AFTER + 1
         assert presence_of(watched.path).sign is Sign.SILENT
         assert "has given no sign of life for 16 s" in watched.words()
+        watched.wall -= 3600.0  # nor if the clock is set back
+        assert presence_of(watched.path).sign is Sign.SILENT
     assert presence_of(watched.path).sign is Sign.GONE
 
 
@@ -461,6 +471,26 @@ def test_a_run_goes_on_by_itself_after_its_server_was_killed(project: Path) -> N
     records = read_log(project / "run.fedlog").records
     assert [record.epoch for record in of_kind(records, ServerStarted)] == [2, 3]
     assert decided(records) == decided(simulated().log)
+
+
+class RefusesLate(Crashing):
+    """A server says why it ends while Flower, which is slow to answer, is asked about it."""
+
+    def begin(self, stage: Stage) -> int:
+        return 1
+
+    def status_of(self, run: int) -> str:
+        file = NowFile(now_path(self.project / "run.fedlog"), self.project)
+        file.ended(InputError("run.fedlog", "began with another arms than the trial says now"))
+        return "finished:failed"
+
+
+def test_a_refusal_that_comes_while_flower_is_asked_is_no_crash(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedbandits.federation.flower.watchdog._DOUBT", 0.0)
+    with pytest.raises(InputError, match="began with another arms"):
+        kept_running(RefusesLate(project))
 
 
 def test_a_server_that_dies_again_and_again_is_given_up(project: Path) -> None:

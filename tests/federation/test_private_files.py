@@ -17,9 +17,12 @@ from fedbandits.errors import InputError
 from fedbandits.federation import LiveTrial
 from fedbandits.federation.coordinator import Withdrawal
 from fedbandits.federation.durable_log import DurableLog
+from fedbandits.federation.flower.command import FlowerError
 from fedbandits.federation.flower.keys import make_certificates, make_node_key
+from fedbandits.federation.flower.node import NodeConnection, run_node
 from fedbandits.federation.host import ClientHost, ClientInfo
 from fedbandits.federation.local import server_of
+from fedbandits.federation.project import new_project
 from fedbandits.federation.requests import leave_request
 from fedbandits.federation.run import header_of
 from fedbandits.federation.state_files import open_private, private_folder, write_whole
@@ -209,6 +212,52 @@ def test_an_open_file_of_somebody_else_is_named(
     assert file.stat().st_mode & 0o777 == 0o666
 
 
+def test_a_node_says_if_others_can_change_its_code_or_read_its_key(
+    place: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody sends a node code; but with no umask everybody on its machine could write it."""
+    project, key = place / "trial", make_node_key(place / "keys", "node").private
+    assert not any(file.stat().st_mode & 0o002 for file in new_project(project))
+    assert not project.stat().st_mode & 0o002
+
+    def unreachable(*_: object) -> None:
+        raise FlowerError("the clock is compared first")
+
+    monkeypatch.setattr("fedbandits.federation.flower.node.check_clock", unreachable)
+    connection = NodeConnection(superlink="127.0.0.1:1", authority=key, key=key)
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+
+    def warned() -> str:
+        caplog.clear()
+        with (
+            caplog.at_level("WARNING", logger="flwr.fedbandits"),
+            pytest.raises(FlowerError),
+        ):
+            run_node(connection, {"project": str(project), "name": "a"})
+        return caplog.text
+
+    assert not warned()
+    key.chmod(0o644)
+    assert f"chmod o-r {key}" in warned()
+    (project / "client.py").chmod(0o666)
+    assert f"chmod o-w {project / 'client.py'}" in warned()
+
+
+def test_a_link_in_a_shared_folder_leads_nowhere(place: Path) -> None:
+    """Whoever may write into the folder could otherwise name any file of the node's account."""
+    victim, file = place / "victim", place / "halts.json"
+    victim.write_text("untouched")
+    (place / f"halts.json.{os.getpid()}.new").symlink_to(victim)
+    write_whole(file, "a halt")
+    assert file.read_text() == "a halt"
+    assert not file.is_symlink()
+    lock = place / "halts.json.lock"
+    lock.symlink_to(victim)
+    with pytest.raises(OSError, match="symbolic links"):
+        open_private(lock, "ab")
+    assert victim.read_text() == "untouched"
+
+
 def _units() -> dict[str, str]:
     """Return the units of the production guide, by their names."""
     text = (DOCS / "production.md").read_text(encoding="utf-8")
@@ -217,7 +266,10 @@ def _units() -> dict[str, str]:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd")
-@pytest.mark.parametrize("name", ["fedbandits-superlink.service", "fedbandits-node.service"])
+@pytest.mark.parametrize(
+    "name",
+    ["fedbandits-superlink.service", "fedbandits-node.service", "fedbandits-run.service"],
+)
 def test_the_units_of_the_guide_are_hardened(tmp_path: Path, name: str) -> None:
     unit = tmp_path / name
     unit.write_text(_units()[name], encoding="utf-8")

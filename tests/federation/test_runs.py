@@ -23,7 +23,9 @@ from fedbandits.federation.coordinator import (
     Coordinator,
     Patience,
     Rebinding,
+    Reply,
     Sent,
+    Stop,
     Withdrawal,
 )
 from fedbandits.federation.durable_log import DamagedLogError, DurableLog, read_log
@@ -31,7 +33,7 @@ from fedbandits.federation.flower.keys import fingerprint, make_node_key
 from fedbandits.federation.followed import FollowedRun, LoggedRun
 from fedbandits.federation.host import ClientHost, ClientInfo
 from fedbandits.federation.local import LocalTransport, server_of
-from fedbandits.federation.requests import RequestFolder
+from fedbandits.federation.requests import RequestFolder, leave_request
 from fedbandits.federation.run import begin_or_resume, header_of
 from fedbandits.federation.status import (
     MOST_NAMES,
@@ -443,6 +445,39 @@ def test_a_server_that_runs_takes_the_arm_out(tmp_path: Path, command: Command) 
     assert "blue was withdrawn (it hurts): all of this is about the rest" in (
         command("status", path).out
     )
+
+
+class Empty(LocalTransport):
+    def receive(self, timeout: float) -> list[Reply]:
+        time.sleep(0.05)
+        return []
+
+
+def test_nobody_is_not_said_to_have_confirmed_a_withdrawal(
+    tmp_path: Path, command: Command
+) -> None:
+    """While no node had connected, all of no clients had confirmed."""
+    path, trial = tmp_path / "run.fedlog", read_trial(TABLES)
+    began = threading.Event()
+
+    def serve() -> None:
+        log, run = begin_or_resume(trial, path)
+        with log:
+            began.set()
+            requests = RequestFolder(path, len(trial.arms))
+            Coordinator(run.server, Empty(()), clock=time.monotonic, requests=requests).run()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        assert began.wait(20)
+        done = command("withdraw", path, "blue", "--reason", "harm", "--wait", "20")
+        assert done.code == 0, done.err
+        assert "no client has connected yet" in done.out
+        assert "confirmed" not in done.out
+    finally:
+        leave_request(path, Stop(reason="enough"))
+        thread.join(60)
 
 
 # Withdraw -----------------------------------------------------------------------------------------

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from collections import Counter
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ from fedbandits.federation.live_store import LiveStore
 from fedbandits.federation.local import LocalTransport, server_of
 from fedbandits.federation.now_file import Now
 from fedbandits.federation.requests import leave_request
+from fedbandits.federation.state_files import workbench_file
 from fedbandits.federation.trial import load_trial, read_trial
 from fedbandits.privacy.policy import Privacy, Quantize
 from fedbandits.privacy.sampling import seeded_noise
@@ -38,10 +41,12 @@ from fedbandits.protocol import (
     ArmWithdrawn,
     Assignment,
     Client,
+    Header,
     Reason,
     Recall,
     RecallConfirmed,
     Receipt,
+    Refusal,
     RefusalError,
     Refused,
     Rejection,
@@ -51,6 +56,7 @@ from fedbandits.protocol import (
     Update,
     UpdateAccepted,
     answer_of,
+    arms_hash,
     conclusion_of,
 )
 from fedbandits.protocol.client import Slice
@@ -189,6 +195,39 @@ def test_a_client_goes_on_where_it_was_to_the_last_bit(tmp_path: Path) -> None:
     assert answers == [Refused.PAUSED] * 69 + [whole]
     assert calls == {0: 40, 2: 30}
     assert not (tmp_path / "work").exists()
+
+
+def test_a_client_plays_one_run_at_a_time(tmp_path: Path) -> None:
+    """Two runs at once replaced each other's unfinished phases, and pulled without end."""
+    trial, seconds = read_trial(TABLES), count()
+    part = Slice(seconds=3.0, in_all=600.0, clock=lambda: float(next(seconds)))
+
+    def pull(arm: str, n: int, client: ClientInfo) -> list[float]:
+        return [0.5] * n
+
+    def asked(run: str) -> Update | Refusal:
+        header = Header(run=run, epoch=1, arms=arms_hash(trial.arms))
+        host = ClientHost(ClientInfo(name="a"), pull, trial, folder=tmp_path)
+        return host.answer(Assignment(header=header, phase=1, pulls=(20, 20, 20)), part)
+
+    first = asked("first")
+    for _ in range(100):
+        if isinstance(first, Update):
+            break
+        second = asked("second")
+        assert isinstance(second, Refusal)
+        assert (second.why, second.detail) == (Refused.BUSY, '"first" has a phase here')
+        first = asked("first")
+    assert isinstance(first, Update)
+    # A run that has left a phase behind does not keep others away for long.
+    second = asked("second")
+    assert isinstance(second, Refusal)
+    assert second.why is Refused.PAUSED
+    file = workbench_file(tmp_path, "a")
+    os.utime(file, (time.time() - 61.0,) * 2)
+    third = asked("third")
+    assert isinstance(third, Refusal)
+    assert third.why is Refused.PAUSED
 
 
 def test_a_phase_that_takes_too_long_in_all_is_given_up_without_another_pull() -> None:

@@ -210,6 +210,20 @@ def test_who_is_missing_because_of_its_outcomes_takes_the_promise_with_it(end: s
         assert "lay outside [0, 1]" in answer_of(server).error
 
 
+def test_a_stop_does_not_save_a_promise_that_outcomes_have_broken() -> None:
+    """They were in the open phase, which does not count; the range that they disprove does."""
+    server = Server(bounded(), limits=(0.0, 1.0))
+    server.open(["a", "b", "c"])
+    reported(server, "a", "b", "c")
+    server.close()
+    server.open([])
+    server.note_refusal(refusal(server, "c", Refused.OUTSIDE))
+    assert server.run_state.guarantee.error == 0.05  # it may still be mended
+    server.stop(words="the board says so")
+    assert server.run_state.guarantee.error is None
+    assert "outcomes of c lay outside [0, 1]" in answer_of(server).error
+
+
 def test_who_mends_its_outcomes_before_the_phase_is_closed_is_heard_like_all_others() -> None:
     server = Server(bounded(), limits=(0.0, 1.0))
     server.open(["a", "b", "c"])

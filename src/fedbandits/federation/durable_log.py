@@ -27,6 +27,7 @@ from pydantic_core import from_json  # three times as fast as the standard libra
 from fedbandits.errors import FedbanditsError, InputError
 from fedbandits.federation.state_files import (
     Closing,
+    beside,
     file_errors,
     is_locked,
     lock_file,
@@ -118,7 +119,7 @@ class DurableLog(Closing):
     """
 
     def __init__(self, path: str | Path, header: dict[str, Any] | None = None) -> None:
-        self.path = Path(path)
+        self.path = Path(path).resolve()
         if header is None:
             _check_there(self.path)
         with ExitStack() as opened:  # if anything goes wrong, all of it is closed again
@@ -299,7 +300,7 @@ def _check_there(path: Path) -> None:
 
 def _beside(path: Path) -> tuple[Path, Path]:
     """Return SQLite's files beside a log: the newest changes, and their index."""
-    return path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
+    return beside(path, "-wal"), beside(path, "-shm")
 
 
 @contextmanager
@@ -476,7 +477,7 @@ def is_held(path: Path) -> bool | None:
 
 
 def _lock_path(path: Path) -> Path:
-    return path.with_name(path.name + ".lock")
+    return beside(path, ".lock")
 
 
 # A process that checks whether a log is held has its lock for a moment.

@@ -109,7 +109,11 @@ def set_halt(
     new = SiteHalt(client=client, arm=arm, reason=reason, at=at)
     with alone_with(halts_file(folder)):
         others = [halt for halt in read_halts(folder) if (halt.client, halt.arm) != (client, arm)]
-        _file(folder).write((*others, new))
+        try:
+            _file(folder).write((*others, new))
+        except InputError as error:  # for instance on a full disk
+            words = "nothing more is halted: stop the service and the node, or make it writable"
+            raise InputError(error.where, f"{error.problem}; {words}") from None
     return new
 
 

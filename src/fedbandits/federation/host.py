@@ -97,6 +97,7 @@ class ClientHost:
     def __post_init__(self) -> None:
         name, folder = self.info.name, self.folder
         self._last_word: Conclusion | None = None
+        self._workbench = None if folder is None else WorkbenchFile(workbench_file(folder, name))
         self._recalls = Recalls(None if folder is None else recalls_file(folder, name))
         if self.trial.live is not None and self.live is None:
             if folder is None:
@@ -117,7 +118,7 @@ class ClientHost:
             turns=permuted_blocks(trial.seed, name) if trial.interleave else in_order,
             min_pulls=trial.min_pulls,
             halted=self.halt if live is None else live.halt,
-            workbench=None if folder is None else WorkbenchFile(workbench_file(folder, name)),
+            workbench=self._workbench,
             limits=trial.range,
             outside=trial.outside,
             where=self._name_outcomes,
@@ -169,7 +170,13 @@ class ClientHost:
             words = f"{assignment.release}, which is not in the trial"
             return assignment.refused(self.info.name, Refused.POLICY, words)
         if self.live is None:
-            out = self._recalls.add(assignment.header.run, assignment.withdrawn)
+            run, bench = assignment.header.run, self._workbench
+            out = self._recalls.add(run, assignment.withdrawn)
+            other = None if bench is None else bench.other_run(run)
+            if other is not None:
+                return assignment.refused(
+                    self.info.name, Refused.BUSY, f'"{other}" has a phase here'
+                )
             return self._played(assignment, out, within)
         try:  # before any unit gets an option for it
             self._client.refuse_forbidden(assignment)

@@ -7,6 +7,7 @@ and the options that it was told are withdrawn, because messages may come in any
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,9 @@ from fedbandits.protocol.codec import decode, encode
 from fedbandits.protocol.unfinished import Unfinished
 
 FORMAT = 1
+
+# Seconds after which a phase that nobody continues may be replaced by that of another run.
+_AT_WORK = 60.0
 
 T = TypeVar("T")
 
@@ -102,6 +106,18 @@ class WorkbenchFile(KeptFile[Unfinished]):
             return super().read()
         except InputError:
             return None
+
+    def other_run(self, run: str) -> str | None:
+        """Return the other run whose phase is being played; None if there is none.
+
+        Of two runs at once each would replace what the other has kept, and both would pull forever.
+        """
+        kept = self.read()
+        if kept is None or kept.run == run:
+            return None
+        with file_errors(self.path, "cannot be read"):
+            age = abs(time.time() - self.path.stat().st_mtime)
+        return kept.run if age < _AT_WORK else None
 
     def keep(self, work: Unfinished) -> None:
         """Replace what was kept."""

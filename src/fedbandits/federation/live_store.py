@@ -458,7 +458,7 @@ class LiveStore(Closing):
         phase, refused = assignment.phase, partial(assignment.refused, self.client)
         with self._in_run(assignment.header.run) as found:
             if found is None:
-                return refused(Refused.PENDING, f'"{self._state.run}" has begun here since')
+                return refused(Refused.BUSY, f'"{self._state.run}" has begun here since')
             if found.over or phase < found.phase:
                 return refused(Refused.PLAYED, f"phase {phase} is over here")
             state = found

@@ -16,7 +16,7 @@ from typing import Any
 
 from fedbandits.errors import FedbanditsError, InputError
 from fedbandits.federation.coordinator import Bulletin
-from fedbandits.federation.state_files import write_whole
+from fedbandits.federation.state_files import beside, write_whole
 from fedbandits.protocol import Server, ServerState, answer_of
 
 # Seconds between writes that are only a sign of life.
@@ -67,7 +67,7 @@ class Now:
 
 def now_path(log: Path) -> Path:
     """Return the file in which the server of a log says where the run is."""
-    return log.with_name(f"{log.name}.now.json")
+    return beside(log, ".now.json")
 
 
 class NowFile:
@@ -98,8 +98,8 @@ class NowFile:
             replace(
                 last,
                 bulletin=asdict(bulletin),
-                deadline=_steady(now + bulletin.seconds, last.deadline) if is_open else None,
-                given_up=_steady(now + bulletin.grace, last.given_up) if is_open else None,
+                deadline=_end(now, bulletin.seconds, last.deadline) if is_open else None,
+                given_up=_end(now, bulletin.grace, last.given_up) if is_open else None,
                 nodes=list(nodes),
                 arms=self._arms_of(server),
             )
@@ -150,9 +150,10 @@ class NowFile:
             write_whole(self.path, json.dumps(asdict(self._last)), durable=False)
 
 
-def _steady(at: float, before: float | None) -> float:
-    """Return a time, or the one before it if they differ only by the inaccuracy of clocks."""
-    return at if before is None or abs(at - before) >= _BEAT else before
+def _end(now: float, left: float, before: float | None) -> float:
+    """Return when a time is over; what was said before, if it is over or clocks are inaccurate."""
+    at = now + left
+    return at if before is None or (left and abs(at - before) >= _BEAT) else before
 
 
 def read_now(path: Path) -> Now | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 from importlib.resources import files
 from pathlib import Path
 
@@ -46,6 +47,8 @@ def new_project(folder: Path) -> list[Path]:
             path = folder / file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(_text(file, name), encoding="utf-8")
+            for made in (path, path.parent):  # a node runs it: only its owner and group change it
+                made.chmod(made.stat().st_mode & ~stat.S_IWOTH)
     return [folder / file for file in _TEMPLATE]
 
 

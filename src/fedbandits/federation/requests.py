@@ -15,7 +15,7 @@ from pathlib import Path
 from fedbandits.errors import InputError
 from fedbandits.federation.coordinator import Wanted, Withdrawal
 from fedbandits.federation.kept_file import KeptFile
-from fedbandits.federation.state_files import file_errors, private_folder
+from fedbandits.federation.state_files import beside, file_errors, private_folder
 
 
 def leave_request(log: Path, wanted: Wanted) -> None:
@@ -70,4 +70,4 @@ class RequestFolder:
 
 
 def _folder(log: Path) -> Path:
-    return log.with_name(f"{log.name}.requests")
+    return beside(log, ".requests")

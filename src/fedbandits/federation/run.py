@@ -13,6 +13,7 @@ from typing import Any
 from fedbandits.errors import InputError
 from fedbandits.federation.durable_log import DamagedLogError, DurableLog, has_begun
 from fedbandits.federation.local import server_of
+from fedbandits.federation.state_files import beside
 from fedbandits.federation.trial import Trial, read_trial
 from fedbandits.plugins import check_unchanged
 from fedbandits.protocol import Server
@@ -45,7 +46,7 @@ class ServedRun:
 
 def plan_path(log: Path) -> Path:
     """Return the file that says how `fedbandits up` runs a log on this machine."""
-    return log.with_name(f"{log.name}.up.json")
+    return beside(log, ".up.json")
 
 
 def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, ServedRun]:

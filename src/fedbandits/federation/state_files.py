@@ -110,6 +110,8 @@ def private_folder(folder: Path) -> Path:
 def open_private(path: Path, mode: str) -> BinaryIO:
     """Open a file, as ``open`` does, that only its owner can use, or the group of its folder.
 
+    A link in its place is refused: whoever may write into the folder could name any file by it.
+
     Parameters
     ----------
     path : path
@@ -128,11 +130,20 @@ def open_private(path: Path, mode: str) -> BinaryIO:
             else:
                 _give_to_owner_of(path.parent, made)
                 return made
-        return os.open(name, flags & ~os.O_CREAT)
+        return os.open(name, flags & ~os.O_CREAT | getattr(os, "O_NOFOLLOW", 0))
 
     file = open(path, mode, opener=opener)  # noqa: SIM115 - a path's own has no opener
     close_to_others(path)
     return cast("BinaryIO", file)
+
+
+def beside(path: Path, ending: str) -> Path:
+    """Return what lies beside a file, under its name with an ending.
+
+    A link to a file leads to the same locks and notes as the file itself.
+    """
+    real = path.resolve()
+    return real.with_name(f"{real.name}{ending}")
 
 
 def private_database(path: Path) -> None:
@@ -142,7 +153,7 @@ def private_database(path: Path) -> None:
     """
     with suppress(FileExistsError):
         open_private(path, "xb").close()
-    for file in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+    for file in (path, beside(path, "-wal"), beside(path, "-shm")):
         close_to_others(file)
 
 
@@ -162,6 +173,13 @@ def close_to_others(path: Path) -> None:
             "%s can be read by others than it should; let its owner run: chmod %o %s",
             *(path, wanted, path),
         )
+
+
+def warn_of_others(path: Path, letter: str, problem: str) -> None:
+    """Warn if every account of this machine may read (r) or write (w) a file of the operator."""
+    bit = {"r": stat.S_IROTH, "w": stat.S_IWOTH}[letter]
+    if sys.platform != "win32" and path.exists() and path.stat().st_mode & bit:
+        _LOG.warning("%s %s; let its owner run: chmod o-%s %s", path, problem, letter, path)
 
 
 def _shared(folder: int, bits: int) -> int:
@@ -197,7 +215,8 @@ def write_whole(path: Path, text: str, *, durable: bool = True) -> None:
     """
     beside = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
-        with open_private(beside, "wb") as file:
+        beside.unlink(missing_ok=True)
+        with open_private(beside, "xb") as file:
             file.write(text.encode())
             file.flush()
             if durable:

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from fedbandits.errors import InputError
-from fedbandits.protocol.messages import Assignment, Conclusion, Decision, Recall
+from fedbandits.protocol.messages import (
+    PROTOCOL_VERSION,
+    Assignment,
+    Conclusion,
+    Decision,
+    Recall,
+)
 
 _LONGEST_RUN = 1000
 
@@ -25,6 +31,12 @@ def check_demand(message: Assignment | Recall | Conclusion, n_arms: int) -> None
     header = message.header
     if len(header.run) > _LONGEST_RUN or header.epoch < 0:
         raise InputError("header", f"of run {header.run[:80]!r} cannot be")
+    if header.version != PROTOCOL_VERSION:
+        raise InputError(
+            "version",
+            f"the server speaks version {header.version} of the protocol, and this client"
+            f" {PROTOCOL_VERSION}; install the same version of fedbandits on both",
+        )
     match message:
         case Assignment():
             if message.phase < 1:

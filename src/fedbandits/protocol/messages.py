@@ -229,6 +229,7 @@ class Refused(Enum):
     ARMS = "its list of arms is another one"
     PENDING = "not all of its outcomes are there yet"
     PAUSED = "it has not finished, and goes on when it is asked again"
+    BUSY = "it plays another run"
     HALTED = "it is halted where it is"
     OUTSIDE = "an outcome lies outside the declared range"
     PLAYED = "it has played more of this run than the server's log knows"

@@ -67,6 +67,8 @@ def still_proven(record: records.Record, before: RunState, state: RunState) -> G
             return found
         case records.ClientHalted(arms=arms) if arms:
             return _taken_out(found, Assumption.HALTED_ANYWAY)
+        case records.RunEnded():
+            found = _kept_back(found, before)
     return found
 
 
@@ -162,6 +164,8 @@ def _of_part(found: Guarantee, before: RunState, state: RunState) -> Guarantee:
 
 def _kept_back(found: Guarantee, before: RunState) -> Guarantee:
     """Return what a phase leaves proven whose outcomes some clients do not report for their range.
+
+    It does not matter whether it is decided, abandoned or stopped: the answer is for them, too.
 
     Clients that have corrected them meanwhile have reported.
     """

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,12 +22,13 @@ from flwr.clientapp import ClientApp
 
 from fedbandits.errors import InputError
 from fedbandits.federation.flower.wire import CONCLUDE, PHASE, RECALL, WHO, packed, unpacked
+from fedbandits.federation.halts import halt_of
 from fedbandits.federation.host import ClientHost, ClientInfo, PullByName
 from fedbandits.federation.local import load_pull
 from fedbandits.federation.state_files import check_name, private_folder
 from fedbandits.federation.trial import Trial, load_trial
 from fedbandits.federation.user_code import each_in_time, limited_output
-from fedbandits.protocol import Assignment, Conclusion, Recall, Refusal, Refused, Update
+from fedbandits.protocol import Assignment, Conclusion, Halt, Recall, Refusal, Refused, Update
 from fedbandits.protocol.client import Slice
 from fedbandits.protocol.codec import decode, encode
 from fedbandits.protocol.outcomes import OutOfRangeError
@@ -104,7 +106,9 @@ def phase(message: Message, context: Context) -> Message:
                 together=_SHARE_OF_DEADLINE * patience.deadline,
             )
         answers = [
-            _failure(info, assignment, one) if isinstance(one, Exception) else one
+            _with_halt(node, info, _failure(info, assignment, one))
+            if isinstance(one, Exception)
+            else one
             for info, one in zip(here, found, strict=True)
         ]
         reply = {"answers": [encode(answer) for answer in answers], "strangers": strangers}
@@ -163,9 +167,20 @@ def _played(
     """Let a client play until the end of the slice, unless that is over."""
     left = end - time.monotonic()
     if left <= 0.0:
-        return assignment.refused(info.name, Refused.PAUSED, "it has not begun")
+        paused = assignment.refused(info.name, Refused.PAUSED, "it has not begun")
+        return _with_halt(node, info, paused)
     part = Slice(seconds=left, in_all=in_all, clock=time.monotonic)
     return node.host(info).answer(assignment, part)
+
+
+def _with_halt(node: NodePlan, info: ClientInfo, refusal: Refusal) -> Refusal:
+    """Return a refusal with what is halted at the client: without it, the halt would be lifted."""
+    arms = node.trial.arms
+    try:
+        halt = halt_of(node.state, info.name, arms)
+    except InputError:  # until it can be read, nothing is given to anybody
+        halt = Halt(arms=tuple(range(len(arms))), reason="what is halted cannot be read")
+    return replace(refusal, halt=halt)
 
 
 def _failure(info: ClientInfo, assignment: Assignment, error: Exception) -> Refusal:

@@ -35,7 +35,9 @@ from fedbandits.federation.flower.command import FlowerError, end_process
 from fedbandits.federation.flower.keys import make_certificates, write_private
 from fedbandits.federation.flower.pinned import CLIENT_APP, check_flower
 from fedbandits.federation.flower.task import LocalPort, Task, TaskQueue, answer_task
-from fedbandits.federation.state_files import lock_file, open_private
+from fedbandits.federation.local import CLIENT_FILE
+from fedbandits.federation.state_files import lock_file, open_private, warn_of_others
+from fedbandits.federation.trial import FILE
 
 _LOG = logging.getLogger("flwr.fedbandits")
 
@@ -89,7 +91,11 @@ def run_node(connection: NodeConnection, config: Mapping[str, str | int]) -> Non
     """
     check_flower()
     os.environ.update(processes.quiet_environment())  # of all processes that are started here
-    _ = NodePlan(dict(config)).trial  # report a mistake now, not when a message comes
+    plan = NodePlan(dict(config))
+    _ = plan.trial  # report a mistake now, not when a message comes
+    warn_of_others(connection.key, "r", "can be read by everybody here, who can answer for it")
+    for path in (plan.project, plan.project / FILE, plan.project / CLIENT_FILE):
+        warn_of_others(path, "w", "can be changed by everybody here, and this node runs it")
     check_clock(connection.superlink, connection.authority, _LOG.warning)
     with private_scratch() as folder, contextlib.closing(_Tasks()) as tasks:
         secret = secrets.token_bytes(32)

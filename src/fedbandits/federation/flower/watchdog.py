@@ -188,7 +188,7 @@ def _watch_until_over(
                 _crash("the server has died", place, run, presence.resume)
         if now is None and moment - asked >= _DOUBT:
             asked = moment
-            _check_started(place, run, presence.resume)
+            _check_started(log, place, run, presence.resume)
         quiet = f"the server has given no sign of life for {duration(silent)}"
         if now is not None and silent >= SILENT_AFTER and not told:
             told = True
@@ -209,10 +209,11 @@ def _check_ending(now: Now, resume: str) -> None:
     raise FlowerError(f"{now.error}; go on with: {resume}")
 
 
-def _check_started(place: Place, run: int | None, resume: str) -> None:
+def _check_started(log: Path, place: Place, run: int | None, resume: str) -> None:
     """Ask Flower about a server that has given no sign of life yet."""
     status = _status(place, run)
-    if status.startswith("finished"):
+    # To ask takes seconds: meanwhile it may have said why it has ended.
+    if status.startswith("finished") and read_now(now_path(log)) is None:
         said = place.last_words()
         _crash(f"the server has ended before it began ({status}):\n{said}\n", place, run, resume)
 
