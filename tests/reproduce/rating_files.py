@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fedbandits.reproduce.movielens import archive
+from fedbandits.reproduce.movielens import hetrec
 
-DATED, STAMPED = archive.RATINGS_FILES
+DATED, STAMPED = hetrec.RATINGS_FILES
 HEADERS = {
     DATED: "userID movieID rating date_day date_month date_year date_hour date_minute date_second",
     STAMPED: "userID movieID rating timestamp",
@@ -45,7 +45,7 @@ def table(
 def folder(path: Path, content: bytes | None = None, name: str = DATED) -> Path:
     path.mkdir(parents=True)
     (path / name).write_bytes(table(name=name) if content is None else content)
-    (path / archive.MOVIES_FILE).write_bytes(MOVIES.encode("iso-8859-1"))
+    (path / hetrec.MOVIES_FILE).write_bytes(MOVIES.encode("iso-8859-1"))
     return path
 
 

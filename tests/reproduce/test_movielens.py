@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -18,10 +19,10 @@ from fedbandits.cli import data as command
 from fedbandits.cli.interrupt import RunInterruptedError
 from fedbandits.errors import InputError
 from fedbandits.problems import Empirical, Exact, Gaussian, best_arm, gap
-from fedbandits.reproduce.movielens import archive, container, hetrec
+from fedbandits.reproduce.movielens import container, hetrec
+from fedbandits.reproduce.movielens.container import data_directory
 from fedbandits.reproduce.movielens.groups import as_released, group_means
 from fedbandits.reproduce.movielens.hetrec import group_ratings, read_ratings, split_movies
-from fedbandits.reproduce.movielens.location import data_directory
 from fedbandits.reproduce.movielens.store import (
     Imported,
     import_data,
@@ -42,7 +43,7 @@ def zipped(path: Path, members: dict[str, bytes]) -> Path:
     return path
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the data directory, which everything uses by default."""
     monkeypatch.setenv("FEDBANDITS_DATA", str(tmp_path / "store"))
@@ -120,13 +121,12 @@ def test_of_both_files_the_first_is_read(tmp_path: Path) -> None:
     assert_same(read_ratings(place))
 
 
-def test_lines_are_the_same_wherever_the_chunks_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = folder(tmp_path / "small", table(end="\r\n"))
-    for size in (5, 7, 64):
-        monkeypatch.setattr(archive, "_CHUNK", size)
-        assert_same(read_ratings(place))
+def test_lines_are_the_same_wherever_the_buffers_end(tmp_path: Path) -> None:
+    many = [(user, movie, 3.5) for user in range(1, 500) for movie in range(1, 20)]
+    content = table(many, end="\r\n")
+    assert len(content) > 20 * io.DEFAULT_BUFFER_SIZE
+    assert_same(read_ratings(folder(tmp_path / "plain", content)), many)
+    assert_same(read_ratings(zipped(tmp_path / ARCHIVE, {DATED: content})), many)
 
 
 def test_a_movie_rated_again_counts_once_with_the_later_rating(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
     }
     for name, problem in refused.items():
         with pytest.raises(InputError) as caught:
-            import_data(tmp_path / name, directory=tmp_path / "store")
+            import_data(tmp_path / name)
         assert caught.value.where == str(tmp_path / name)
         assert problem in caught.value.problem
     assert not (tmp_path / "store").exists()
@@ -239,12 +239,12 @@ def test_unusual_packing_is_refused(tmp_path: Path) -> None:
 def test_what_unpacks_to_something_enormous_is_not_read_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(hetrec, "MOST_BYTES", 2**20)
     place = zipped(tmp_path / "bomb.zip", {DATED: b"\n" * 2**22})
     assert place.stat().st_size < 2**14
     with pytest.raises(InputError, match="has more than 1 MiB"):
         read_ratings(place)
-    monkeypatch.setattr(archive, "MOST_MEMBERS", 1)
+    monkeypatch.setattr(hetrec, "MOST_MEMBERS", 1)
     with pytest.raises(InputError, match="holds 2 files"):
         read_ratings(zipped(tmp_path / "many.zip", {DATED: b"", "x": b""}))
     monkeypatch.setattr(hetrec, "MOST_RATINGS", 5)
@@ -309,9 +309,9 @@ def test_only_users_who_rated_every_group_take_part(tmp_path: Path, store: Path,
 def test_too_many_groups_for_anybody_is_an_error_with_a_way_out(tmp_path: Path) -> None:
     place = folder(tmp_path / "plain")
     with pytest.raises(InputError, match=r"no user rated .* 12 groups \(at most 11 of them\); ask"):
-        import_data(place, n_groups=12, directory=tmp_path / "store")
+        import_data(place, n_groups=12)
     with pytest.raises(InputError, match="groups: 100 groups of 12 movies"):
-        import_data(place, directory=tmp_path / "store")
+        import_data(place)
 
 
 def test_the_order_of_lines_makes_no_difference(tmp_path: Path) -> None:
@@ -336,15 +336,15 @@ def test_the_rows_of_a_matrix_are_the_clients(tmp_path: Path, store: Path) -> No
     np.testing.assert_array_equal(game.table, values)
     assert (game.noise, game.population) == (Gaussian(0.2), 4)
     assert load_real_ratings() is None  # a matrix has no ratings
-    loud = load_real_clients(noise=0.5, name="other")
+    loud = load_real_clients(noise=0.5)
     assert loud is not None
-    assert (loud.noise, loud.name) == (Gaussian(0.5), "other")
+    assert loud.noise == Gaussian(0.5)
 
 
 def test_other_floats_and_orders_are_read_too(tmp_path: Path) -> None:
     values = np.asfortranarray(np.array([[0.5, 0.25], [0.75, 1.0], [0.0, 0.125]], dtype=">f4"))
-    import_data(matrix(tmp_path / "m.npy", values), n_groups=2, directory=tmp_path)
-    game = load_real_clients(directory=tmp_path)
+    import_data(matrix(tmp_path / "m.npy", values), n_groups=2)
+    game = load_real_clients()
     assert game is not None
     assert game.table.dtype == np.float64
     np.testing.assert_array_equal(game.table, values)
@@ -366,7 +366,7 @@ def test_other_floats_and_orders_are_read_too(tmp_path: Path) -> None:
 def test_other_matrices_are_refused(tmp_path: Path, values: object, problem: str) -> None:
     place = matrix(tmp_path / "m.npy", values)
     with pytest.raises(InputError) as caught:
-        import_data(place, directory=tmp_path / "store")
+        import_data(place)
     assert str(caught.value).startswith(str(place))
     assert problem in str(caught.value)
 
@@ -382,13 +382,13 @@ def test_files_that_are_no_plain_matrix_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "packed.npz", np.zeros((2, 2)))
     for name in ("pickled", "short", "empty", "text", "huge"):
         with pytest.raises(InputError, match=r"is not a plain \.npy file"):
-            import_data(tmp_path / f"{name}.npy", directory=tmp_path / "store")
+            import_data(tmp_path / f"{name}.npy")
     with pytest.raises(InputError, match=f"holds no {DATED}"):
-        import_data(tmp_path / "packed.npz", directory=tmp_path / "store")
+        import_data(tmp_path / "packed.npz")
     with pytest.raises(
         InputError, match="groups: is 5, but the matrix has 3 columns; leave it out"
     ):
-        import_data(tmp_path / "whole.npy", n_groups=5, directory=tmp_path / "store")
+        import_data(tmp_path / "whole.npy", n_groups=5)
 
 
 # The store
@@ -448,11 +448,14 @@ def test_ratings_left_out_are_reported(tmp_path: Path, store: Path) -> None:
     assert "after 1 were left out because the user rated again later" in found.report()
 
 
-def test_the_same_import_gives_the_same_file(tmp_path: Path) -> None:
+def test_the_same_import_gives_the_same_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = ratings_archive(tmp_path)
 
     def content(directory: str, seed: int) -> bytes:
-        found = import_data(place, seed=seed, n_groups=4, directory=tmp_path / directory)
+        monkeypatch.setenv("FEDBANDITS_DATA", str(tmp_path / directory))
+        found = import_data(place, seed=seed, n_groups=4)
         return found.file.read_bytes()
 
     first = content("a", 5)
@@ -501,7 +504,7 @@ def test_a_failed_import_leaves_the_former_one(tmp_path: Path, store: Path) -> N
 
 
 def test_any_flipped_byte_is_noticed_or_changes_nothing(tmp_path: Path) -> None:
-    file = import_data(matrix(tmp_path / "m.npy"), directory=tmp_path).file
+    file = import_data(matrix(tmp_path / "m.npy")).file
     whole = file.read_bytes()
     intact = container.read_container(file)
     assert intact is not None
@@ -572,12 +575,15 @@ def test_a_store_under_another_name_is_refused(tmp_path: Path, store: Path) -> N
         load_real_ratings()
 
 
-def test_a_directory_that_cannot_be_written_is_an_error_with_a_way_out(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_an_error_with_a_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     blocked = matrix(tmp_path / "m.npy")
+    monkeypatch.setenv("FEDBANDITS_DATA", str(blocked))
     with pytest.raises(InputError, match=r"cannot be written: .*; set FEDBANDITS_DATA to another"):
-        import_data(blocked, directory=blocked)
+        import_data(blocked)
     with pytest.raises(InputError, match="cannot be read"):
-        load_real_clients(directory=blocked)
+        load_real_clients()
 
 
 def test_where_data_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -16,10 +16,9 @@ from scipy import stats
 from fedbandits.problems import Exact, Gaussian
 from fedbandits.reproduce.movielens.store import import_data, load_real_clients, load_real_ratings
 from fedbandits.reproduce.part import Kept
-from fedbandits.reproduce.real_data import PART
 from fedbandits.reproduce.real_data import table as tables
-from fedbandits.reproduce.real_data.facts import first_again, matrix_facts, pair_facts
-from fedbandits.reproduce.real_data.section import _reading, drawable, wrong_order
+from fedbandits.reproduce.real_data.section import PART, _reading, drawable, wrong_order
+from fedbandits.reproduce.real_data.table import first_again, matrix_facts, pair_facts
 from fedbandits.reproduce.reproduction import reproduce_paper
 from fedbandits.reproduce.steps import Step
 from fedbandits.rules.arrays import FloatArray, IntArray
@@ -189,11 +188,9 @@ def test_data_that_says_little_has_a_section_all_the_same(
 
 def test_a_rule_that_takes_users_for_a_sample_subtracts_no_population() -> None:
     game = Exact(local_means=users(), noise=Gaussian(0.2))
-    plays = {play.key: play for play in tables.plays_of(game, 0.3)}
+    plays = tables.plays_of(game, 0.3)
     assert list(plays) == KEYS
-    rules = dict(
-        zip(plays, build_rules([play.variant for play in plays.values()], 10**6), strict=True)
-    )
+    rules = dict(zip(plays, build_rules([*plays.values()], 10**6), strict=True))
     widths = {
         key: float(width_of(rule, phase=6, counts=np.full((1, 1, 60), 10**6)).max())
         for key, (rule, _) in rules.items()
@@ -212,9 +209,9 @@ def test_a_rule_that_takes_users_for_a_sample_subtracts_no_population() -> None:
         assert rule.admit(5, 30, False) == (30, False)
         assert rule.admit(6, 60, False) == (0, False)
     # 2 + 4 + 8 + 16 + 32 is 60 or more, and four more phases.
-    assert plays["unlimited"].variant.max_phases == 9
-    assert plays["finite"].variant.assume.spread == 0.3
-    assert plays["released"].variant.assume.spread == 0.02
+    assert plays["unlimited"].max_phases == 9
+    assert plays["finite"].assume.spread == 0.3
+    assert plays["released"].assume.spread == 0.02
 
 
 # The section

@@ -28,13 +28,13 @@ from fedbandits.experiments.tables import rows_of
 from fedbandits.report.chart import Plot
 from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
 from fedbandits.reproduce.claims import claim_runs
-from fedbandits.reproduce.computed import Batch
 from fedbandits.reproduce.misranking import misranking_chart, misranking_table
+from fedbandits.reproduce.part import Batch
 from fedbandits.reproduce.parts import PARTS
 from fedbandits.reproduce.real_data.table import REPLICATIONS
 from fedbandits.reproduce.regret_curves import FIGURES
 from fedbandits.reproduce.reproduction import reproduce_paper, reproduction_page
-from fedbandits.reproduce.schedules import SCHEDULES
+from fedbandits.reproduce.scaling import SCHEDULES
 from fedbandits.reproduce.steps import Step, Steps
 from fedbandits.simulation import tasks
 
@@ -71,7 +71,7 @@ def test_a_run_is_kept_until_something_changes(tmp_path: Path) -> None:
     assert again.table == first.table
     assert not PARTS["fig5"].get(tmp_path, games=5).reused
     assert not PARTS["fig5"].get(tmp_path, games=5, fresh=True).reused
-    (tmp_path / "fig5" / "curves.json").write_bytes(b"damaged")
+    (tmp_path / "fig5.json").write_bytes(b"damaged")
     assert not PARTS["fig5"].get(tmp_path, games=5).reused
 
 
@@ -140,7 +140,7 @@ def test_a_part_alone_leaves_the_others_on_the_page(tmp_path: Path) -> None:
     assert "What the paper says" in text
     assert text.count("<p>3 replications of") == text.count("<p>2 replications of") == 2
     # What is damaged or not whole is left out, and the rest stays.
-    (tmp_path / "fig5" / "summary.json").write_text("{", encoding="utf-8")
+    (tmp_path / "fig5.json").write_text("{", encoding="utf-8")
     (tmp_path / "claims.json").write_text("[]", encoding="utf-8")
     (tmp_path / "scaling" / "scaling.png").unlink()
     text = reproduce_paper(["fig7"], tmp_path, workers=1).read_text(encoding="utf-8")
@@ -189,7 +189,9 @@ def test_the_page_shows_what_was_asked_for(tmp_path: Path) -> None:
     assert all(json.loads(block)["views"] for block in found)
     assert {path.name for path in tmp_path.iterdir()} == {
         "fig5",
+        "fig5.json",
         "fig5-theory",
+        "fig5-theory.json",
         "fig7",
         "fig7.json",
         "report.html",
@@ -206,7 +208,7 @@ def test_the_page_shows_what_was_asked_for(tmp_path: Path) -> None:
 def check_drawn(folder: Path, name: str) -> None:
     """Check that a computed figure is there for print, with its numbers."""
     png, pdf, table = (folder / f"{name}.{suffix}" for suffix in ("png", "pdf", "parquet"))
-    assert set(folder.iterdir()) == {png, pdf, table, folder / "made-from.txt"}
+    assert set(folder.iterdir()) == {png, pdf, table}
     assert png.read_bytes().startswith(b"\x89PNG")
     assert pdf.read_bytes().startswith(b"%PDF")
     assert pl.read_parquet(table).height > 0
@@ -384,9 +386,14 @@ def test_the_introduction_promises_nothing_that_is_not_there() -> None:
 
 def check_that_only_figure_4_is_there(out: Path) -> None:
     """Check that one experiment is finished, and nothing is left of what was being made."""
-    assert [path.name for path in out.iterdir()] == ["fig4"]
-    names = {path.name for path in (out / "fig4").iterdir()}
-    assert {"curves.parquet", "made-from.txt", "regret.png", "summary.json"} <= names
+    assert {path.name for path in out.iterdir()} == {"fig4", "fig4.json"}
+    assert {path.name for path in (out / "fig4").iterdir()} == {
+        "curves.parquet",
+        "regret.pdf",
+        "regret.png",
+        "replications.parquet",
+        "summary.json",
+    }
 
 
 def test_what_is_finished_outlives_an_interruption(tmp_path: Path) -> None:

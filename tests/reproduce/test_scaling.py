@@ -16,11 +16,12 @@ from fedbandits.reproduce import scaling
 from fedbandits.reproduce.scaling import (
     HORIZONS,
     PART,
+    SCHEDULES,
+    TabledSchedule,
     fit_growth,
     growth_table,
     scaling_chart,
 )
-from fedbandits.reproduce.schedules import SCHEDULES, TabledSchedule
 from fedbandits.reproduce.texts import section_text
 from fedbandits.rules.arrays import FloatArray
 

@@ -13,8 +13,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.reproduce.catalogue import paper_experiment
-from fedbandits.reproduce.computed import play
-from fedbandits.reproduce.part import Kept
+from fedbandits.reproduce.part import Kept, play
 from fedbandits.reproduce.reproduction import reproduce_paper
 from fedbandits.reproduce.steps import Step
 from fedbandits.reproduce.theory_tables import (

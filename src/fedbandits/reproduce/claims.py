@@ -9,27 +9,25 @@ does not state are ours and labelled so, and so are the questions that we add to
 from __future__ import annotations
 
 import math
-import tomllib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from html import escape
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
-from fedbandits.experiments.files import read_experiment
+from fedbandits.construct import construct
 from fedbandits.experiments.tables import chose_best
 from fedbandits.experiments.wording import listed
 from fedbandits.problems.problem import best_arm, gap
-from fedbandits.report import markup
-from fedbandits.report.markup import with_subscripts
 from fedbandits.reproduce import findings
-from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
-from fedbandits.reproduce.computed import Batch, Computed, Runs
+from fedbandits.reproduce.catalogue import paper_experiment
 from fedbandits.reproduce.findings import ABOUT_EQUAL, FEWEST_GAMES, Finding, certain, verdicts
 from fedbandits.reproduce.misranking import SPREAD, misranking_gaps
+from fedbandits.reproduce.part import Batch, Part, Runs, chose_wrong
+from fedbandits.reproduce.texts import listing, table_html
+from fedbandits.rules.algorithms import ALGORITHMS
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.simulation import Simulation, Variant
 from fedbandits.theory.sampling import misranking_probability
@@ -71,16 +69,9 @@ class TestedRun:
         (found,) = (v for v in paper_experiment(self.experiment).variants if v.label == self.label)
         if self.instead is None:
             return found
-        file = tomllib.loads(experiment_text(self.experiment))
-        (plain,) = (v for v in file["variants"] if v["label"] == self.label)
-        of_game = {name: plain[name] for name in ("label", "problem") if name in plain}
-        other = read_experiment({**file, "variants": [{**of_game, **self.instead}]})
-        return replace(found, algorithm=other.variants[0].algorithm)
-
-
-@cache
-def _file() -> dict[str, Any]:
-    return tomllib.loads((files(__package__) / "claims.toml").read_text(encoding="utf-8"))
+        settings = {key: value for key, value in self.instead.items() if key != "algorithm"}
+        other = construct(ALGORITHMS[self.instead["algorithm"]], settings, self.label)
+        return replace(found, algorithm=other)
 
 
 @cache
@@ -92,7 +83,7 @@ def claim_runs() -> dict[str, TestedRun]:
     >>> claim_runs()["M=5"].experiment, claim_runs()["centralised"].games
     ('fig3', 500)
     """
-    return {key: TestedRun(**run) for key, run in _file()["runs"].items()}
+    return {key: TestedRun(**run) for key, run in listing("claims")["runs"].items()}
 
 
 def _slot(run: Simulation) -> FloatArray:
@@ -149,7 +140,7 @@ _QUANTITIES: dict[str, Callable[[Simulation], Any]] = {
     # From one admission of clients to the next, on average.
     "slots a phase": lambda run: _slot(run) / np.maximum(run.games.phases, 1),
     "undecided": lambda run: run.games.winner < 0,
-    "wrong": lambda run: ~chose_best(run) & (run.games.winner >= 0),
+    "wrong": chose_wrong,
     "not found": lambda run: ~chose_best(run),
 }
 """What is measured in every game of a run."""
@@ -224,7 +215,7 @@ def claims() -> tuple[Claim, ...]:
     >>> claims()[0].sentence
     'The global means are in [0.7, 0.8], with Δ = 0.02.'
     """
-    return tuple(Claim(**claim) for claim in _file()["claims"])
+    return tuple(Claim(**claim) for claim in listing("claims")["claims"])
 
 
 def claims_batches() -> list[Batch]:
@@ -238,12 +229,7 @@ def claims_batches() -> list[Batch]:
         shared = together.setdefault((run.experiment, horizon, run.games), {})
         shared[key] = run.variant()
     return [
-        Batch(
-            variants=variants,
-            horizon=horizon,
-            replications=replications,
-            seed=paper_experiment(name).seed + OFFSET,
-        )
+        Batch(variants, horizon, replications, paper_experiment(name).seed + OFFSET)
         for (name, horizon, replications), variants in together.items()
     ]
 
@@ -296,14 +282,11 @@ def claims_values(found: Mapping[str, Any]) -> dict[str, object]:
         From `judge`.
     """
     values: dict[str, object] = {}
-    for whose, heading, name in (
-        ("papers", "the paper says", "Claims"),
-        ("ours", "we ask whether", "Our own questions"),
-    ):
+    for whose in ("papers", "ours"):
         claims = [claim for claim in found["claims"] if claim["ours"] == (whose == "ours")]
         values[whose] = f"{len(claims)} statement{'' if len(claims) == 1 else 's'}"
         values[f"{whose}_verdicts"] = counted(claims)
-        values[f"{whose}_table"] = claims_table(claims, heading, name)
+        values[f"{whose}_table"] = table_html(f"claims-{whose}", map(_worded, claims))
     least, most = min(found["games"].values()), max(found["games"].values())
     return {
         **values,
@@ -324,49 +307,23 @@ def counted(claims: Sequence[Mapping[str, Any]]) -> str:
     >>> counted([{"verdict": "holds"}, {"verdict": "fails"}, {"verdict": "holds"}])
     '2 hold and 1 fails'
     """
-    verdicts = [claim["verdict"] for claim in claims]
-    words = {
-        "holds": ("holds", "hold"),
-        "fails": ("fails", "fail"),
-        "undecided": ("is undecided", "are undecided"),
-    }
+    numbers = Counter(claim["verdict"] for claim in claims)
+    one = {"holds": "holds", "fails": "fails", "undecided": "is undecided"}
+    more = {"holds": "hold", "fails": "fail", "undecided": "are undecided"}
     return listed(
-        f"{verdicts.count(verdict)} {one if verdicts.count(verdict) == 1 else more}"
-        for verdict, (one, more) in words.items()
-        if verdict in verdicts
+        f"{n} {(one if n == 1 else more)[verdict]}" for verdict in one if (n := numbers[verdict])
     )
 
 
-def claims_table(claims: Sequence[Mapping[str, Any]], heading: str, name: str) -> str:
-    """Return claims as a table, one row per claim.
-
-    Parameters
-    ----------
-    claims : sequence of mapping
-        As `judge` has them.
-    heading : str
-        Above what is said.
-    name : str
-        Of the table, for those who do not see it.
-    """
-    return markup.table(
-        name, (heading, "measured", "verdict"), map(_claim_row, claims), kind="claims"
-    )
-
-
-def _claim_row(claim: Mapping[str, Any]) -> str:
+def _worded(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a claim with what its row says of it."""
     where = "; ".join(filter(None, (claim["where"], claim["read"])))
     games = "computed" if claim["games"] is None else f"of {claim['games']:,} games"
-    verdict = ": ".join(filter(None, (claim["verdict"], claim["reason"])))
-    return (
-        f'<tr class="{claim["verdict"]}"><th scope="row">{with_subscripts(claim["claim"])} '
-        f"<small>{with_subscripts(where)}</small></th>"
-        f"<td>{with_subscripts(claim['measured'])} <small>{games}</small></td>"
-        f"<td><b>{escape(verdict)}</b></td></tr>"
-    )
+    said = ": ".join(filter(None, (claim["verdict"], claim["reason"])))
+    return {**claim, "where": where, "played": games, "said": said}
 
 
-PART = Computed(
+PART = Part(
     key="claims",
     heading="What the paper says, and what was measured",
     cost=(2.0, 22.0),

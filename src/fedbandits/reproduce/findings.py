@@ -13,8 +13,9 @@ by Fisher's exact test: what shares its draws makes that test conservative.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -197,10 +198,14 @@ def less_often(a: BoolArray, b: BoolArray, names: tuple[str, str], what: str) ->
     counts = np.array([[x.sum(), (~x).sum()] for x in (a, b)])
     shares = [share_of(x, name) for name, x in zip(names, (a, b), strict=True)]
     shown = ", ".join(f"{share['name']} in {_in_percent(share)}" for share in shares)
-    smaller, larger = (
-        float(stats.fisher_exact(counts, alternative=side).pvalue) for side in ("less", "greater")
-    )
-    return Finding(f"{what}: {shown}", smaller, larger, min(a.size, b.size), shares)
+    p_values = _of_both_sides(partial(stats.fisher_exact, counts))
+    return Finding(f"{what}: {shown}", *p_values, min(a.size, b.size), shares)
+
+
+def _of_both_sides(test: Callable[..., Any]) -> tuple[float, float]:
+    """Return p-values of a test: for less, and for more."""
+    less, more = (float(test(alternative=side).pvalue) for side in ("less", "greater"))
+    return less, more
 
 
 def rate_below(happened: BoolArray, most: float, name: str) -> Finding:
@@ -211,12 +216,9 @@ def rate_below(happened: BoolArray, most: float, name: str) -> Finding:
     >>> rate_below(np.zeros(1000, dtype=bool), 0.01, "lost").measured
     'lost in 0.00 % (0.00 to 0.37 %)'
     """
-    n, k = happened.size, int(happened.sum())
-    share = share_of(happened, name)
-    smaller, larger = (
-        float(stats.binomtest(k, n, most, alternative=side).pvalue) for side in ("less", "greater")
-    )
-    return Finding(f"{name} in {_in_percent(share)}", smaller, larger, n, [share])
+    n, share = happened.size, share_of(happened, name)
+    p_values = _of_both_sides(partial(stats.binomtest, int(happened.sum()), n, most))
+    return Finding(f"{name} in {_in_percent(share)}", *p_values, n, [share])
 
 
 def rate_above(happened: BoolArray, least: float, name: str) -> Finding:
@@ -243,17 +245,13 @@ def steeper(
     a_from, a_to, b_from, b_to = _common(*a, *b)
     n = a_from.size
     # Growth on the logarithmic scale, and terms whose mean is 0 and whose spread is that of it.
-    (first, of_first), (second, of_second) = (
-        (math.log(end.mean() / start.mean()), end / end.mean() - start / start.mean())
+    first, second = (
+        np.array([math.log(end.mean() / start.mean()), *(end / end.mean() - start / start.mean())])
         for start, end in ((a_from, a_to), (b_from, b_to))
     )
     logs = [
-        GameMean(value, game_mean(term).error, n)
-        for value, term in (
-            (first, of_first),
-            (second, of_second),
-            (first - second, of_first - of_second),
-        )
+        GameMean(float(one[0]), game_mean(one[1:]).error, n)
+        for one in (first, second, first - second)
     ]
     numbers, shown = [], []
     signs = ("× ", "× ", "")
@@ -279,12 +277,11 @@ def holm(p_values: list[float], level: float) -> list[bool]:
     >>> holm([0.001, 0.04, 0.03], level=0.05)
     [True, False, False]
     """
-    rejected = [False] * len(p_values)
-    for rank, i in enumerate(np.argsort(p_values, kind="stable").tolist()):
-        if p_values[i] > level / (len(p_values) - rank):
-            break
-        rejected[i] = True
-    return rejected
+    order = np.argsort(p_values, kind="stable")
+    small = np.sort(p_values) <= level / np.arange(order.size, 0, -1)
+    rejected = np.empty(order.size, dtype=np.bool_)
+    rejected[order] = np.logical_and.accumulate(small)
+    return [bool(one) for one in rejected]
 
 
 def verdicts(found: Sequence[Finding], level: float) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from fedbandits.experiments.tables import Table, arrays, as_columns, rows_of
 from fedbandits.report.chart import Axis, Chart, Plot, Series
 from fedbandits.report.palette import PALETTE
 from fedbandits.reproduce.catalogue import paper_experiment
-from fedbandits.reproduce.computed import Computed, Drawing
 from fedbandits.reproduce.findings import share_of
+from fedbandits.reproduce.part import Drawing, Part
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.theory.sampling import (
     misranking_as_printed,
@@ -106,32 +107,17 @@ def _counted(rows: list[dict[str, Any]], label: str, colour: str) -> list[Series
     names = ("clients", "counted", "counted_low", "counted_high")
     clients, counted, low, high = arrays(rows, *names)
     seen, never = counted > 0, counted == 0
-    points = Series(
-        label,
-        clients[seen].tolist(),
-        counted[seen].tolist(),
-        colour,
-        low=np.maximum(low[seen], _LOWEST).tolist(),
-        high=high[seen].tolist(),
-        width=0.0,
-        mark="dot",
-    )
-    limits = Series(
-        "",
-        clients[never].tolist(),
-        high[never].tolist(),
-        colour,
-        group=label,
-        width=0.0,
-        mark="down",
-        size=6.0,
-        hollow=True,
-        said=["none seen: at most this"] * int(never.sum()),
-    )
-    return [points, limits]
+    points = Series(label, clients[seen].tolist(), counted[seen].tolist(), colour, mark="dot")
+    ends = np.maximum(low[seen], _LOWEST).tolist(), high[seen].tolist()
+    limits = Series("", clients[never].tolist(), high[never].tolist(), colour, mark="down")
+    said = ["none seen: at most this"] * int(never.sum())
+    return [
+        replace(points, low=ends[0], high=ends[1], width=0.0),
+        replace(limits, group=label, said=said, size=6.0, hollow=True, width=0.0),
+    ]
 
 
-PART = Computed(
+PART = Part(
     key="fig7",
     heading="Figure 7: how many clients rank the arms correctly",
     cost=(3.0, 0.0),

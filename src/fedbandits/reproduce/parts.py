@@ -7,17 +7,17 @@ from fedbandits.reproduce import (
     index_costs,
     misranking,
     privacy_costs,
-    real_data,
     rule_costs,
     scaling,
     theory_tables,
 )
 from fedbandits.reproduce.part import Part
+from fedbandits.reproduce.real_data import section
 from fedbandits.reproduce.regret_curves import FIGURES
 
 _IN_ORDER: tuple[Part, ...] = (
     *(part for key in ("fig3", "fig4", "fig5", "fig6") for part in FIGURES[key]),
-    real_data.PART,
+    section.PART,
     misranking.PART,
     *FIGURES["fig8"],
     theory_tables.PART,

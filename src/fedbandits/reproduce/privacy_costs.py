@@ -6,9 +6,9 @@ figure 4's own Gaussian outcomes would change what is estimated. Claimed for thi
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
 
-from fedbandits.experiments.tables import Table, arrays, as_columns, rows_of
+from fedbandits.experiments.tables import Table, as_columns, rows_of
 from fedbandits.privacy.mechanisms import Rounding
 from fedbandits.privacy.policy import Privacy, Quantize
 from fedbandits.privacy.sampling import NoiseKind
@@ -17,12 +17,13 @@ from fedbandits.problems.laws import Bernoulli, Beta, Gaussian
 from fedbandits.report.chart import Axis, Chart, Plot, Series
 from fedbandits.report.palette import PALETTE
 from fedbandits.reproduce.catalogue import paper_experiment
-from fedbandits.reproduce.computed import (
+from fedbandits.reproduce.part import (
     Batch,
-    Computed,
     Drawing,
+    Part,
     Runs,
     costs_of,
+    curve_of,
     labelled,
     ratio_columns,
 )
@@ -82,23 +83,12 @@ def privacy_costs_batches() -> list[Batch]:
     shared = {"problem": game, "algorithm": algorithm}
     shown = {key: {**shared, "privacy": privacy} for key, privacy in _protections().items()}
     apart = {"problem": wide, "algorithm": algorithm}
-    return [
-        Batch(variants=labelled(shown), horizon=HORIZON, replications=REPLICATIONS, seed=SEED),
-        *(
-            Batch(
-                variants=labelled(
-                    {
-                        (GROWTH, _NONE, horizon): apart,
-                        (GROWTH, "gaussian noise", horizon): {**apart, "privacy": policy},
-                    }
-                ),
-                horizon=horizon,
-                replications=HORIZON_REPLICATIONS,
-                seed=SEED,
-            )
-            for horizon in HORIZONS
-        ),
-    ]
+    batches = [Batch(labelled(shown), HORIZON, REPLICATIONS, SEED)]
+    for horizon in HORIZONS:
+        noised = {(GROWTH, "gaussian noise", horizon): {**apart, "privacy": policy}}
+        both = labelled({(GROWTH, _NONE, horizon): apart, **noised})
+        batches.append(Batch(both, horizon, HORIZON_REPLICATIONS, SEED))
+    return batches
 
 
 def privacy_costs_table(runs: Runs) -> Table:
@@ -109,16 +99,9 @@ def privacy_costs_table(runs: Runs) -> Table:
     rows = []
     for (panel, scheme, x), run in runs.items():
         plain = runs[(GROWTH, _NONE, x) if panel == GROWTH else ("", _NONE, 0.0)]
-        rows.append(
-            {
-                "panel": panel,
-                "scheme": scheme,
-                "x": float(x),
-                **costs_of(run),
-                **ratio_columns(run, plain),
-                "bits_a_client": float((run.games.uplink_bits / run.games.clients).mean()),
-            }
-        )
+        bits = float((run.games.uplink_bits / run.games.clients).mean())
+        costs = {**costs_of(run), **ratio_columns(run, plain), "bits_a_client": bits}
+        rows.append({"panel": panel, "scheme": scheme, "x": float(x), **costs})
     return as_columns(rows)
 
 
@@ -126,18 +109,18 @@ def privacy_costs_chart(table: Table) -> Chart:
     """Return regret against ε, against bits, and over log T against T."""
     epsilons = {epsilon: f"{epsilon:g}" for epsilon in EPSILONS}
     bits = {float(bits): f"{bits}" for bits in sorted({*BITS, *NEAREST_BITS})}
-    regret, over_log = (
-        Axis("mean total regret", low=0.0),
-        Axis("mean total regret / log T", low=0.0),
-    )
-    axes = {
-        EPSILON: (Axis("ε, event level (smaller: more private)", log=True, ticks=epsilons), regret),
-        BITS_PANEL: (Axis("bits of a mean (64 when not rounded)", ticks=bits), regret),
-        GROWTH: (Axis("horizon T", log=True, form="power"), over_log),
-    }
-    titles = {EPSILON: "Noise", BITS_PANEL: "Rounding", GROWTH: "Order of the regret"}
+    regret = Axis("mean total regret", low=0.0)
+    over_log = replace(regret, label="mean total regret / log T")
+    private = Axis("ε, event level (smaller: more private)", log=True, ticks=epsilons)
+    rounded = Axis("bits of a mean (64 when not rounded)", ticks=bits)
+    horizon = Axis("horizon T", log=True, form="power")
     panels = [
-        Plot(*axes[panel], _series(table, panel), title=title) for panel, title in titles.items()
+        Plot(x, y, _series(table, panel), title=title)
+        for panel, title, x, y in (
+            (EPSILON, "Noise", private, regret),
+            (BITS_PANEL, "Rounding", rounded, regret),
+            (GROWTH, "Order of the regret", horizon, over_log),
+        )
     ]
     return Chart("privacy", panels, columns=3, size=(10.4, 3.9))
 
@@ -147,21 +130,11 @@ def _series(table: Table, panel: str) -> list[Series]:
     found = []
     for scheme in dict.fromkeys(row["scheme"] for row in rows_of(table, panel=panel)):
         rows = rows_of(table, panel=panel, scheme=scheme)
-        x, regret, half = arrays(rows, "x", "regret", "half")
-        part = np.log(x) if panel == GROWTH else 1.0
         noised = panel == GROWTH and scheme != _NONE
-        found.append(
-            Series(
-                f"{scheme}, ε = 8, range 7.5" if noised else scheme,
-                x.tolist(),
-                (regret / part).tolist(),
-                _COLOURS[scheme],
-                half=(half / part).tolist(),
-                dash=(4.0, 2.0) if scheme == _NONE else (),
-                mark="dot",
-                width=1.6,
-            )
-        )
+        label = f"{scheme}, ε = 8, range 7.5" if noised else scheme
+        columns, over_log = ("x", "regret"), panel == GROWTH
+        curve = curve_of(label, rows, columns, _COLOURS[scheme], over_log=over_log)
+        found.append(replace(curve, dash=(4.0, 2.0) if scheme == _NONE else ()))
     if panel != GROWTH:
         (row,) = rows_of(table, panel="", scheme=_NONE)
         places = [x for one in found for x in one.x]
@@ -180,7 +153,7 @@ def privacy_costs_html(table: Table) -> str:
     return table_html("privacy", shown)
 
 
-PART = Computed(
+PART = Part(
     key="privacy",
     heading="What privacy costs",
     cost=(0.5, 8.0),

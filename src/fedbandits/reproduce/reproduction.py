@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from fedbandits.problems.problem import gap
 from fedbandits.report.markup import definitions, with_subscripts
 from fedbandits.report.page import html_page
 from fedbandits.reproduce.catalogue import paper_experiment
-from fedbandits.reproduce.part import Kept, Made, Part
+from fedbandits.reproduce.part import Made, Part
 from fedbandits.reproduce.parts import PARTS, SECTIONS
 from fedbandits.reproduce.steps import OnStep, Steps
 from fedbandits.reproduce.texts import fill, section_text, table_html, texts
@@ -71,12 +70,8 @@ def reproduce_paper(
     wanted = [part for part in PARTS.values() if part.asked in keys or not keys]
     steps = Steps({part.key: part.seconds(replications) for part in wanted}, watch)
     # What earlier runs have left goes on the page as well; what is asked for takes its place.
-    made: dict[str, Kept] = {}
-    for parts in SECTIONS.values():
-        if parts[0] not in wanted:
-            found = {part.key: part.find(directory) for part in parts}
-            whole = {key: kept for key, kept in found.items() if kept is not None}
-            made |= whole if len(whole) == len(parts) else {}
+    left = {part.key: part.find(directory) for part in PARTS.values() if part not in wanted}
+    made = {key: kept for key, kept in left.items() if kept is not None}
     for part in wanted:
         with steps.part(part.key, replications=part.replications(replications)) as step:
             kept = part.get(
@@ -92,8 +87,8 @@ def reproduce_paper(
         for key in dict.fromkeys((_FIRST, *SECTIONS))
         if all(part.key in made for part in SECTIONS[key])
     ]
-    for part in (part for parts in shown for part in parts):
-        made[part.key] = part.complete(directory, made)
+    made = {part.key: made[part.key] for parts in shown for part in parts}
+    made = {key: PARTS[key].complete(directory, made) for key in made}
     with open_output(directory) as staging:
         (staging / _PAGE).write_text(reproduction_page(shown, made), encoding="utf-8")
     return directory / _PAGE
@@ -116,13 +111,10 @@ def reproduction_page(sections: Iterable[Sequence[Part]], made: Made) -> str:
     made : mapping
         What they have made, by their keys.
     """
-    shown = [
-        (
-            parts[0].heading_of(made[parts[0].key]),
-            "\n".join(part.section(made[part.key]) for part in parts),
-        )
-        for parts in sections
-    ]
+    shown = []
+    for parts in sections:
+        text = "\n".join(part.section(made[part.key]) for part in parts)
+        shown.append((parts[0].heading_of(made[parts[0].key]), text))
     return html_page(
         title=TITLE,
         byline=_BYLINE,
@@ -144,9 +136,11 @@ def _introduction(made: Made) -> str:
     ]
     known["replications"] = listed(f"{n:,}" for n in counts) if counts else ""
     rows = {
-        with_subscripts(figure): [{**row, "here": fill(row["here"], known)} for row in settings]
-        for figure, settings in texts("tables")["settings"]["rows"].items()
-        if any(f"fig{number}" in made for number in _figures(figure))
+        with_subscripts(group["name"]): [
+            {**row, "here": fill(row["here"], known)} for row in group["rows"]
+        ]
+        for group in texts("tables")["settings"]["of"]
+        if any(f"fig{number}" in made for number in group["figures"])
     }
     tested = " What the paper says of its curves is tested sentence by sentence."
     values = {
@@ -154,15 +148,3 @@ def _introduction(made: Made) -> str:
         "tested": tested if _FIRST in made else "",
     }
     return fill(section_text("introduction"), values)
-
-
-def _figures(heading: str) -> Iterable[int]:
-    """Return the figures that a heading of the table of settings names.
-
-    Examples
-    --------
-    >>> [list(_figures(words)) for words in ("Figures 3 to 5", "Figure 4: T = 9")]
-    [[3, 4, 5], [4]]
-    """
-    first, *rest = map(int, re.findall(r"\d+", heading.split(":", maxsplit=1)[0]))
-    return range(first, (rest or [first])[0] + 1)

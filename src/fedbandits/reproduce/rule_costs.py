@@ -14,7 +14,7 @@ from fedbandits.experiments.tables import Table, as_columns, chose_best, rows_of
 from fedbandits.report.chart import Axis, Chart, Row, Rows
 from fedbandits.report.palette import PALETTE
 from fedbandits.reproduce.catalogue import paper_experiment
-from fedbandits.reproduce.computed import Batch, Computed, Drawing, Runs, costs_of
+from fedbandits.reproduce.part import Batch, Drawing, Part, Runs, costs_of
 from fedbandits.reproduce.texts import table_html
 from fedbandits.simulation.variants import guarantee_of
 
@@ -33,15 +33,11 @@ def ruled_games() -> dict[str, Experiment]:
 
 def rule_costs_batches() -> list[Batch]:
     """Return the variants of every game, by the key of the game and their labels."""
-    return [
-        Batch(
-            variants={(key, variant.label): variant for variant in game.variants},
-            horizon=game.horizon,
-            replications=game.replications,
-            seed=game.seed,
-        )
-        for key, game in ruled_games().items()
-    ]
+    batches = []
+    for key, game in ruled_games().items():
+        variants = {(key, variant.label): variant for variant in game.variants}
+        batches.append(Batch(variants, game.horizon, game.replications, game.seed))
+    return batches
 
 
 def rule_costs_table(runs: Runs) -> Table:
@@ -49,20 +45,13 @@ def rule_costs_table(runs: Runs) -> Table:
 
     ``lost`` counts the games in which the best arm was not found.
     """
-    proven = {key: guarantee_of(run.variant, run.rule) for key, run in runs.items()}
-    return as_columns(
-        [
-            {
-                "game": game,
-                "rule": rule,
-                **costs_of(run),
-                "lost": int((~chose_best(run)).sum()),
-                "guarantee": proven[game, rule].words(),
-                "proven": proven[game, rule].holds,
-            }
-            for (game, rule), run in runs.items()
-        ]
-    )
+    rows = []
+    for (game, rule), run in runs.items():
+        guarantee = guarantee_of(run.variant, run.rule)
+        proven = {"guarantee": guarantee.words(), "proven": guarantee.holds}
+        lost = int((~chose_best(run)).sum())
+        rows.append({"game": game, "rule": rule, **costs_of(run), "lost": lost, **proven})
+    return as_columns(rows)
 
 
 def rule_costs_chart(costs: Table) -> Chart:
@@ -91,7 +80,7 @@ def rule_costs_html(costs: Table) -> str:
     return table_html("rules", rows)
 
 
-PART = Computed(
+PART = Part(
     key="rules",
     heading="Sharper than the paper: what each rule costs",
     cost=(0.5, 9.0),

@@ -1,9 +1,9 @@
-"""How regret grows with the horizon, for the schedules of Tables 2 and 3."""
+"""The schedules of Tables 2 and 3 (``schedules.toml``): how their regret grows with the horizon."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import cycle
 from typing import Any
@@ -12,15 +12,83 @@ import numpy as np
 
 from fedbandits.experiments.game_means import game_mean
 from fedbandits.experiments.tables import Table, arrays, as_columns, rows_of
+from fedbandits.problems.problem import Problem
 from fedbandits.report.chart import Axis, Chart, Mark, Plot, Series
 from fedbandits.report.palette import colours
-from fedbandits.reproduce.computed import Batch, Computed, Drawing, Runs
-from fedbandits.reproduce.schedules import SCHEDULES
-from fedbandits.reproduce.texts import Row, table_html
+from fedbandits.reproduce.catalogue import paper_experiment
+from fedbandits.reproduce.part import Batch, Drawing, Part, Runs, curve_of
+from fedbandits.reproduce.texts import Row, listing, table_html
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
-from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.radii import PaperRadius
 from fedbandits.rules.schedules import as_schedule
+from fedbandits.simulation import Variant
+
+GAMES = {2: "fig4", 3: "fig3"}
+"""The experiment whose first game is played for a table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TabledSchedule:
+    """A schedule, on the game of its table.
+
+    Parameters
+    ----------
+    table : int
+        2 or 3.
+    label : str
+        What tables and legends call it.
+    pulls, admissions : str
+        f(p), and g(p) of Fed2-UCB in Table 2.
+    row : int, optional
+        Where the paper's table has it, from 0; None if it does not.
+    kappa, lam : float
+        κ and λ of that row, if it has them.
+    one_horizon : bool
+        Whether it is not part of how regret grows with the horizon.
+    """
+
+    table: int
+    label: str
+    pulls: str
+    admissions: str = ""
+    row: int | None = None
+    kappa: float = 1.0
+    lam: float = 1.0
+    one_horizon: bool = False
+
+    def variant(self, radius: PaperRadius) -> Variant:
+        """Return its algorithm with this radius, on the game of its table."""
+        algorithm = (
+            Fed2Ucb(pulls=self.pulls, admissions=self.admissions, radius=radius)
+            if self.table == 2
+            else Fed1Ucb(pulls=self.pulls, radius=radius)
+        )
+        label = f"{self.table}: {self.label}"
+        return Variant(label=label, problem=game_of(self.table), algorithm=algorithm)
+
+
+_ALL = [TabledSchedule(**schedule) for schedule in listing("schedules")["schedules"]]
+SCHEDULES = tuple(schedule for schedule in _ALL if not schedule.one_horizon)
+"""Those whose regret is played at many horizons."""
+
+TABLED = tuple(schedule for schedule in _ALL if schedule.row is not None)
+"""Those of the paper's tables, in their order, and figure 4's own among them."""
+
+
+def game_of(table: int) -> Problem:
+    """Return the game of a table.
+
+    Examples
+    --------
+    >>> game_of(2).population, game_of(3).population
+    (None, 5)
+    """
+    return paper_experiment(GAMES[table]).variants[0].problem
+
+
+# How regret grows --------------------------------------------------------------------------------
+
 
 HORIZONS = tuple(10**exponent for exponent in range(3, 10))
 REPLICATIONS = 200
@@ -38,19 +106,15 @@ _RADIUS = PaperRadius(arm=1.0, client=1.0)
 
 def scaling_batches() -> list[Batch]:
     """Return every schedule at every horizon that its first phase fits into."""
-    return [
-        Batch(
-            variants={
-                (schedule.table, schedule.label, horizon): schedule.variant(_RADIUS)
-                for schedule in SCHEDULES
-                if _fits(schedule.pulls, horizon)
-            },
-            horizon=horizon,
-            replications=REPLICATIONS,
-            seed=_SEED,
-        )
-        for horizon in HORIZONS
-    ]
+    batches = []
+    for horizon in HORIZONS:
+        variants = {
+            (schedule.table, schedule.label, horizon): schedule.variant(_RADIUS)
+            for schedule in SCHEDULES
+            if _fits(schedule.pulls, horizon)
+        }
+        batches.append(Batch(variants, horizon, REPLICATIONS, _SEED))
+    return batches
 
 
 def scaling_table(runs: Runs) -> Table:
@@ -209,36 +273,23 @@ def _series(table: Table, number: int) -> list[Series]:
         label = schedule
         if rows[0]["exponent"] is not None:
             label += _EXPONENT.format_map(rows[0])
-        horizons, means, halves, undecided = arrays(rows, "horizon", "mean", "half", "undecided")
-        values, decided = means / np.log(horizons), undecided <= _MOST_UNDECIDED
-        all_of_it = Series(
-            label,
-            horizons.tolist(),
-            np.where(decided, values, np.nan).tolist(),
-            colour_of[schedule],
-            half=(halves / np.log(horizons)).tolist(),
-            mark=mark,
-            width=1.6,
-        )
-        cut_short = replace(
-            all_of_it,
-            label="",
-            group=label,
-            y=np.where(decided, np.nan, values).tolist(),
-            width=0.0,
-            hollow=True,
-            opacity=_LIGHTER_POINTS,
-            said=[f"{100 * share:.0f} % undecided" for share in undecided],
-        )
-        path = replace(
-            all_of_it, label="", group=label, y=values.tolist(), half=None, mark="", width=1.2,
-            opacity=_LIGHTER,
-        )  # fmt: skip
-        series += [path, cut_short, all_of_it]
+        curve = replace(curve_of(label, rows, ("horizon", "mean"), colour_of[schedule]), mark=mark)
+        rest = replace(curve, label="", group=label)
+        path = replace(rest, half=None, mark="", width=1.2, opacity=_LIGHTER)
+        (undecided,) = arrays(rows, "undecided")
+        decided = undecided <= _MOST_UNDECIDED
+        said = [f"{100 * share:.0f} % undecided" for share in undecided]
+        points = replace(rest, width=0.0, hollow=True, opacity=_LIGHTER_POINTS, said=said)
+        series += [path, _only(points, ~decided), _only(curve, decided)]
     return series
 
 
-PART = Computed(
+def _only(series: Series, places: BoolArray) -> Series:
+    """Return a series with gaps at all other places."""
+    return replace(series, y=np.where(places, series.y, np.nan).tolist())
+
+
+PART = Part(
     key="scaling",
     heading="Tables 2 and 3: how regret grows with the horizon",
     cost=(2.0, 4.0),

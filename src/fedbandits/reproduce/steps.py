@@ -12,6 +12,9 @@ from typing import Literal, TypeAlias
 _TRUST = 15.0
 
 
+State: TypeAlias = Literal["running", "done", "as it was"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """Where a reproduction stands.
@@ -33,7 +36,7 @@ class Step:
     """
 
     part: str
-    state: Literal["running", "done", "as it was"]
+    state: State
     number: int
     parts: int
     replications: int
@@ -43,6 +46,7 @@ class Step:
     share: float
 
 
+Clock: TypeAlias = Callable[[], float]
 OnStep: TypeAlias = Callable[[Step], None]
 """Told where a reproduction stands, whenever that changes."""
 
@@ -53,8 +57,6 @@ class RunningPart:
 
     Parameters
     ----------
-    all_replications : int
-        How many it has; 0 if that is not known.
     changed : callable
         Called as replications are done.
     replications : int
@@ -63,7 +65,6 @@ class RunningPart:
         Whether an earlier run had made it.
     """
 
-    all_replications: int
     changed: Callable[[], None]
     replications: int = 0
     reused: bool = False
@@ -72,11 +73,6 @@ class RunningPart:
         """Count replications; simulations call this."""
         self.replications += done
         self.changed()
-
-    @property
-    def share(self) -> float:
-        """How much of it is done."""
-        return min(1.0, self.replications / self.all_replications) if self.all_replications else 0.0
 
 
 class Steps:
@@ -106,20 +102,13 @@ class Steps:
     """
 
     def __init__(
-        self,
-        costs: Mapping[str, float],
-        watch: OnStep,
-        *,
-        clock: Callable[[], float] = time.monotonic,
+        self, costs: Mapping[str, float], watch: OnStep, *, clock: Clock = time.monotonic
     ) -> None:
-        self._costs = dict(costs)
-        self._watch = watch
-        self._clock = clock
+        self._costs, self._watch, self._clock = dict(costs), watch, clock
         self._begin = clock()
         self._number = 0
-        self._gone = 0.0  # of the costs, with what was reused
-        self._expected = 0.0  # of the costs, without
-        self._spent = 0.0
+        # Of the costs, with what was reused and without; and how many seconds that took.
+        self._gone = self._expected = self._spent = 0.0
 
     @contextmanager
     def part(self, name: str, *, replications: int = 0) -> Iterator[RunningPart]:
@@ -136,7 +125,10 @@ class Steps:
         cost = self._costs[name]
         begin = self._clock()
 
-        def tell(state: Literal["running", "done", "as it was"], now: float, share: float) -> None:
+        def tell(state: State, now: float) -> None:
+            share = (
+                min(1.0, part.replications / max(replications, 1)) if state == "running" else 1.0
+            )
             ran = share if state != "as it was" else 0.0
             took = now - begin if ran else 0.0
             pace = (_TRUST + self._spent + took) / (_TRUST + self._expected + cost * ran)
@@ -148,7 +140,7 @@ class Steps:
                 number=self._number,
                 parts=len(self._costs),
                 replications=part.replications,
-                all_replications=part.all_replications,
+                all_replications=replications,
                 passed=now - self._begin,
                 left=pace * (whole - gone),
                 share=gone / whole,
@@ -159,7 +151,7 @@ class Steps:
                 self._spent += took
             self._watch(step)
 
-        part = RunningPart(replications, lambda: tell("running", self._clock(), part.share))
-        tell("running", begin, 0.0)
+        part = RunningPart(lambda: tell("running", self._clock()))
+        tell("running", begin)
         yield part
-        tell("as it was" if part.reused else "done", self._clock(), 1.0)
+        tell("as it was" if part.reused else "done", self._clock())

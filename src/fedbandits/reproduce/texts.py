@@ -20,19 +20,24 @@ from fedbandits.report.shown import Shown
 
 Row: TypeAlias = Mapping[str, Any]
 
-_FOLDER = files("fedbandits.reproduce") / "texts"
+_FOLDER = files("fedbandits.reproduce")
 
 
 @cache
 def section_text(key: str) -> str:
     """Return the text of a section as it is written, HTML."""
-    return (_FOLDER / f"{key}.html").read_text(encoding="utf-8").rstrip()
+    return (_FOLDER / "texts" / f"{key}.html").read_text(encoding="utf-8").rstrip()
 
 
 @cache
-def texts(name: str) -> dict[str, dict[str, Any]]:
-    """Return what a file of sentences or tables says, by key."""
+def listing(name: str) -> dict[str, Any]:
+    """Return what a TOML file beside this one says."""
     return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def texts(name: str) -> dict[str, Any]:
+    """Return what a file of sentences or tables says, by key."""
+    return listing(f"texts/{name}")
 
 
 def fill(text: str, values: Row) -> str:
@@ -84,7 +89,8 @@ def table_html(key: str, rows: Iterable[Row] | Mapping[str, Iterable[Row]]) -> s
         plain = {
             name: markup.with_subscripts(v) if isinstance(v, str) else v for name, v in row.items()
         }
-        return markup.row(*(aligned(head, fill(cell, plain)) for head, cell in table["columns"]))
+        cells = (aligned(head, fill(cell, plain)) for head, cell in table["columns"])
+        return markup.row(*cells, kind=fill(table.get("row", ""), plain))
 
     grouped = rows if isinstance(rows, Mapping) else {"": rows}
     return markup.table(

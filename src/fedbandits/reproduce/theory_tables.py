@@ -19,12 +19,10 @@ from fedbandits.experiments.tables import quantity
 from fedbandits.problems.problem import Problem, gaps
 from fedbandits.report.chart import NORMAL_95
 from fedbandits.reproduce.catalogue import paper_experiment
-from fedbandits.reproduce.computed import Batch, Computed, Runs
 from fedbandits.reproduce.misranking import GAPS, SPREAD, misranking_gaps
-from fedbandits.reproduce.part import Made
+from fedbandits.reproduce.part import Batch, Made, Part, Runs
 from fedbandits.reproduce.regret_curves import FIGURES
-from fedbandits.reproduce.scaling import REPLICATIONS
-from fedbandits.reproduce.schedules import TABLED, TabledSchedule, game_of
+from fedbandits.reproduce.scaling import REPLICATIONS, TABLED, TabledSchedule, game_of
 from fedbandits.reproduce.texts import Row, fill, section_text, table_html, texts
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.radii import PaperRadius
@@ -54,28 +52,15 @@ _ONE_IN = (100, HORIZON)
 
 def theory_batches() -> list[Batch]:
     """Return the schedules of Tables 2 and 3, with the constants 6."""
-    variants = {
-        (schedule.table, schedule.label): schedule.variant(PaperRadius()) for schedule in TABLED
-    }
-    return [
-        Batch(
-            variants=variants,
-            horizon=HORIZON,
-            replications=REPLICATIONS,
-            seed=_SEED,
-            fewest=_FEWEST,
-        )
-    ]
+    variants = {(one.table, one.label): one.variant(PaperRadius()) for one in TABLED}
+    return [Batch(variants, HORIZON, REPLICATIONS, _SEED, fewest=_FEWEST)]
 
 
 def theory_tables(runs: Runs) -> dict[str, Rows]:
     """Return every table of the section on theory but `bounds_table`, which is about figures."""
     schedules = schedules_table(runs)
-    return {
-        "schedules": schedules,
-        "clients": clients_table(),
-        "orders": orders_table(schedules),
-    }
+    orders = orders_table(schedules)
+    return {"schedules": schedules, "clients": clients_table(), "orders": orders}
 
 
 # Theorems 2 and 3 ---------------------------------------------------------------------------------
@@ -115,10 +100,10 @@ def bounds_table(made: Made) -> Rows:
 
 def _bound_columns(found: VariantBound) -> dict[str, Any]:
     """Return the terms of a bound, or the reason why there is none."""
-    bound = found.bound
-    columns = ("theorem", "exploration", "communication", "failure")
-    terms = {name: None if bound is None else getattr(bound, name) for name in columns}
-    return {**terms, "bound": None if bound is None else bound.total, "reason": found.reason}
+    names = {name: name for name in ("theorem", "exploration", "communication", "failure")}
+    terms = {**names, "bound": "total"}
+    bound = {column: getattr(found.bound, name, None) for column, name in terms.items()}
+    return {**bound, "reason": found.reason}
 
 
 def _simulated_columns(regret: Mapping[str, float | None]) -> dict[str, Any]:
@@ -220,13 +205,11 @@ def schedule_order(schedule: TabledSchedule) -> ScheduleOrder:
     if schedule.row is None:
         raise ValueError(f"Table {schedule.table} has no row for {schedule.label}")
     game: Any = {"noise": problem.noise_proxy, "horizon": HORIZON, "cost": _COST}
-    game["pulls"] = schedule.kappa
+    game |= {"gaps": _gaps(problem), "pulls": schedule.kappa}
     if schedule.table == 2:
-        rows = fed2_orders(
-            _gaps(problem), spread=problem.spread_proxy, admissions=schedule.lam, **game
-        )
+        rows = fed2_orders(spread=problem.spread_proxy, admissions=schedule.lam, **game)
     else:
-        rows = fed1_orders(_gaps(problem), clients=problem.population or 1, **game)
+        rows = fed1_orders(clients=problem.population or 1, **game)
     return rows[schedule.row]
 
 
@@ -299,9 +282,7 @@ def orders_table(schedules: Rows) -> Rows:
         {
             "statement": statement,
             "value": value,
-            "table": row["table"],
-            "schedule": row["schedule"],
-            **{key: row[key] for key in ("mean", "low", "high")},
+            **{key: row[key] for key in ("table", "schedule", "mean", "low", "high")},
             "times": row["mean"] / value,
         }
         for statement, row, value in rows
@@ -340,10 +321,7 @@ def theory_values(tables: Mapping[str, Rows]) -> dict[str, object]:
 def bounds_html(rows: Rows) -> str:
     """Return every variant with its bound, or the reason why it has none."""
     if not rows:
-        return (
-            "<p>No figure was reproduced along with this page, so there is no variant to compare."
-            " <code>fedbandits reproduce</code> makes all of them.</p>"
-        )
+        return section_text("theory-no-bounds")
     groups: dict[str, list[Row]] = {}
     covered = []
     for row in rows:
@@ -363,7 +341,7 @@ def bounds_html(rows: Rows) -> str:
     return fill(section_text("theory-bounds"), values)
 
 
-PART = Computed(
+PART = Part(
     key="theory",
     heading="Theory: what the theorems promise for these games",
     cost=(3.0, 8.0),

@@ -1,7 +1,8 @@
-"""A checked file: facts about a table, the table, and a hash over both.
+"""Imported data on disk: where it is kept, and a checked file of facts about a table and the table.
 
-A NumPy archive (.npz) without pickles: ``facts`` is JSON, ``table`` the array, ``sha256`` the hash.
-It says itself what it is (``format``, ``version``), and it is written whole or not at all.
+The file is a NumPy archive (.npz) without pickles: ``facts`` is JSON, ``table`` the array,
+``sha256`` the hash over both. It says itself what it is (``format``, ``version``), and it is
+written whole or not at all.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import hashlib
 import io
 import json
 import os
+import sys
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -25,21 +26,47 @@ from fedbandits.errors import InputError
 FORMAT = "fedbandits-movielens"
 VERSION = 1
 AGAIN = "import the data once more: fedbandits data import PATH"
-
-# What the readers of zip, .npy and JSON raise when bytes are not what they were; a flipped bit can
-# also ask for a place before the start, a password, or more memory than there is.
-_DAMAGE = (
-    ValueError,
-    KeyError,
-    EOFError,
-    zipfile.BadZipFile,
-    zlib.error,
-    OSError,
-    RuntimeError,
-    MemoryError,
-)
+VARIABLE = "FEDBANDITS_DATA"
+"""The environment variable that names another directory."""
 
 Table: TypeAlias = npt.NDArray[np.float64] | npt.NDArray[np.uint32]
+
+
+def data_directory(
+    *, environ: Mapping[str, str] = os.environ, platform: str = sys.platform
+) -> Path:
+    """Return the directory of imported data; it need not exist.
+
+    ``FEDBANDITS_DATA`` if it is set. Else ``fedbandits`` in the place that the system has for the
+    data of programs: ``XDG_DATA_HOME`` or ``~/.local/share`` on Linux, ``~/Library/Application
+    Support`` on macOS, ``LOCALAPPDATA`` on Windows.
+
+    Parameters
+    ----------
+    environ : mapping
+        The environment; this process's by default.
+    platform : str
+        As ``sys.platform``, which it is by default.
+
+    Examples
+    --------
+    >>> data_directory(environ={"FEDBANDITS_DATA": "data"}).as_posix()
+    'data'
+    >>> data_directory(environ={"XDG_DATA_HOME": "/srv/data"}, platform="linux").as_posix()
+    '/srv/data/fedbandits'
+    """
+    if environ.get(VARIABLE):
+        return Path(environ[VARIABLE])
+    named, usual = {
+        "win32": ("LOCALAPPDATA", "AppData/Local"),
+        "darwin": ("", "Library/Application Support"),
+    }.get(platform, ("XDG_DATA_HOME", ".local/share"))
+    # The XDG rules say that a relative path is to be ignored.
+    shared = Path(environ.get(named, ""))
+    try:
+        return (shared if shared.is_absolute() else Path.home() / usual) / "fedbandits"
+    except RuntimeError:
+        raise InputError(VARIABLE, "is not set, and there is no home directory; set it") from None
 
 
 def write_container(file: Path, facts: Mapping[str, Any], table: Table) -> None:
@@ -54,29 +81,25 @@ def write_container(file: Path, facts: Mapping[str, Any], table: Table) -> None:
     text = json.dumps(described, sort_keys=True, ensure_ascii=True).encode("ascii")
     # One byte order, so that the same import has the same hash on every machine.
     stored = np.ascontiguousarray(table, dtype=table.dtype.newbyteorder("<"))
-    staging: str | None = None
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle, staging = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)
-        with os.fdopen(handle, "wb") as stream:
-            np.savez_compressed(
-                stream,
-                facts=np.frombuffer(text, dtype=np.uint8),
-                table=stored,
-                sha256=np.frombuffer(_digest(text, stored), dtype=np.uint8),
-            )
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(staging).replace(file)
+        with tempfile.TemporaryDirectory(prefix=f".{file.name}-", dir=file.parent) as folder:
+            staged = Path(folder) / file.name
+            with staged.open("wb") as stream:
+                np.savez_compressed(
+                    stream,
+                    facts=np.frombuffer(text, dtype=np.uint8),
+                    table=stored,
+                    sha256=np.frombuffer(_digest(text, stored), dtype=np.uint8),
+                )
+                stream.flush()
+                os.fsync(stream.fileno())
+            staged.replace(file)
     except OSError as error:
         raise InputError(
             str(file),
-            f"cannot be written: {error.strerror or error}; set FEDBANDITS_DATA to another "
-            "directory",
+            f"cannot be written: {error.strerror or error}; set {VARIABLE} to another directory",
         ) from None
-    finally:
-        if staging is not None:
-            Path(staging).unlink(missing_ok=True)
 
 
 def read_container(file: Path) -> tuple[dict[str, Any], npt.NDArray[Any]] | None:
@@ -99,7 +122,9 @@ def read_container(file: Path) -> tuple[dict[str, Any], npt.NDArray[Any]] | None
             parts = {name: _member(members, name) for name in ("facts", "table", "sha256")}
         text = parts["facts"].tobytes()
         facts = json.loads(text)
-    except _DAMAGE as error:
+    except Exception as error:
+        # Of bytes that are not what they were, readers of zip, .npy and JSON raise all sorts of
+        # errors: a flipped bit can ask for a password, or for more memory than there is.
         raise InputError(str(file), f"is damaged ({error}); {AGAIN}") from None
     # The version first: the hash of another version may be over something else.
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:

@@ -1,7 +1,9 @@
-"""Ratings of the HetRec-2011 MovieLens archive: read, split into groups, counted.
+"""Ratings of the HetRec-2011 MovieLens archive: found, read, split into groups, counted.
 
 The archive is ``hetrec2011-movielens-2k-v2.zip`` of GroupLens (non-commercial use;
 https://grouplens.org/datasets/hetrec-2011/): tab separated, with or without a header, CRLF or LF.
+Nothing is unpacked: lines are streamed out of the zip file, and what is read is bounded, so that a
+file that is not what its name says (or unpacks to something enormous) ends in an error.
 
 **Groups that a client never rated.** A game needs a local mean for every arm of every client, so a
 user takes part as a client only if it rated at least one movie of *every* group. Nothing is made
@@ -12,23 +14,39 @@ ratings and more remain: keen ones, not a random sample of all. Fewer groups kee
 
 from __future__ import annotations
 
+import codecs
+import io
+import zipfile
+import zlib
 from array import array
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from typing import Any
 
 import numpy as np
 
 from fedbandits.errors import InputError
-from fedbandits.reproduce.movielens.archive import Source, find_archive
 from fedbandits.rules.arrays import IntArray
 
-N_LEVELS = 10
-"""Ratings go from 0.5 to 5 stars in steps of 0.5: a level is a number of half stars, 1 to 10."""
+RATINGS_FILES = ("user_ratedmovies.dat", "user_ratedmovies-timestamps.dat")
+MOVIES_FILE = "movies.dat"
+_FILES = (*RATINGS_FILES, MOVIES_FILE)
+
+# The original archive has 18 MB in 13 members; its ratings are 30 MB, its longest line 440 bytes.
+MOST_BYTES = 2**29
+MOST_MEMBERS = 10_000
+LONGEST_LINE = 2**16
 
 MOST_RATINGS = 10_000_000
 """Twelve times the original: what is held in memory stays bounded, whatever the file says."""
 
+N_LEVELS = 10
+"""Ratings go from 0.5 to 5 stars in steps of 0.5: a level is a number of half stars, 1 to 10."""
+
+_NOT_HETREC = "this is not a HetRec file"
 _LEVEL_OF = {
     text.encode(): level
     for level in range(1, N_LEVELS + 1)
@@ -71,18 +89,18 @@ def read_ratings(path: Path) -> Ratings:
     Parameters
     ----------
     path : Path
-        The zip file, the folder it was unpacked to, or a file of ratings.
+        The zip file, the folder it was unpacked to (or one or two above it), or a file of ratings.
 
     Raises
     ------
     InputError
         If something is missing or wrong; the message names the file and the line.
     """
-    rated, catalogue = find_archive(path)
-    columns = _read_table(rated)
+    found = _find_files(path)
+    columns = _read_table(next(found[name] for name in RATINGS_FILES if name in found))
     last = _last_of_each(*columns[:2])
     users, movies, levels = (column[last] for column in columns)
-    listed = movies if catalogue is None else _read_catalogue(catalogue)
+    listed = _read_catalogue(found[MOVIES_FILE]) if MOVIES_FILE in found else movies
     return Ratings(
         users=users,
         movies=movies,
@@ -174,22 +192,17 @@ def _read_table(source: Source) -> list[IntArray]:
     for number, fields in _rows(source, "ratings"):
         n_fields = n_fields or max(len(fields), 3)
         if len(fields) != n_fields:
-            raise InputError(
-                source.where(number),
-                f"{_quoted(_TAB.join(fields))} has {len(fields)} fields separated by tabs where "
-                f"{n_fields} belong",
-            )
+            found = f"{_quoted(_TAB.join(fields))} has {len(fields)} fields separated by tabs"
+            raise source.error(f"{found} where {n_fields} belong", number)
         level = _LEVEL_OF.get(fields[2])
         if level is None:
-            raise InputError(
-                source.where(number),
-                f"rating {_quoted(fields[2])}; ratings go from 0.5 to 5 in steps of 0.5",
-            )
+            found = f"rating {_quoted(fields[2])}"
+            raise source.error(f"{found}; ratings go from 0.5 to 5 in steps of 0.5", number)
         users.append(_whole_number(fields[0], "user", source, number))
         movies.append(_whole_number(fields[1], "movie", source, number))
         levels.append(level)
     if not users:
-        raise InputError(source.where(), "holds no ratings")
+        raise source.error("holds no ratings")
     return [np.array(column, dtype=np.int64) for column in (users, movies, levels)]
 
 
@@ -215,8 +228,8 @@ def _rows(source: Source, table: str) -> Iterator[tuple[int, list[bytes]]]:
             continue
         found += 1
         if found > MOST_RATINGS:
-            raise InputError(
-                source.where(number), f"more than {MOST_RATINGS:,} {table}; the original has fewer"
+            raise source.error(
+                f"more than {MOST_RATINGS:,} {table}; the original has fewer", number
             )
         yield number, fields
 
@@ -230,9 +243,7 @@ def _last_of_each(users: IntArray, movies: IntArray) -> IntArray:
 
 def _whole_number(field: bytes, what: str, source: Source, number: int) -> int:
     if not field.isdigit() or len(field) > _LONGEST_NUMBER:
-        raise InputError(
-            source.where(number), f"{what} {_quoted(field)} is not the number of a {what}"
-        )
+        raise source.error(f"{what} {_quoted(field)} is not the number of a {what}", number)
     return int(field)
 
 
@@ -240,3 +251,147 @@ def _quoted(text: bytes) -> str:
     """Return the beginning of something unexpected, safe to print."""
     shown = text[:40].decode("iso-8859-1")
     return repr(shown if len(text) <= 40 else f"{shown}…")
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def readable(where: object) -> Iterator[None]:
+    """Say of what is read meanwhile, if that fails, why it cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(str(where), f"cannot be read: {error.strerror or error}") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise InputError(str(where), f"is damaged: {error}; get the zip file once more") from None
+    except RuntimeError as error:  # it wants a password, say
+        raise InputError(
+            str(where), f"cannot be unpacked: {error}; unpack it and give the folder"
+        ) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A text file, on its own or in a zip file.
+
+    Parameters
+    ----------
+    path : Path
+        The file, or the zip file that holds it.
+    member : str
+        Its name in the zip file.
+    """
+
+    path: Path
+    member: str = ""
+
+    def where(self, line: int | None = None) -> str:
+        """Return how errors name the file, or one of its lines.
+
+        Examples
+        --------
+        >>> Source(path=Path("hetrec.zip"), member="movies.dat").where(7)
+        'hetrec.zip, movies.dat, line 7'
+        """
+        parts = [str(self.path), self.member, "" if line is None else f"line {line}"]
+        return ", ".join(filter(None, parts))
+
+    def error(self, problem: str, line: int | None = None) -> InputError:
+        """Return what is raised if something is wrong with the file, or with one of its lines."""
+        return InputError(self.where(line), problem)
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines with their numbers, without line ends (LF or CRLF) and byte order mark.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read, or is larger than a file of ratings can be.
+        """
+        n_bytes = 0
+        # Buffered: a zip file by itself takes five times as long for its lines.
+        with readable(self.where()), self._opened() as file, io.BufferedReader(file) as stream:
+            if stream.peek().startswith(codecs.BOM_UTF8):
+                stream.read(len(codecs.BOM_UTF8))
+            read = partial(stream.readline, LONGEST_LINE + 1)
+            for number, line in enumerate(iter(read, b""), start=1):
+                n_bytes += len(line)
+                if n_bytes > MOST_BYTES:
+                    raise self.error(f"has more than {MOST_BYTES // 2**20} MiB; {_NOT_HETREC}")
+                if len(line) > LONGEST_LINE:
+                    raise self.error(
+                        f"is longer than {LONGEST_LINE:,} bytes; {_NOT_HETREC}", number
+                    )
+                yield number, line.rstrip(b"\r\n")
+
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        if self.member:
+            with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as packed:
+                yield packed
+        else:
+            with self.path.open("rb") as file:
+                yield file
+
+
+def _find_files(path: Path) -> dict[str, Source]:
+    """Return the file of ratings, and the list of all movies if there is one, by name.
+
+    Raises
+    ------
+    InputError
+        If there are no ratings there, or two sets of them.
+    """
+    sources: dict[PurePath, Source]
+    if path.is_dir():
+        places = (path.glob(f"{above}{name}") for name in _FILES for above in ("", "*/", "*/*/"))
+        found = sorted(file for files in places for file in files if file.is_file())
+        sources = {file.relative_to(path): Source(path=file) for file in found}
+    elif zipfile.is_zipfile(path):
+        sources = {PurePosixPath(name): Source(path=path, member=name) for name in _members(path)}
+    elif path.name in RATINGS_FILES and path.is_file():
+        beside = path.with_name(MOVIES_FILE)
+        sources = {
+            PurePath(file.name): Source(path=file) for file in (path, beside) if file.is_file()
+        }
+    elif path.suffix == ".zip" and path.is_file():
+        raise InputError(str(path), "is not a zip file, or not all of one; get it once more")
+    else:
+        raise InputError(str(path), "is not a HetRec zip file or folder")
+    sets: dict[str, dict[str, Source]] = {}
+    for place, source in sources.items():
+        sets.setdefault(place.parent.as_posix(), {})[place.name] = source
+    rated = {place: names for place, names in sets.items() if names.keys() & set(RATINGS_FILES)}
+    if not rated:
+        raise InputError(str(path), f"holds no {' or '.join(RATINGS_FILES)}")
+    if len(rated) > 1:
+        raise InputError(
+            str(path),
+            f"holds ratings in {len(rated)} folders: {', '.join(rated)}; give one of them",
+        )
+    return rated.popitem()[1]
+
+
+def _members(path: Path) -> list[str]:
+    """Return the names of the HetRec files in a zip file, if that can be trusted."""
+    with readable(path), zipfile.ZipFile(path) as archive:
+        members = [info for info in archive.infolist() if not info.is_dir()]
+    if len(members) > MOST_MEMBERS:
+        raise InputError(str(path), f"holds {len(members):,} files; this is not a HetRec archive")
+    for member in members:
+        # Nothing is unpacked here, but an archive with names that point out of it is suspect.
+        inside = PureWindowsPath(member.filename)  # it knows both kinds of slashes, and drives
+        if inside.anchor or ".." in inside.parts:
+            raise InputError(
+                str(path),
+                f"holds a file named {member.filename!r}, outside the archive; do not trust it",
+            )
+    found = [member for member in members if PurePosixPath(member.filename).name in _FILES]
+    for member in found:
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise InputError(
+                f"{path}, {member.filename}",
+                "is packed in an unusual way; unpack it and give the folder",
+            )
+    return [member.filename for member in found]

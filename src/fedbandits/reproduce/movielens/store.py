@@ -5,7 +5,7 @@ A matrix and an archive may both be imported; each replaces the former one of it
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -16,12 +16,16 @@ from fedbandits.errors import InputError
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.laws import Empirical, Gaussian
 from fedbandits.problems.problem import best_arm, gap
-from fedbandits.reproduce.movielens.archive import readable
-from fedbandits.reproduce.movielens.container import AGAIN, Table, read_container, write_container
+from fedbandits.reproduce.movielens.container import (
+    AGAIN,
+    Table,
+    data_directory,
+    read_container,
+    write_container,
+)
 from fedbandits.reproduce.movielens.groups import are_released
-from fedbandits.reproduce.movielens.hetrec import N_LEVELS, group_ratings, read_ratings
-from fedbandits.reproduce.movielens.location import data_directory
-from fedbandits.reproduce.movielens.matrix import MAGIC, read_matrix
+from fedbandits.reproduce.movielens.hetrec import N_LEVELS, group_ratings, read_ratings, readable
+from fedbandits.reproduce.texts import fill, texts
 from fedbandits.rules.arrays import FloatArray
 
 DataKind: TypeAlias = Literal["matrix", "ratings"]
@@ -29,6 +33,12 @@ DataKind: TypeAlias = Literal["matrix", "ratings"]
 
 DEFAULT_GROUPS = 100
 """As many as in the paper."""
+
+MAGIC = b"\x93NUMPY"
+"""How every .npy file begins."""
+
+MOST_VALUES = 50_000_000
+"""Two hundred times the authors' matrix."""
 
 _CONTENT = {
     "matrix": "table[m, k] is the local mean of client m and arm k (a group of movies), in [0, 1]",
@@ -103,55 +113,15 @@ class Imported:
           spread    0.2565, the standard deviation of clients within a group
           stored as movielens-matrix.npz
         """
-        who = "all users"
-        if self.clients < self.users:
-            who = (
-                "the users who rated a movie of every group; the other "
-                f"{self.users - self.clients:,} are left out (fewer groups keep more)"
-            )
+        said = texts("movielens")["imported"]
         own = self.kind == "matrix" and not self.as_released
-        arm = "an arm" if own else "a group"
-        rows = [] if own else [("users", f"{self.users:,}")]
-        if own:
-            rows.append(("arms", f"{self.groups:,}, one per column"))
-            who = "one per row"
-        elif self.kind == "matrix":
-            rows.append(("groups", f"{self.groups:,}, as they are in the matrix"))
-        else:
-            again = ""
-            if self.repeated:
-                again = (
-                    f", after {self.repeated:,} were left out because the user rated again later"
-                )
-            rows += [
-                ("movies", f"{self.movies:,}, of which {self.movies_rated:,} were rated"),
-                ("ratings", f"{self.ratings:,}{again}"),
-                ("groups", f"{self.groups:,}, movies split at random with seed {self.seed}"),
-            ]
-        rows += [
-            ("clients", f"{self.clients:,}: {who}"),
-            ("gap Δ", f"{self.gap:.4g}, between arm {self.best_arm} and the second best"),
-            ("spread", f"{self.spread:.4g}, the standard deviation of clients within {arm}"),
-            ("stored as", str(self.file)),
-        ]
-        lines = (f"  {word:<9} {text}" for word, text in rows)
-        kind = "the paper's MovieLens matrix" if self.kind == "matrix" else "MovieLens ratings"
-        said = f"{kind}, imported from {self.source}"
-        if own:
-            said = (
-                f"a matrix of {self.clients:,} clients and {self.groups:,} arms, imported from"
-                f" {self.source}; it is not the paper's MovieLens matrix"
-            )
-        return "\n".join((said, *lines))
+        values = {**asdict(self), "left_out": self.users - self.clients}
+        values["who"] = fill(said["some" if values["left_out"] else "all"], values)
+        values["again"] = fill(said["again"], values) if self.repeated else ""
+        return fill(said["own" if own else self.kind], values)
 
 
-def import_data(
-    path: str | Path,
-    *,
-    seed: int = 0,
-    n_groups: int | None = None,
-    directory: str | Path | None = None,
-) -> Imported:
+def import_data(path: Path, *, seed: int = 0, n_groups: int | None = None) -> Imported:
     """Check MovieLens data and keep it in the user's data directory.
 
     Of an archive, only users who rated at least one movie of every group become clients (why is
@@ -159,7 +129,7 @@ def import_data(
 
     Parameters
     ----------
-    path : str or Path
+    path : Path
         The zip file or the folder of HetRec-2011, or a .npy file with one row per user and one
         column per group.
     seed : int
@@ -167,46 +137,37 @@ def import_data(
     n_groups : int, optional
         How many groups the movies of an archive are split into, 100 by default. If it is given for
         a matrix, that must have as many.
-    directory : str or Path, optional
-        Where to keep it; `data_directory()` by default.
 
     Raises
     ------
     InputError
         If the data is not as it should be (file and line are named) or cannot be stored.
     """
-    path = Path(path)
     kind: DataKind = "matrix" if _is_matrix(path) else "ratings"
+    found: dict[str, Any]
+    table: Table
     if kind == "matrix":
-        found, table = _of_matrix(path, n_groups)
+        table = read_matrix(path)
+        found = {"users": len(table)}
+        if n_groups not in {None, table.shape[1]}:
+            raise InputError(
+                "groups",
+                f"is {n_groups}, but the matrix has {table.shape[1]} columns; leave it out",
+            )
     else:
         found, table = _of_archive(path, DEFAULT_GROUPS if n_groups is None else n_groups, seed)
     facts = {"kind": kind, "content": _CONTENT[kind], "source": path.resolve().name, **found}
-    file = _file(kind, directory)
-    write_container(file, facts, table)
-    return _described(file, facts, table)
+    write_container(_file(kind), facts, table)
+    return _described(facts, table)
 
 
-def imported(*, directory: str | Path | None = None) -> tuple[Imported, ...]:
-    """Return what is imported: nothing, a matrix, ratings, or both.
-
-    Examples
-    --------
-    >>> imported(directory="no such directory")
-    ()
-    """
-    kinds = [_file(kind, directory) for kind in get_args(DataKind)]
-    found = [(file, _loaded(file)) for file in kinds]
-    return tuple(_described(file, *loaded) for file, loaded in found if loaded is not None)
+def imported() -> tuple[Imported, ...]:
+    """Return what is imported: nothing, a matrix, ratings, or both."""
+    found = map(_loaded, get_args(DataKind))
+    return tuple(_described(*loaded) for loaded in found if loaded is not None)
 
 
-def load_real_clients(
-    *,
-    kind: DataKind | None = None,
-    noise: float = 0.2,
-    name: str = "movielens-real-clients",
-    directory: str | Path | None = None,
-) -> Exact | None:
+def load_real_clients(*, kind: DataKind | None = None, noise: float = 0.2) -> Exact | None:
     """Return the game of the real clients, or None if nothing was imported.
 
     They are a finite population: a row of the matrix, or a user's mean ratings of the groups
@@ -218,50 +179,29 @@ def load_real_clients(
         Which import to take; by default the matrix, or the ratings if there is none.
     noise : float
         σ.
-    name : str
-        What the random streams are keyed by.
-    directory : str or Path, optional
-        Where to look; `data_directory()` by default.
 
     Raises
     ------
     InputError
         If what is stored is damaged.
-
-    Examples
-    --------
-    >>> load_real_clients(directory="no such directory") is None
-    True
     """
+    name = "movielens-real-clients"  # random streams are keyed by it
     for wanted in get_args(DataKind) if kind is None else (kind,):
-        loaded = _loaded(_file(wanted, directory))
-        if loaded is not None:
+        if (loaded := _loaded(wanted)) is not None:
             return Exact(local_means=_local_means(*loaded), noise=Gaussian(noise), name=name)
     return None
 
 
-def load_real_ratings(
-    *, name: str = "movielens-real-ratings", directory: str | Path | None = None
-) -> Exact | None:
+def load_real_ratings() -> Exact | None:
     """Return the game in which clients observe their own ratings, or None without an archive.
 
     An observation is drawn from the client's ratings of the movies of a group, with replacement;
-    stars / 5, so that it lies in [0, 1].
-
-    Parameters
-    ----------
-    name, directory
-        As in `load_real_clients`, which raises the same errors.
-
-    Examples
-    --------
-    >>> load_real_ratings(directory="no such directory") is None
-    True
+    stars / 5, so that it lies in [0, 1]. Raises what `load_real_clients` raises.
     """
-    loaded = _loaded(_file("ratings", directory))
-    if loaded is None:
+    if (loaded := _loaded("ratings")) is None:
         return None
-    return Exact(local_means=_local_means(*loaded), noise=_empirical(loaded[1]), name=name)
+    means, noise = _local_means(*loaded), _empirical(loaded[1])
+    return Exact(local_means=means, noise=noise, name="movielens-real-ratings")
 
 
 def _is_matrix(path: Path) -> bool:
@@ -274,14 +214,54 @@ def _is_matrix(path: Path) -> bool:
     return start == MAGIC or path.suffix == ".npy"
 
 
-def _of_matrix(path: Path, n_groups: int | None) -> tuple[dict[str, Any], Table]:
-    means = read_matrix(path)
-    users, groups = means.shape
-    if n_groups is not None and n_groups != groups:
+def read_matrix(path: Path) -> FloatArray:
+    """Return the local means of a finite population of clients, from a .npy file.
+
+    Every row takes part: unlike in the archive, a group that a user never rated cannot be told
+    from one that it rated badly. In the authors' matrix a fifth of the values are 0, and every row
+    is scaled so that its largest value is 1: a client's values compare groups with the client's
+    own first choice, and are not stars.
+
+    Parameters
+    ----------
+    path : Path
+        The file: floats in [0, 1], shape (users, groups).
+
+    Raises
+    ------
+    InputError
+        If it is anything else; the message names the row and the column.
+    """
+    with readable(path):
+        try:
+            # Mapped, so that a header that claims a huge array is found out before memory is taken.
+            mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise InputError(
+                str(path), f"is not a plain .npy file, or not all of one: {error}"
+            ) from None
+    if mapped.ndim != 2 or mapped.shape[0] < 1 or mapped.shape[1] < 2:
         raise InputError(
-            "groups", f"is {n_groups}, but the matrix has {groups} columns; leave it out"
+            str(path),
+            f"has shape {mapped.shape}; it needs one row per user and one column per group, "
+            "at least 2 groups",
         )
-    return {"users": users}, means
+    if mapped.dtype.kind != "f":
+        raise InputError(str(path), f"holds {mapped.dtype}; it needs floats in [0, 1]")
+    if mapped.size > MOST_VALUES:
+        raise InputError(
+            str(path), f"holds {mapped.size:,} values; at most {MOST_VALUES:,} are read"
+        )
+    means = np.array(mapped, dtype=np.float64)
+    wrong = ~((means >= 0) & (means <= 1))  # also true if it is not a number
+    if wrong.any():
+        row, column = (int(place) for place in np.argwhere(wrong)[0])
+        raise InputError(
+            f"{path}, row {row}, column {column}",
+            f"{means[row, column]:g} is not in [0, 1]; leave out users without a value for "
+            "every group",
+        )
+    return means
 
 
 def _of_archive(path: Path, n_groups: int, seed: int) -> tuple[dict[str, Any], Table]:
@@ -298,15 +278,14 @@ def _of_archive(path: Path, n_groups: int, seed: int) -> tuple[dict[str, Any], T
     return facts, counts.astype(np.uint32)
 
 
-def _file(kind: DataKind, directory: str | Path | None) -> Path:
-    folder = data_directory() if directory is None else Path(directory)
-    return folder / f"movielens-{kind}.npz"
+def _file(kind: DataKind) -> Path:
+    return data_directory() / f"movielens-{kind}.npz"
 
 
-def _loaded(file: Path) -> tuple[dict[str, Any], npt.NDArray[Any]] | None:
-    loaded = read_container(file)
-    if loaded is not None and f"movielens-{loaded[0].get('kind')}.npz" != file.name:
-        raise InputError(str(file), f"holds a {loaded[0].get('kind')}, not what it says; {AGAIN}")
+def _loaded(kind: DataKind) -> tuple[dict[str, Any], npt.NDArray[Any]] | None:
+    loaded = read_container(_file(kind))
+    if loaded is not None and (holds := loaded[0].get("kind")) != kind:
+        raise InputError(str(_file(kind)), f"holds a {holds}, not what it says; {AGAIN}")
     return loaded
 
 
@@ -327,7 +306,7 @@ def _empirical(counts: npt.NDArray[Any]) -> Empirical:
     return Empirical(support, shares, sizes)
 
 
-def _described(file: Path, facts: dict[str, Any], table: npt.NDArray[Any]) -> Imported:
+def _described(facts: dict[str, Any], table: npt.NDArray[Any]) -> Imported:
     means = _local_means(facts, table)
     game = Exact(local_means=means, noise=Gaussian(0.0))
     clients, groups = means.shape
@@ -335,7 +314,7 @@ def _described(file: Path, facts: dict[str, Any], table: npt.NDArray[Any]) -> Im
     known = {field.name for field in fields(Imported)}
     return Imported(
         **{name: value for name, value in facts.items() if name in known},
-        file=file,
+        file=_file(facts["kind"]),
         clients=clients,
         groups=groups,
         gap=gap(game),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -17,8 +18,8 @@ from fedbandits.report import markup
 from fedbandits.report.chart import Axis, Chart, Guide, Note, Plot, Series
 from fedbandits.report.markup import with_subscripts
 from fedbandits.report.palette import PALETTE
-from fedbandits.reproduce.real_data.facts import SURE
-from fedbandits.reproduce.real_data.table import HORIZON, MORE_PHASES, NOISE, RELEASED_SPREAD
+from fedbandits.reproduce.part import Drawing, Part
+from fedbandits.reproduce.real_data import table as tables
 from fedbandits.reproduce.texts import Row, fill, table_html, texts
 from fedbandits.rules.arrays import FloatArray
 
@@ -68,7 +69,7 @@ def wrong_order(facts: Mapping[str, Any], clients: FloatArray, *, finite: bool) 
     Parameters
     ----------
     facts : mapping
-        From `fedbandits.reproduce.real_data.facts.facts_of`.
+        From `fedbandits.reproduce.real_data.table.facts_of`.
     clients : array
         M.
     finite : bool
@@ -146,15 +147,15 @@ def _panel(facts: Mapping[str, Any], colour: str) -> Plot:
         x, y = zip(*_points(facts, finite=finite), strict=True)
         label = f"these {n:,} alone" if finite else "unlimited population"
         series.append(Series(label, x, y, colour, dash=(5.0, 2.5) if finite else ()))
-    words = f"{enough:,} clients: {100 * (1 - SURE):.0f} %"
+    words = f"{enough:,} clients: {100 * (1 - tables.SURE):.0f} %"
     arm = "group" if is_movielens(facts) else "arm"
     pair = f"{arm}s {facts['best_group']} and {facts['second_group']}"
     return Plot(
         Axis("clients asked", log=True, low=1.0, high=_most(facts)),
         Axis(f"chance that the second best {arm} is ahead", form="percent", low=0.0, high=0.52),
         series,
-        guides=[Guide(x=n, label=f"all {n:,}", dash=(1, 2)), Guide(y=1 - SURE, dash=(1, 2))],
-        notes=[Note(x=enough, y=1 - SURE, text=words, colour=colour)],
+        guides=[Guide(x=n, label=f"all {n:,}", dash=(1, 2)), Guide(y=1 - tables.SURE, dash=(1, 2))],
+        notes=[Note(x=enough, y=1 - tables.SURE, text=words, colour=colour)],
         title=f"{_name(facts)}: {pair}",
     )
 
@@ -173,31 +174,28 @@ def real_data_values(table: Row) -> dict[str, object]:
     >>> "data not imported" in text, "fedbandits data import PATH" in text
     (True, True)
     """
-    archive = said("missing", "archive")
-    missing = {
-        kind: said("missing", kind, archive=archive) for kind in ("all", "matrix", "ratings")
-    }
-    data, kinds = table["data"], [facts["kind"] for facts in table["data"]]
-    about = said("about", "movielens", noise=NOISE)
+    missing = partial(said, "missing", archive=said("missing", "archive"))
+    data, by_kind = table["data"], {facts["kind"]: facts for facts in table["data"]}
+    about = said("about", "movielens", noise=tables.NOISE)
     if not data:
-        return {"about": about, "data": missing["all"], "games": ""}
-    findings = [_worded(_finding(facts), facts) for facts in data]
+        return {"about": about, "data": missing("all"), "games": ""}
     # Words of MovieLens, if there is any of it.
     common = next(filter(is_movielens, data), data[0])
-    findings = ["<h3>What the data says</h3>", *findings, _worded(_facts(data), common)]
+    findings = ["<h3>What the data says</h3>"]
+    findings += [_worded(_finding(facts), facts) for facts in data]
+    findings += [_worded(_facts(data), common)]
     findings += [_worded(_about_rows(facts["rows"]), facts) for facts in data if "rows" in facts]
-    settings = said("games", "settings", more_phases=MORE_PHASES)
-    by_kind = {facts["kind"]: facts for facts in data}
+    settings = said("games", "settings", more_phases=tables.MORE_PHASES)
     games = [_worded(settings, common)]
     games += [
         _worded(_game(game, _name(by_kind[game["kind"]])), by_kind[game["kind"]])
         for game in table["games"]
     ]
-    games += [missing[kind] for kind in ("ratings", "matrix") if kind not in kinds]
+    games += [missing(kind) for kind in ("ratings", "matrix") if kind not in by_kind]
     shown: dict[str, object] = {"data": "\n".join(findings), "games": "\n".join(games)}
     if is_movielens(common):
         return {"about": about, **shown}
-    about = said("about", "own", noise=NOISE)
+    about = said("about", "own", noise=tables.NOISE)
     return {"heading": "Your matrix of local means", "about": about, **shown}
 
 
@@ -210,7 +208,7 @@ def _finding(facts: Row) -> str:
             "best",
             "wide" if facts["spread"] > 5 * facts["gap"] else "narrow",
             "higher",
-            *(["again"] if again is not None else []),
+            "again" if again is not None else "",
             "too_few" if facts["clients_unlimited"] > n else "enough",
             "nearly_all" if facts["clients_of_these"] > n / 2 else "some",
         ]
@@ -224,7 +222,7 @@ def _facts(data: Sequence[Row]) -> str:
     for key, fact in texts("movielens")["facts"].items():
         values = [facts.get(key) for facts in data]
         if any(value is not None for value in values):
-            note = with_subscripts(fill(fact["note"], {"horizon": HORIZON}))
+            note = with_subscripts(fill(fact["note"], {"horizon": tables.HORIZON}))
             name = with_subscripts(fact["name"]) + (f" <small>{note}</small>" if note else "")
             form = f"{{value:{fact['form']}}}"
             rows.append(markup.row(name, *(fill(form, {"value": value}) for value in values)))
@@ -257,39 +255,35 @@ _FINDS = 0.95
 def _reading(rows: Sequence[Row]) -> str:
     """Return in words what the games show."""
     by_key = {row["key"]: row for row in rows}
-    words = {**by_key, "released_spread": RELEASED_SPREAD, "found": _found_best(by_key["all"])}
+    words = {
+        **by_key,
+        "released_spread": tables.RELEASED_SPREAD,
+        "found": _found_best(by_key["all"]),
+    }
     too_small = by_key["finite"]["wrong"]["low"] > by_key["finite-theory"]["wrong"]["high"]
     items = [
         said("reading", "all", **words),
-        said("reading", "finite", *(["quarter"] if too_small else []), **words),
+        said("reading", "finite", "quarter" if too_small else "", **words),
         said("reading", "unlimited", **words),
-        _least_regret(rows),
-        _ordering(by_key, words),
     ]
-    return markup.items(items)
+    return markup.items([*items, _least_regret(rows), _ordering(by_key, words)])
 
 
 def _least_regret(rows: Sequence[Row]) -> str:
     """Return which variant had the least regret among those that find the best group."""
-    found = sorted(
-        (row for row in rows if _found_best(row) >= _FINDS), key=lambda row: row["regret"]["mean"]
-    )
+    found = [row for row in rows if _found_best(row) >= _FINDS]
     if not found:
         return said("reading", "least_none", finds=_FINDS)
-    names = {row["key"]: f"“{escape(row['label'])}”" for row in found}
-    first, *others = found
-    least = f"{names[first['key']]} with {_mean(first)}"
-    if not others:
-        return said("reading", "least_one", finds=_FINDS, first=least)
-    unclear = [names[row["key"]] for row in others if _compared(first, row) != "less"]
+    first, *others = sorted(found, key=lambda row: float(row["regret"]["mean"]))
+    unclear = [f"“{escape(row['label'])}”" for row in others if _compared(first, row) != "less"]
     return said(
         "reading",
-        *(["least", "unclear"] if unclear else ["least"]),
+        "least" if others else "least_one",
+        "unclear" if unclear else "",
+        **{**first, "label": escape(first["label"])},
         variants=len(found),
         finds=_FINDS,
-        first=least,
-        rest=listed(f"{names[row['key']]} had {_mean(row)}" for row in others),
-        unclear=listed(unclear) if unclear else "",
+        unclear=listed(unclear or [""]),
     )
 
 
@@ -333,17 +327,26 @@ def _compared(one: Row, other: Row) -> str:
     return "less" if difference < 0 else "more"
 
 
-def _mean(row: Row) -> str:
-    return fill("{regret:mean}", row)
-
-
 def said(table: str, *keys: str, **words: Any) -> str:
-    """Return sentences of ``texts/movielens.toml``, one after the other.
+    """Return sentences of ``texts/movielens.toml``, one after the other; none for an empty key.
 
     Examples
     --------
     >>> said("finding", "some", clients=2113, clients_of_these=900)
     'Of these 2,113 users alone, 900 do.'
     """
-    sentences = " ".join(texts("movielens")[table][key] for key in keys)
+    sentences = " ".join(texts("movielens")[table][key] for key in keys if key)
     return " ".join(fill(sentences, words).split())
+
+
+PART = Part(
+    key="movielens",
+    heading="MovieLens with its real users",
+    # Of a matrix that is imported; without one there is nothing to simulate.
+    cost=(0.1, 35.0),
+    batches=tables.real_data_batches,
+    table=tables.real_data_table,
+    drawings={"order": Drawing(chart=order_chart, drawn=order_table)},
+    show=real_data_values,
+    inputs=tables.real_data_inputs,
+)

@@ -9,23 +9,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from fedbandits.experiments.game_means import game_mean
-from fedbandits.experiments.tables import chose_best
 from fedbandits.problems.exact import Exact
-from fedbandits.reproduce.computed import Batch, Runs
 from fedbandits.reproduce.findings import share_of
+from fedbandits.reproduce.movielens.groups import are_released
 from fedbandits.reproduce.movielens.store import (
     Imported,
     imported,
     load_real_clients,
     load_real_ratings,
 )
-from fedbandits.reproduce.real_data.facts import RESAMPLED, facts_of, matrix_facts
+from fedbandits.reproduce.part import Batch, Runs, chose_wrong
 from fedbandits.reproduce.texts import fill, texts
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
+from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.radii import PaperRadius
 from fedbandits.simulation import Assume, Simulation, Variant
+from fedbandits.theory.sampling import clients_needed
 
 SEED = 2021
 HORIZON = 1_000_000
@@ -47,6 +49,17 @@ MOST_VALUES = 1_000_000
 REPLICATIONS = {"real clients": 100, "real ratings": 10}
 """Ratings are drawn from ten levels one by one, which takes long."""
 
+SURE = 0.99
+"""In such a share of samples the two best groups are to stand in the right order."""
+
+RESAMPLED = 2_000
+"""How often as many clients are drawn again, with replacement."""
+
+LARGEST_TOTAL = 200
+"""Up to which n the values of a row are tried as multiples of 1/n."""
+
+_AT_ONCE = 100
+
 _PULLS = 200
 _FED1 = Fed1Ucb(pulls="floor(10*log(T))", radius=PaperRadius(arm=1.0))
 _FED2 = Fed2Ucb(
@@ -54,27 +67,8 @@ _FED2 = Fed2Ucb(
 )  # constants as in figure 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Play:
-    """A variant on real data.
-
-    Parameters
-    ----------
-    key : str
-        What the section knows it by.
-    told : str
-        What the rule believes, in plain words.
-    variant : Variant
-        What is simulated.
-    """
-
-    key: str
-    told: str
-    variant: Variant
-
-
-def plays_of(game: Exact, spread: float) -> list[Play]:
-    """Return the variants that are played on given clients.
+def plays_of(game: Exact, spread: float) -> dict[str, Variant]:
+    """Return the variants that are played on given clients, by what the section knows them by.
 
     Parameters
     ----------
@@ -83,34 +77,37 @@ def plays_of(game: Exact, spread: float) -> list[Play]:
     spread : float
         σ_c, as it is.
     """
-    n = game.population
-    sample = min(SAMPLE, (n + 1) // 2)
+    sample = _words(game, spread)["sample"]
     real = Assume(spread=spread)
-    sampled = replace(_FED2, target="population")
     # 2 + 4 + … + 2^p is n or more.
-    last = math.ceil(math.log2(n + 2)) - 1 + MORE_PHASES
-    words = {"n": n, "sample": sample, "spread": spread, "released_spread": RELEASED_SPREAD}
+    last = math.ceil(math.log2(game.population + 2)) - 1 + MORE_PHASES
+    sampled = {"algorithm": replace(_FED2, target="population"), "max_phases": last}
     settings: dict[str, dict[str, Any]] = {
         "all": {"algorithm": _FED1},
         "some": {"algorithm": replace(_FED1, clients=sample)},
         "finite": {"algorithm": _FED2, "assume": real},
         "finite-theory": {"algorithm": replace(_FED2, radius=PaperRadius()), "assume": real},
-        "unlimited": {"algorithm": sampled, "assume": real, "max_phases": last},
-        "released": {
-            "algorithm": sampled,
-            "assume": Assume(spread=RELEASED_SPREAD),
-            "max_phases": last,
-        },
+        "unlimited": {**sampled, "assume": real},
+        "released": {**sampled, "assume": Assume(spread=RELEASED_SPREAD)},
     }
-    found = []
-    for key, setting in settings.items():
-        words_of = texts("movielens")["plays"][key]
-        variant = Variant(label=fill(words_of["label"], words), problem=game, **setting)
-        found.append(Play(key=key, told=fill(words_of["told"], words), variant=variant))
-    return found
+    return {
+        key: Variant(label=_said(key, "label", game, spread), problem=game, **setting)
+        for key, setting in settings.items()
+    }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def _words(game: Exact, spread: float) -> dict[str, Any]:
+    n = game.population
+    sample = min(SAMPLE, (n + 1) // 2)
+    return {"n": n, "sample": sample, "spread": spread, "released_spread": RELEASED_SPREAD}
+
+
+def _said(play: str, what: str, game: Exact, spread: float) -> str:
+    """Return the label of a variant, or what its rule believes, in plain words."""
+    return fill(texts("movielens")["plays"][play][what], _words(game, spread))
+
+
+@dataclass(frozen=True, slots=True)
 class RealGame:
     """A game on imported data.
 
@@ -133,12 +130,37 @@ class RealGame:
         """Room for 20 phases with all groups, however many there are."""
         return max(HORIZON, 20 * _PULLS * self.problem.means.size)
 
-    def plays(self) -> dict[tuple[str, str, str], Play]:
+    def plays(self) -> dict[tuple[str, str, str], Variant]:
         """Return what is played, by the keys of its runs; nothing on data that is too large."""
         if self.problem.table.size > MOST_VALUES:
             return {}
         plays = plays_of(self.problem, self.data.spread)
-        return {(self.data.kind, self.name, play.key): play for play in plays}
+        return {(self.data.kind, self.name, key): variant for key, variant in plays.items()}
+
+    def results(self, runs: Runs) -> dict[str, Any]:
+        """Return what was found in it, ready for JSON."""
+        played = [(key[-1], runs[key]) for key in self.plays()]
+        return {
+            "kind": self.data.kind,
+            "game": self.name,
+            "horizon": self.horizon,
+            "noise": self.problem.noise_proxy,
+            "replications": min((run.games.total.size for _, run in played), default=0),
+            "variants": [self._row(key, run) for key, run in played],
+        }
+
+    def _row(self, key: str, run: Simulation) -> dict[str, Any]:
+        played, mean = run.games, game_mean(run.games.total)
+        return {
+            "key": key,
+            "label": run.variant.label,
+            "told": _said(key, "told", self.problem, self.data.spread),
+            "regret": {"mean": mean.value, "margin": mean.margin},
+            "wrong": share_of(chose_wrong(run), "wrong"),
+            "undecided": share_of(played.winner < 0, "undecided"),
+            "clients": float(played.clients.mean()),
+            "phases": float(played.phases.mean()),
+        }
 
 
 def real_games() -> list[RealGame]:
@@ -148,23 +170,16 @@ def real_games() -> list[RealGame]:
         problems = {"real clients": load_real_clients(kind=data.kind, noise=NOISE)}
         if data.kind == "ratings":
             problems["real ratings"] = load_real_ratings()
-        for name, problem in problems.items():
-            if problem is not None:
-                found.append(RealGame(data=data, name=name, problem=problem))
+        found += [RealGame(data, name, game) for name, game in problems.items() if game is not None]
     return found
 
 
 def real_data_batches() -> list[Batch]:
     """Return what is played on everything that is imported."""
     return [
-        Batch(
-            variants={key: play.variant for key, play in game.plays().items()},
-            horizon=game.horizon,
-            replications=REPLICATIONS[game.name],
-            seed=SEED,
-        )
+        Batch(plays, game.horizon, REPLICATIONS[game.name], SEED)
         for game in real_games()
-        if game.plays()
+        if (plays := game.plays())
     ]
 
 
@@ -187,19 +202,7 @@ def real_data_table(runs: Runs) -> dict[str, Any]:
     games = real_games()
     return {
         "data": [_facts(game, games) for game in games if game.name == "real clients"],
-        "games": [
-            {
-                "kind": game.data.kind,
-                "game": game.name,
-                "horizon": game.horizon,
-                "noise": game.problem.noise_proxy,
-                "replications": min(
-                    (runs[key].games.total.size for key in game.plays()), default=0
-                ),
-                "variants": [_row(play, runs[key]) for key, play in game.plays().items()],
-            }
-            for game in games
-        ],
+        "games": [game.results(runs) for game in games],
     }
 
 
@@ -218,17 +221,139 @@ def _facts(clients: RealGame, games: Sequence[RealGame]) -> dict[str, Any]:
     return found
 
 
-def _row(play: Play, run: Simulation) -> dict[str, Any]:
-    played, mean = run.games, game_mean(run.games.total)
-    undecided = played.winner < 0
-    wrong = ~chose_best(run) & ~undecided
+# What imported data says by itself ----------------------------------------------------------------
+
+
+def facts_of(
+    data: Imported, means: FloatArray, *, horizon: int, seed: int, resampled: int
+) -> dict[str, Any]:
+    """Return what the local means of all clients say, ready for JSON.
+
+    Parameters
+    ----------
+    data : Imported
+        Where they come from.
+    means : array, shape (clients, groups)
+        Local means.
+    horizon : int
+        T, for the number of clients by Theorem 1.
+    seed : int
+        Of the resampling.
+    resampled : int
+        How often as many clients are drawn again; 0 leaves that out.
+    """
+    averages = means.mean(axis=0)
+    # The lower index on ties, as everywhere.
+    best, second = np.argsort(-averages, kind="stable")[:2].tolist()
+    by_theorem = None
+    if data.gap > 0 and data.spread > 0:
+        game: Any = {"gap": data.gap, "spread": data.spread, "n_arms": data.groups}
+        by_theorem = clients_needed(**game, horizon=horizon)
+    known = ("kind", "source", "users", "clients", "groups", "gap", "spread")
     return {
-        "key": play.key,
-        "label": play.variant.label,
-        "told": play.told,
-        "regret": {"mean": mean.value, "margin": mean.margin},
-        "wrong": share_of(wrong, "wrong"),
-        "undecided": share_of(undecided, "undecided"),
-        "clients": float(played.clients.mean()),
-        "phases": float(played.phases.mean()),
+        **{name: getattr(data, name) for name in known},
+        "best_group": best,
+        "best_mean": float(averages[best]),
+        "second_group": second,
+        "second_mean": float(averages[second]),
+        **pair_facts(means[:, best] - means[:, second]),
+        "first_again": first_again(means, seed=seed, times=resampled) if resampled else None,
+        "clients_by_theorem": by_theorem,
+    }
+
+
+def pair_facts(differences: FloatArray) -> dict[str, Any]:
+    """Return what clients say of two groups, from the difference of each client.
+
+    Normal calculation, client by client, so that whatever a client adds to both groups cancels. In
+    a sample of M clients of an unlimited population the mean difference has deviation sd / √M, in
+    one of M among N clients sd √(1/M − 1/N).
+
+    Parameters
+    ----------
+    differences : array, shape (clients,)
+        Best minus second best, a client's own.
+
+    Examples
+    --------
+    >>> found = pair_facts(np.array([0.5, -0.3, 0.1, 0.1]))
+    >>> round(found["z"], 3), found["higher"], found["lower"]
+    (0.612, 0.75, 0.25)
+    >>> found["clients_unlimited"], found["clients_of_these"]
+    (58, 4)
+    """
+    n = differences.size
+    mean = float(differences.mean())
+    deviation = float(differences.std(ddof=1)) if n > 1 else 0.0
+    z = unlimited = of_these = None
+    if mean > 0 and deviation > 0:
+        z = mean / deviation * math.sqrt(n)
+        enough = (float(stats.norm.ppf(SURE)) * deviation / mean) ** 2
+        unlimited = math.ceil(enough)
+        of_these = math.ceil(1 / (1 / enough + 1 / n))
+    return {
+        "difference_deviation": deviation,
+        "z": z,
+        "higher": float((differences > 0).mean()),
+        "lower": float((differences < 0).mean()),
+        "clients_unlimited": unlimited,
+        "clients_of_these": of_these,
+    }
+
+
+def first_again(means: FloatArray, *, seed: int, times: int = RESAMPLED) -> float:
+    """Return how often the best group is first again if as many clients are drawn again.
+
+    Clients are drawn with replacement, as from an unlimited population of clients like these.
+
+    Examples
+    --------
+    >>> first_again(np.array([[0.9, 0.1], [0.8, 0.2], [0.9, 0.3]]), seed=1, times=50)
+    1.0
+    """
+    n = len(means)
+    best = int(means.mean(axis=0).argmax())
+    rng = np.random.default_rng(np.random.SeedSequence([seed, 6]))
+    first = 0
+    for start in range(0, times, _AT_ONCE):
+        weights = rng.multinomial(n, np.full(n, 1 / n), size=min(_AT_ONCE, times - start))
+        first += int(((weights @ means).argmax(axis=1) == best).sum())
+    return first / times
+
+
+def matrix_facts(matrix: FloatArray) -> dict[str, Any]:
+    """Return what kind of numbers the rows of a matrix are made of.
+
+    A user's *totals* of the groups, divided by the largest of them, n, are multiples of 1/n with a
+    largest value of 1. Means of ratings are not: those of different groups have different
+    denominators.
+
+    Parameters
+    ----------
+    matrix : array, shape (users, groups)
+        Values in [0, 1].
+
+    Examples
+    --------
+    >>> matrix_facts(np.array([[1.0, 0.5, 0.0], [0.75, 1.0, 0.25]]))["denominators"]
+    [2, 3.0, 4]
+    >>> matrix_facts(np.array([[1.0, 1 / np.pi], [0.25, 1.0]]))["denominators"] is None
+    True
+    """
+    denominators = np.zeros(len(matrix), dtype=np.int64)
+    for n in range(1, LARGEST_TOTAL + 1):
+        left = np.flatnonzero(denominators == 0)
+        if not left.size:
+            break
+        scaled = matrix[left] * n
+        whole = (np.abs(scaled - np.rint(scaled)) < 1e-9).all(axis=1)
+        denominators[left[whole]] = n
+    found = None
+    if denominators.all():
+        found = [int(denominators.min()), float(np.median(denominators)), int(denominators.max())]
+    return {
+        "zeros": float((matrix == 0).mean()),
+        "largest_is_one": float((matrix.max(axis=1) == 1).mean()),
+        "denominators": found,
+        "as_released": are_released(matrix.mean(axis=0)),
     }
