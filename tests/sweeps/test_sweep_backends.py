@@ -260,7 +260,7 @@ def test_a_process_that_is_lost_is_made_up_for(
 
 
 class Deadly(dict[str, Any]):
-    """Specs whose task ends the process that plays it: always, or the first time."""
+    """Cells whose task ends the process that plays it: always, or the first time."""
 
     def __init__(self, mark: Path, *, always: bool) -> None:
         super().__init__({str(mark): {}})
@@ -280,13 +280,17 @@ def rebuilt(mark: Path, always: bool) -> Deadly:
     return Deadly(mark, always=always)
 
 
+def task_of(cells: dict[str, Any]) -> SweepTask:
+    return SweepTask(cells=cells, group=(1, 1, 0), memory_limit=1)
+
+
 def test_losses_are_counted_task_by_task(tmp_path: Path) -> None:
     # More tasks lose their process than one may lose, each once: none of them is to blame.
     marks = [tmp_path / str(number) for number in range(5)]
-    tasks = [SweepTask(specs=Deadly(mark, always=False), memory_limit=1) for mark in marks]
+    tasks = [task_of(Deadly(mark, always=False)) for mark in marks]
     answers = list(_on_processes(tasks, 2))
     assert {answer.refused for answer in answers} == {("played", str(mark)) for mark in marks}
-    tasks = [SweepTask(specs=Deadly(tmp_path / "always", always=True), memory_limit=1)]
+    tasks = [task_of(Deadly(tmp_path / "always", always=True))]
     with pytest.raises(FedbanditsError, match="workers were lost 4 times with the same cells"):
         list(_on_processes(tasks, 2))
 
@@ -309,7 +313,7 @@ def test_ray_says_what_became_of_a_worker(monkeypatch: pytest.MonkeyPatch) -> No
             patch.setattr(ray, "wait", lambda waiting, **_: (waiting, []))
             patch.setattr(ray, "get", fail)
             with pytest.raises(FedbanditsError, match=said):
-                list(on_ray._answers([SweepTask(specs={}, memory_limit=1)]))
+                list(on_ray._answers([task_of({})]))
 
 
 class Remote:
@@ -330,7 +334,7 @@ def test_a_cluster_is_sized_by_its_own_workers(
 
 
 def test_a_worker_with_other_sources_is_refused() -> None:
-    task = SweepTask(specs={}, memory_limit=1)
+    task = task_of({})
     with pytest.raises(FedbanditsError, match="a worker has other versions or sources"):
         run_remotely(task, "others")
     assert made_with() != "others"

@@ -133,16 +133,19 @@ def test_a_log_range_is_even_in_ratios() -> None:
         ({"horizon": 1000}, "1000 is one value; give a list"),
         ({"horizon": {"from": 1, "to": 9, "points": 0}}, "0 points; a range has at least 1"),
         ({"horizon": {"from": 1, "to": 9, "points": 1}}, "1 points; a range has 2 or more"),
-        ({"horizon": {"from": 1, "to": 9, "points": 2.5}}, "2.5 is not a whole number"),
-        ({"horizon": {"from": 1, "to": 9}}, "give either points or step"),
-        ({"horizon": {"from": 1, "points": 9}}, "is missing; a range has both ends"),
+        ({"horizon": {"from": 1, "to": 9, "points": 2.5}}, ".points: 2.5 is not a valid integer"),
+        ({"horizon": {"from": 1, "to": 9}}, ".points: or step must be given, and not both"),
+        ({"horizon": {"from": 1, "points": 9}}, ".to: is missing"),
         ({"horizon": {"from": 1, "to": 9, "step": 0}}, "the grid would not end"),
         ({"horizon": {"from": 1, "to": 9, "step": -1}}, "the grid would not end"),
         ({"horizon": {"from": 1, "to": math.inf, "points": 5}}, "inf is not finite"),
         ({"horizon": {"from": math.nan, "to": 1, "points": 5}}, "nan is not finite"),
         ({"horizon": {"from": 0, "to": 9, "points": 5, "scale": "log"}}, "has no logarithms"),
         ({"horizon": {"from": 1, "to": 9, "points": 5, "scale": "lg"}}, 'did you mean "log"?'),
-        ({"horizon": {"from": 1, "to": 9, "points": 5, "base": 2}}, "is not a key of a range"),
+        (
+            {"horizon": {"from": 1, "to": 9, "points": 5, "base": 2}},
+            ".base: is not a key here; known: from, ",
+        ),
         ({"communication_cost": [1.0, math.inf]}, "inf is not a finite number"),
         ({"horizon": [1000, 1000]}, "is there twice"),
         ({"horizon": [1000], "combine": "cros"}, 'did you mean "cross"?'),
@@ -269,6 +272,37 @@ def test_what_a_worker_refuses_ends_the_sweep_with_one_line(tmp_path: Path) -> N
     assert line.startswith("error: memory_limit: a population of 100,000 takes 2 MiB")
     assert line.endswith("(setting: population = 100,000)")
     assert not (tmp_path / "out" / "replications.parquet").exists()
+
+
+def test_all_mistakes_of_a_grid_are_told_at_once() -> None:
+    grid = {"combine": "zop", "variants.pulls": [], "problem": {"population": 5}}
+    with pytest.raises(fb.InputError) as caught:
+        sweep_of(grid)
+    places = [error.where for error in caught.value.each]
+    assert places == ["sweep.combine", 'sweep."variants.pulls"', 'sweep."problem.population"']
+    with pytest.raises(fb.InputError) as caught:
+        sweep_of({"horizon": {"from": 1, "points": 0, "scale": "lg", "base": 2}})
+    places = [error.where for error in caught.value.each]
+    assert places == [f'sweep."horizon".{key}' for key in ("to", "scale", "base", "points")]
+    with pytest.raises(fb.InputError) as caught:
+        sweep_of({"variants.pols": [1, 2], "horizn": [1, 2]})
+    places = [error.where for error in caught.value.each]
+    assert places == ['sweep."variants.pols"', 'sweep."horizn"']
+
+
+def test_all_mistakes_of_a_setting_are_told_at_once(tmp_path: Path) -> None:
+    grid = {"problem.population": [5, 0], "variants.max_phases": [3, -1], "combine": "zip"}
+    with pytest.raises(fb.InputError) as caught:
+        run_sweep(sweep_of(grid), tmp_path, workers=1)
+    setting = " (setting: population = 0, max_phases = -1)"
+    assert str(caught.value).splitlines() == [
+        f"{where} is not a whole number from 1 to 10^15{setting}"
+        for where in (
+            "problem.population: 0",
+            "variants[0].max_phases: -1",
+            "variants[1].max_phases: -1",
+        )
+    ]
 
 
 def test_a_file_without_a_sweep_is_refused() -> None:

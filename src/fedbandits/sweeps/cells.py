@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -18,14 +18,21 @@ import numpy.typing as npt
 
 from fedbandits.experiments.files import read_experiment
 from fedbandits.experiments.fingerprint import code_of, hashed
-from fedbandits.experiments.tables import outcome_columns
-from fedbandits.simulation import build_rules, simulate_all
+from fedbandits.rules.indices import SlotRule
+from fedbandits.rules.phased import PhasedRule
+from fedbandits.simulation import Variant
 from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.simulation.variants import all_doubts
 from fedbandits.sweeps.sweep import Sweep
 
 Columns: TypeAlias = dict[str, npt.NDArray[Any]]
 """One array per measured quantity, with one entry per replication."""
+
+# A variant at the cost that its messages are played with, its rule, and what is drawn.
+Playable: TypeAlias = tuple[Variant, tuple[PhasedRule | SlotRule, Fidelity]]
+
+# Horizon, replications and seed: what is played together has these in common.
+Group: TypeAlias = tuple[int | None, int, int]
 
 # Played with this cost, communication regret counts messages.
 _A_MESSAGE = 1.0
@@ -49,10 +56,11 @@ class Cell:
         What is drawn.
     communication_cost : float
         C.
-    played_cost : float
-        The cost of a message in its games: C if what is played may depend on it, otherwise 1.
+    price : float
+        What communication regret, as played, is multiplied by: C, or 1 if messages cost C in its
+        games because what is played may depend on it.
     group : tuple
-        Horizon, replications and seed: what is played together has these in common.
+        Horizon, replications and seed.
     doubts : tuple of str
         Which assumptions of its rule's guarantee the problem does not keep.
     """
@@ -64,18 +72,13 @@ class Cell:
     address: str
     fidelity: Fidelity
     communication_cost: float
-    played_cost: float
-    group: tuple[int | None, int, int]
+    price: float
+    group: Group
     doubts: tuple[str, ...]
 
-    @property
-    def price(self) -> float:
-        """What communication regret, as played, is multiplied by."""
-        return 1.0 if self.played_cost == self.communication_cost else self.communication_cost
 
-
-def cells_of(sweep: Sweep, number: int) -> Iterator[Cell]:
-    """Yield the cells of a setting, or say what is wrong with it.
+def cells_of(sweep: Sweep, number: int) -> Iterator[tuple[Cell, Playable]]:
+    """Yield the cells of a setting, and what plays them, or say what is wrong with it.
 
     Parameters
     ----------
@@ -84,27 +87,28 @@ def cells_of(sweep: Sweep, number: int) -> Iterator[Cell]:
     number : int
         Of the setting.
     """
-    experiment = sweep.experiment(number)
-    with sweep.located(number):
-        rules = build_rules(experiment.variants, experiment.horizon)
     tables = sweep.tables_of(number)
-    built = zip(experiment.variants, rules, strict=True)
+    with sweep.located(number):
+        experiment = read_experiment(tables)
+        built = zip(experiment.variants, experiment.built, strict=True)
     for place, (variant, (rule, fidelity)) in enumerate(built):
-        cost = variant.communication_cost if variant.algorithm.uses_cost else _A_MESSAGE
+        uses_cost, paid = variant.algorithm.uses_cost, variant.communication_cost
+        cost = paid if uses_cost else _A_MESSAGE
         spec = spec_of(tables, place, variant.problem.name, cost)
         code = code_of((variant.algorithm, variant.problem))
-        yield Cell(
+        cell = Cell(
             setting=number,
             variant=place,
             label=variant.label,
             problem=variant.problem.name,
             address=address_of(spec, code),
             fidelity=fidelity,
-            communication_cost=variant.communication_cost,
-            played_cost=cost,
+            communication_cost=paid,
+            price=1.0 if uses_cost else paid,
             group=(experiment.horizon, experiment.replications, experiment.seed),
             doubts=tuple(all_doubts(variant, rule)),
         )
+        yield cell, (replace(variant, communication_cost=cost), (rule, fidelity))
 
 
 def spec_of(tables: Mapping[str, Any], variant: int, problem: str, cost: float) -> dict[str, Any]:
@@ -123,7 +127,6 @@ def spec_of(tables: Mapping[str, Any], variant: int, problem: str, cost: float) 
     """
     played = {key: value for key, value in tables["variants"][variant].items() if key != "label"}
     named = tables["problem"] if "problem" in tables else tables["problems"][problem]
-    # Regret is wanted at the end alone.
     spec: dict[str, Any] = {"title": "", "grid_points": 1, "problems": {problem: named}}
     for key in ("horizon", "replications", "seed"):
         if key in tables:
@@ -175,34 +178,3 @@ class FinishedCell:
         communication = price * self.columns["communication"]
         total = self.columns["exploration"] + communication
         return {"total": total, **self.columns, "communication": communication}
-
-
-def play_cells(specs: Mapping[str, Mapping[str, Any]], *, memory_limit: int) -> list[FinishedCell]:
-    """Play specs of one horizon, number of replications and seed, on one core.
-
-    Parameters
-    ----------
-    specs : mapping
-        By their addresses.
-    memory_limit : int
-        Bytes that the statistics of clients may take.
-    """
-    experiments = [read_experiment(spec) for spec in specs.values()]
-    first = experiments[0]
-    simulations = simulate_all(
-        [variant for experiment in experiments for variant in experiment.variants],
-        horizon=first.horizon,
-        replications=first.replications,
-        seed=first.seed,
-        grid_points=1,
-        workers=1,
-        memory_limit=memory_limit,
-        warn=False,
-    )
-    finished = []
-    for address, simulation in zip(specs, simulations, strict=True):
-        columns = outcome_columns(simulation)
-        del columns["total"]  # depends on the cost of communication
-        fidelity = simulation.fidelity.value
-        finished.append(FinishedCell(address=address, fidelity=fidelity, columns=columns))
-    return finished

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from fedbandits.errors import LARGEST, InputError, check_number, check_word
+from fedbandits.construct import construct, keys_of
+from fedbandits.errors import LARGEST, InputError, Mistakes, check_word
 from fedbandits.sweeps.keys import place_of
 
 Scale: TypeAlias = Literal["linear", "log"]
@@ -19,7 +20,6 @@ COMBINE = "combine"
 MOST_AT_ALL = 10_000_000
 """More settings are never played: what is held of them would not fit into memory."""
 
-_OF_A_RANGE = ("from", "to", "points", "step", "scale")
 # So that 0.1 + 2 * 0.1 is the 0.3 that a person would write.
 _DIGITS = 12
 # A grid of more steps is taken for one that does not end.
@@ -32,10 +32,12 @@ class Range:
 
     Parameters
     ----------
-    start, stop : float
-        The first value and the last.
-    points : int
+    start, stop : int or float
+        The first value, and the last or a bound on it: the keys ``from`` and ``to``.
+    points : int, optional
         How many.
+    step : int or float, optional
+        The difference of two neighbours, in place of points.
     scale : {"linear", "log"}
         Whether differences or ratios are even.
 
@@ -47,23 +49,59 @@ class Range:
     [1, 2, 5, 10]
     """
 
-    start: float
-    stop: float
-    points: int
+    start: int | float = field(metadata={"key": "from"})
+    stop: int | float = field(metadata={"key": "to"})
+    points: int | None = None
+    step: int | float | None = None
     scale: Scale = "linear"
+
+    def __post_init__(self) -> None:
+        start, stop, step, points = self.start, self.stop, self.step, self.points
+        for key, end in (("from", start), ("to", stop)):
+            if not abs(end) <= LARGEST:
+                rule = f"is not finite; no grid ends there (beyond {LARGEST:g})"
+                raise InputError(key, f"{_shown(end)} {rule}")
+        check_word(self.scale, Scale, "scale")
+        if self.scale == "log" and min(start, stop) <= 0:
+            told = f"from {start} to {stop} has no logarithms"
+            raise InputError("scale", f'{told}; use scale = "linear", or start above 0')
+        if (points is None) == (step is None):
+            raise InputError("points", "or step must be given, and not both")
+        if points is not None and (points < 1 or (points == 1 and start != stop)):
+            least = "at least 1" if points < 1 else "2 or more from one end to another"
+            raise InputError("points", f"{points} points; a range has {least}")
+        if step is None:
+            return
+        if self.scale == "log":
+            raise InputError("step", 'goes with scale = "linear"; give points instead')
+        # No quotient of what is this small is finite, or larger than what is far too many.
+        far = abs(step) <= LARGEST and abs(step) * _FAR_TOO_MANY < abs(stop - start)
+        if not 0 < abs(step) <= LARGEST or far or (stop - start) * step < 0:
+            told = f"{_shown(step)} never leads from {start} to {stop}"
+            raise InputError("step", f"{told}; the grid would not end")
+
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        if self.step is None:
+            return self.points or 0
+        # One more than fit, where only rounding keeps the last from fitting.
+        return math.floor((self.stop - self.start) / self.step * (1 + 1e-12)) + 1
 
     def values(self) -> list[float]:
         """Return them, in order; some may coincide once they are rounded."""
-        if self.points == 1:
+        last = self.size - 1
+        stop = self.stop if self.step is None else self.start + last * self.step
+        if not last:
             return [self.start]
-        shares = [number / (self.points - 1) for number in range(self.points)]
+        shares = [number / last for number in range(last + 1)]
         if self.scale == "log":
-            ratio = math.log(self.stop / self.start)
+            ratio = math.log(stop / self.start)
             spaced = [self.start * math.exp(share * ratio) for share in shares]
         else:
-            spaced = [self.start + share * (self.stop - self.start) for share in shares]
-        spaced[-1] = self.stop
-        if isinstance(self.start, int) and isinstance(self.stop, int):
+            spaced = [self.start + share * (stop - self.start) for share in shares]
+        spaced[-1] = stop
+        if isinstance(self.start, int) and isinstance(stop, int):
             return [round(value) for value in spaced]
         return [float(f"{value:.{_DIGITS}g}") for value in spaced]
 
@@ -114,9 +152,15 @@ def read_grid(
     >>> [(axis.key, axis.values) for axis in axes], combine
     ([('problem.spread.sigma', [0.01, 0.04, 0.07, 0.1]), ('variants.pulls', ['10', '50'])], 'cross')
     """
+    mistakes = Mistakes()
     combine = table.get(COMBINE, "cross")
-    check_word(combine, Combine, f"sweep.{COMBINE}")
-    given = list(_given_in({key: value for key, value in table.items() if key != COMBINE}))
+    with mistakes.gathered():
+        check_word(combine, Combine, f"sweep.{COMBINE}")
+    given = []
+    for key, one in _keys_in({key: value for key, value in table.items() if key != COMBINE}):
+        with mistakes.gathered():
+            given.append((key, _given(one, key)))
+    mistakes.tell()
     if not given:
         raise InputError(
             "sweep", 'names no key; give one its values, e.g. "variants.pulls" = ["10", "50"]'
@@ -126,7 +170,7 @@ def read_grid(
         if seen.count(key) > 1:
             raise InputError(place_of(key), "is there twice; leave one of them out")
     # What a range stands for may not fit into memory.
-    sizes = [one.points if isinstance(one, Range) else len(one) for _, one in given]
+    sizes = [one.size if isinstance(one, Range) else len(one) for _, one in given]
     settings = max(sizes) if combine == "zip" else math.prod(sizes)
     if settings > MOST_AT_ALL:
         raise InputError(
@@ -163,16 +207,14 @@ def _swept(key: str, given: list[Any] | Range) -> SweptKey:
     return SweptKey(key=key, values=values, texts=_texts(values), scale=given.scale)
 
 
-def _given_in(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, list[Any] | Range]]:
+def _keys_in(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the keys that vary, with what they are given."""
     for name, given in table.items():
         key = f"{above}.{name}" if above else name
-        if isinstance(given, Mapping) and not _is_range(given):
-            if not given:
-                raise InputError(place_of(key), "is empty; give a list of values or a range")
-            yield from _given_in(given, key)
+        if given and isinstance(given, Mapping) and not _is_range(given):
+            yield from _keys_in(given, key)
         else:
-            yield key, _given(given, key)
+            yield key, given
 
 
 def _is_range(table: Mapping[str, Any]) -> bool:
@@ -181,14 +223,17 @@ def _is_range(table: Mapping[str, Any]) -> bool:
     A key of the file may be called like a part of a range; it has a list or a range.
     """
     return any(
-        key in _OF_A_RANGE and not isinstance(value, list | Mapping) for key, value in table.items()
+        key in keys_of(Range) and not isinstance(value, list | Mapping)
+        for key, value in table.items()
     )
 
 
 def _given(given: Any, key: str) -> list[Any] | Range:
     where = place_of(key)
+    if given == {}:
+        raise InputError(where, "is empty; give a list of values or a range")
     if isinstance(given, Mapping):
-        return _range(given, where)
+        return construct(Range, given, where)
     if not isinstance(given, list):
         raise InputError(
             where,
@@ -203,57 +248,6 @@ def _given(given: Any, key: str) -> list[Any] | Range:
         if value in given[:number]:
             raise InputError(f"{where}[{number}]", f"{value!r} is there twice; leave one out")
     return given
-
-
-def _range(table: Mapping[str, Any], where: str) -> Range:
-    for key in table:
-        if key not in _OF_A_RANGE:
-            raise InputError(
-                f"{where}.{key}", f"is not a key of a range; known: {', '.join(_OF_A_RANGE)}"
-            )
-    for key in ("from", "to"):
-        if key not in table:
-            raise InputError(f"{where}.{key}", "is missing; a range has both ends")
-        check_number(table[key], f"{where}.{key}")
-        if not abs(table[key]) <= LARGEST:
-            raise InputError(
-                f"{where}.{key}",
-                f"{_shown(table[key])} is not finite; no grid ends there (beyond {LARGEST:g})",
-            )
-    scale = table.get("scale", "linear")
-    check_word(scale, Scale, f"{where}.scale")
-    start, stop = table["from"], table["to"]
-    if scale == "log" and min(start, stop) <= 0:
-        raise InputError(
-            where,
-            f'from {start} to {stop} has no logarithms; use scale = "linear", or start above 0',
-        )
-    if ("points" in table) == ("step" in table):
-        raise InputError(where, "give either points or step, and not both")
-    if "step" in table:
-        return _stepped(start, stop, table["step"], scale, where)
-    check_number(table["points"], f"{where}.points", whole=True)
-    points = table["points"]
-    if points < 1 or (points == 1 and start != stop):
-        least = "at least 1" if points < 1 else "2 or more from one end to another"
-        raise InputError(f"{where}.points", f"{points} points; a range has {least}")
-    return Range(start=start, stop=start if points == 1 else stop, points=points, scale=scale)
-
-
-def _stepped(start: float, stop: float, step: Any, scale: Scale, where: str) -> Range:
-    check_number(step, f"{where}.step")
-    if scale == "log":
-        raise InputError(f"{where}.step", 'goes with scale = "linear"; give points instead')
-    # No quotient of what is this small is finite, or larger than what is far too many.
-    small = step == 0 or not abs(step) <= LARGEST or abs(step) * _FAR_TOO_MANY < abs(stop - start)
-    if small or (stop - start) * step < 0:
-        raise InputError(
-            f"{where}.step",
-            f"{_shown(step)} never leads from {start} to {stop}; the grid would not end",
-        )
-    # One more than fit, where only rounding keeps the last from fitting.
-    steps = math.floor((stop - start) / step * (1 + 1e-12))
-    return Range(start=start, stop=start + steps * step, points=steps + 1)
 
 
 def _shown(value: float) -> str:

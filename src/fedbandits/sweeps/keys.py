@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import combinations, product
 from typing import Any, TypeAlias
 
-from fedbandits.errors import InputError, nearest
+from fedbandits.errors import InputError, Mistakes, nearest
 from fedbandits.experiments.files import keys_of_file
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -32,45 +33,53 @@ def check_keys(keys: Sequence[str], tables: Mapping[str, Any]) -> None:
     tables : mapping
         Of the file.
     """
-    known = keys_of_file(tables)
+    known = [key for key in keys_of_file(tables) if can_be_swept(key)]
+    mistakes = Mistakes()
     for key in keys:
-        path_of(key)
-        plain = re.sub(r"(?<!^variants)\[\d+\]", "", key)
-        if plain in known:
-            continue
-        if _NOT_SWEPT.fullmatch(plain):
-            raise InputError(
-                place_of(key),
-                "cannot be swept: it names what is played or how it is shown; sweep what is played",
-            )
-        first = re.split(r"[.\[]", key)[0]
-        alike = [name for name in known if name.startswith(first)] or known
-        # Of one variant's own keys only if one variant was meant.
-        one = [name for name in alike if name.startswith("variants[") == ("[" in plain)]
-        hint = nearest(plain, one or alike, most=_MOST_HINTS)
-        raise InputError(place_of(key), f"is not a key of this file; {hint}")
+        with mistakes.gathered():
+            _check_key(key, known)
+    mistakes.tell()
 
 
-def check_apart(keys: Sequence[str], tables: Mapping[str, Any]) -> None:
-    """Refuse keys of which one would undo what another sets.
+def _check_key(key: str, known: Sequence[str]) -> None:
+    path_of(key)
+    plain = re.sub(r"(?<!^variants)\[\d+\]", "", key)
+    if plain in known:
+        return
+    if not can_be_swept(plain):
+        raise InputError(
+            place_of(key),
+            "cannot be swept: it names what is played or how it is shown; sweep what is played",
+        )
+    first = re.split(r"[.\[]", key)[0]
+    alike = [name for name in known if name.startswith(first)] or known
+    # Of one variant's own keys only if one variant was meant.
+    one = [name for name in alike if name.startswith("variants[") == ("[" in plain)]
+    hint = nearest(plain, one or alike, most=_MOST_HINTS)
+    raise InputError(place_of(key), f"is not a key of this file; {hint}")
 
-    Parameters
-    ----------
-    keys, tables
-        As for `check_keys`.
+
+def can_be_swept(key: str) -> bool:
+    """Return whether a key, if the file has it, says what is played.
+
+    Examples
+    --------
+    >>> can_be_swept("variants.pulls"), can_be_swept("variants[0].label")
+    (True, False)
     """
-    seen: list[tuple[str, Path]] = []
-    for key in keys:
-        paths = paths_of(key, tables)
-        for path in paths:
-            for other, known in seen:
-                shorter = min(len(path), len(known))
-                if path[:shorter] == known[:shorter]:
-                    raise InputError(
-                        place_of(key),
-                        f'sets {written(path)}, and so does "{other}"; leave one of them out',
-                    )
-        seen += [(key, path) for path in paths]
+    return _NOT_SWEPT.fullmatch(key) is None
+
+
+def check_apart(paths: Mapping[str, Sequence[Path]]) -> None:
+    """Refuse keys, given with their paths, of which one would undo what another sets."""
+    for (other, theirs), (key, own) in combinations(paths.items(), 2):
+        for known, path in product(theirs, own):
+            shorter = min(len(path), len(known))
+            if path[:shorter] == known[:shorter]:
+                raise InputError(
+                    place_of(key),
+                    f'sets {written(path)}, and so does "{other}"; leave one of them out',
+                )
 
 
 def place_of(key: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from fedbandits.experiments.describe import versions
 from fedbandits.experiments.parquet import write_parquet
-from fedbandits.experiments.tables import OPEN, Table, measured
+from fedbandits.experiments.tables import Table, measured, stacked
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.sweeps.cells import Cell, Columns, FinishedCell
 from fedbandits.sweeps.comparison import Comparison, compared, named
@@ -85,24 +85,19 @@ class SweepResults:
 
     def replications(self) -> Table:
         """Return one row per setting, variant and replication, with all keys as columns."""
-        table: Table = {}
         settings = [self.sweep.values(cell.setting) for cell in self.cells]
         values = {key: _alike([_flat(one[key]) for one in settings]) for key in self.sweep.keys}
-        for place, cell in enumerate(self.cells):
-            columns = self._measured(cell)
-            games = columns["total"].size
-            row = {
-                "setting": [cell.setting] * games,
-                **{key: [of_cells[place]] * games for key, of_cells in values.items()},
-                "variant": [cell.label] * games,
-                "replication": range(games),
-                **{name: column.tolist() for name, column in columns.items()},
+        games = [self.finished[cell.address].columns["winner"].size for cell in self.cells]
+        return stacked(
+            {
+                "setting": [cell.setting] * n,
+                **{key: [of_cells[place]] * n for key, of_cells in values.items()},
+                "variant": [cell.label] * n,
+                "replication": range(n),
+                **{name: column.tolist() for name, column in self._measured(cell).items()},
             }
-            for name, column in row.items():
-                table.setdefault(name, []).extend(column)
-        for name in OPEN:
-            table[name] = [value if value >= 0 else None for value in table[name]]
-        return table
+            for place, (cell, n) in enumerate(zip(self.cells, games, strict=True))
+        )
 
     def write(self, directory: str | Path) -> Path:
         """Write table, summary, figure and page into a directory; return its path.

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from fedbandits.errors import FedbanditsError, InputError
-from fedbandits.plugins import plugins_of
-from fedbandits.registry import registered_parts
 from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.simulation.simulator import DEFAULT_MEMORY_LIMIT, most_in_step
 from fedbandits.sweeps.backends import DEFAULT_TIMEOUT, Where, open_backend
-from fedbandits.sweeps.cells import Cell, cells_of, spec_of
+from fedbandits.sweeps.cells import Cell, Playable, cells_of
 from fedbandits.sweeps.doubts import Doubt, doubts_of
 from fedbandits.sweeps.results import SweepResults
 from fedbandits.sweeps.store import FOLDER, Store
@@ -41,8 +39,6 @@ class SweepStep:
         How many of them an earlier run had finished.
     passed : float
         Seconds since the state began.
-    left : float, optional
-        About how many seconds are left, once that can be said.
     """
 
     state: Literal["reading", "playing"]
@@ -50,7 +46,12 @@ class SweepStep:
     cells: int
     reused: int
     passed: float
-    left: float | None
+
+    @property
+    def left(self) -> float | None:
+        """About how many seconds are left, once that can be said."""
+        timed = self.done - self.reused
+        return self.passed / timed * (self.cells - self.done) if timed else None
 
 
 OnSweepStep: TypeAlias = Callable[[SweepStep], None]
@@ -99,14 +100,24 @@ def run_sweep(
     warn : callable, optional
         Told which assumptions do not hold, if any, before anything is played.
     """
-    tell = _Teller(watch)
+    begun: dict[str, float] = {}
+
+    def tell(state: Literal["reading", "playing"], done: int, cells: int, reused: int = 0) -> None:
+        now = time.monotonic()
+        passed = now - begun.setdefault(state, now)
+        if watch is not None:
+            watch(SweepStep(state=state, done=done, cells=cells, reused=reused, passed=passed))
+
     store = Store(Path(directory) / FOLDER)
     where = Where(address=address, workers=workers, timeout=timeout)
     with open_backend(backend, where) as opened:
         cells: list[Cell] = []
+        ready: dict[str, Playable] = {}
         for number in range(len(sweep)):
             tell("reading", number, len(sweep))
-            cells += cells_of(sweep, number)
+            for cell, playable in cells_of(sweep, number):
+                cells.append(cell)
+                ready[cell.address] = playable
         tell("reading", len(sweep), len(sweep))
         doubts = doubts_of(cells)
         if warn is not None and doubts:
@@ -116,7 +127,7 @@ def run_sweep(
         reused = len(finished)
         tell("playing", reused, len(wanted), reused)
         open_cells = [cell for address, cell in wanted.items() if address not in finished]
-        tasks = list(_tasks(sweep, open_cells, opened.workers, memory_limit // opened.workers))
+        tasks = list(_tasks(open_cells, ready, opened.workers, memory_limit // opened.workers))
         with closing(opened.play(tasks)) as answers:
             for answer in answers:
                 if answer.refused is not None:
@@ -134,29 +145,10 @@ def run_sweep(
     return SweepResults(sweep=sweep, cells=tuple(cells), finished=finished)
 
 
-class _Teller:
-    """Says how far a sweep has come, and how long the rest may take."""
-
-    def __init__(self, watch: OnSweepStep | None) -> None:
-        self._watch = watch
-        self._begun: dict[str, float] = {}
-
-    def __call__(
-        self, state: Literal["reading", "playing"], done: int, cells: int, reused: int = 0
-    ) -> None:
-        now = time.monotonic()
-        passed, timed = now - self._begun.setdefault(state, now), done - reused
-        left = passed / timed * (cells - done) if timed else None
-        step = SweepStep(
-            state=state, done=done, cells=cells, reused=reused, passed=passed, left=left
-        )
-        if self._watch is not None:
-            self._watch(step)
-
-
-def _tasks(sweep: Sweep, cells: list[Cell], workers: int, memory_limit: int) -> Iterator[SweepTask]:
-    """Yield cells in tasks of some that can be played together."""
-    plugins, registered = plugins_of(sweep.tables), registered_parts()
+def _tasks(
+    cells: list[Cell], ready: dict[str, Playable], workers: int, memory_limit: int
+) -> Iterator[SweepTask]:
+    """Yield cells in tasks of some that can be played together; they are no longer kept here."""
     groups: dict[object, list[Cell]] = {}
     for cell in cells:
         groups.setdefault((cell.group, cell.fidelity, cell.problem), []).append(cell)
@@ -167,12 +159,9 @@ def _tasks(sweep: Sweep, cells: list[Cell], workers: int, memory_limit: int) -> 
         in_step = members[0].fidelity is Fidelity.COHORTS
         size = max(1, min(shared, most_in_step(replications) if in_step else 1))
         for start in range(0, len(members), size):
-            specs = {
-                cell.address: spec_of(
-                    sweep.tables_of(cell.setting), cell.variant, cell.problem, cell.played_cost
-                )
-                for cell in members[start : start + size]
-            }
+            addresses = [cell.address for cell in members[start : start + size]]
             yield SweepTask(
-                specs=specs, memory_limit=memory_limit, plugins=plugins, registered=registered
+                cells={address: ready.pop(address) for address in addresses},
+                group=members[0].group,
+                memory_limit=memory_limit,
             )

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from fedbandits.errors import InputError
+from fedbandits.errors import InputError, SeveralMistakesError
 from fedbandits.experiments.experiment import Experiment
 from fedbandits.experiments.files import defaults_of_file, read_experiment
 from fedbandits.plugins import load_tables, with_sources
 from fedbandits.sweeps.grid import Combine, SweptKey, read_grid
 from fedbandits.sweeps.keys import (
+    can_be_swept,
     check_apart,
     check_keys,
     is_choice,
@@ -142,14 +143,16 @@ class Sweep:
         try:
             yield
         except InputError as error:
-            where = f"{error.problem} (setting: {self.label(number)})"
-            raise InputError(error.where, where) from None
+            setting = f" (setting: {self.label(number)})"
+            said = [InputError(one.where, one.problem + setting) for one in error.each]
+            raise SeveralMistakesError(*said) if len(said) > 1 else said[0] from None
 
     def described(self) -> dict[str, Any]:
         """Return the tables of a file that says the same, with what it leaves to defaults."""
         grid = {key: axis.values for key, axis in self.axes.items()}
         sweep = {"combine": self.combine, **grid}
-        return {**defaults_of_file(), **self.tables, "sweep": sweep}
+        usual = {key: one for key, one in defaults_of_file().items() if can_be_swept(key)}
+        return {**usual, **self.tables, "sweep": sweep}
 
 
 def load_sweep(
@@ -192,8 +195,8 @@ def read_sweep(tables: Mapping[str, Any], *, most: int | None = MOST_SETTINGS) -
     found, combine = read_grid(table, most=most)
     axes = {axis.key: axis for axis in found}
     check_keys(list(axes), base)
-    check_apart(list(axes), base)
     paths = {key: paths_of(key, base) for key in axes}
+    check_apart(paths)
     sweep = Sweep(tables=base, axes=axes, combine=combine, _paths=paths)
     sweep.experiment(0)
     return sweep

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from fedbandits.errors import FedbanditsError, InputError
 from fedbandits.experiments.describe import versions
-from fedbandits.plugins import Plugin, plugins_in_use
-from fedbandits.registry import Parts, parts_in_use
-from fedbandits.sweeps.cells import FinishedCell, made_with, play_cells
+from fedbandits.experiments.tables import outcome_columns
+from fedbandits.plugins import RunPlugins
+from fedbandits.simulation import simulate_all
+from fedbandits.sweeps.cells import FinishedCell, Group, Playable, made_with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,30 +19,47 @@ class SweepTask:
 
     Parameters
     ----------
-    specs : mapping
-        Of one horizon, number of replications and seed, by their addresses.
+    plugins : RunPlugins
+        What the classes of the cells come from: the first to be read where the task is played.
+    cells : mapping of str to Playable
+        By their addresses.
+    group : tuple
+        What they have in common: horizon, replications and seed.
     memory_limit : int
         Bytes that the statistics of clients may take.
-    plugins : tuple of Plugin
-        That the specs need; they travel with their sources.
-    registered : Parts
-        What was registered in Python; it travels likewise.
     """
 
-    specs: Mapping[str, Mapping[str, Any]]
+    plugins: RunPlugins = field(default_factory=RunPlugins)
+    cells: Mapping[str, Playable]
+    group: Group
     memory_limit: int
-    plugins: tuple[Plugin, ...] = ()
-    registered: Parts = field(default_factory=dict)
 
     def run(self) -> TaskResult:
-        """Play them here."""
+        """Play them here, on one core."""
+        horizon, replications, seed = self.group
         try:
-            with parts_in_use(self.registered), plugins_in_use(self.plugins):
-                cells = play_cells(self.specs, memory_limit=self.memory_limit)
+            variants, rules = zip(*self.cells.values(), strict=True)
+            simulations = simulate_all(
+                variants,
+                horizon=horizon,
+                replications=replications,
+                seed=seed,
+                grid_points=1,  # regret is wanted at the end alone
+                workers=1,
+                memory_limit=self.memory_limit,
+                warn=False,
+                rules=list(rules),
+            )
         except InputError as error:
             # As a value: every backend wraps errors in a way of its own.
-            return TaskResult(addresses=tuple(self.specs), refused=(error.where, error.problem))
-        return TaskResult(addresses=tuple(self.specs), cells=tuple(cells))
+            return TaskResult(addresses=tuple(self.cells), refused=(error.where, error.problem))
+        finished = []
+        for address, simulation in zip(self.cells, simulations, strict=True):
+            columns = outcome_columns(simulation)
+            del columns["total"]  # depends on the cost of communication
+            fidelity = simulation.fidelity.value
+            finished.append(FinishedCell(address=address, fidelity=fidelity, columns=columns))
+        return TaskResult(addresses=tuple(self.cells), cells=tuple(finished))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

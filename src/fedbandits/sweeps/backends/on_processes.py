@@ -40,7 +40,7 @@ def _on_processes(tasks: Iterable[SweepTask], workers: int) -> Generator[TaskRes
     """
     from joblib import Parallel  # noqa: PLC0415 - only long work needs it
 
-    left = {tuple(task.specs): task for task in tasks}
+    left = {tuple(task.cells): task for task in tasks}
     losses: Counter[tuple[str, ...]] = Counter()
     suspects: list[tuple[str, ...]] = []
     while left:
@@ -79,5 +79,5 @@ def _handed(tasks: Sequence[SweepTask], in_hand: list[tuple[str, ...]]) -> Itera
     from joblib import delayed  # noqa: PLC0415 - as above
 
     for task in tasks:
-        in_hand.append(tuple(task.specs))
+        in_hand.append(tuple(task.cells))
         yield delayed(SweepTask.run)(task)
