@@ -10,7 +10,7 @@ import numpy as np
 
 from fedbandits.planning.protection import radii_apart, release_error
 from fedbandits.planning.question import Question
-from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb
+from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.beliefs import Beliefs
 from fedbandits.rules.distortion import UNDISTORTED, Distortion, ReleaseError
@@ -22,11 +22,11 @@ MOST_PHASES = 40
 
 
 class Shape(Enum):
-    """How a schedule goes on from its first phase."""
+    """How a schedule goes on from its first phase, whose value stands for the braces."""
 
-    CONSTANT = "constant"
-    GROWING = "growing"
-    DOUBLING = "doubling"
+    CONSTANT = "{}"
+    GROWING = "{}*p"
+    DOUBLING = "{}*2^(p-1)"
 
     def expression(self, first: int) -> str:
         """Return the schedule that begins with so many.
@@ -36,13 +36,8 @@ class Shape(Enum):
         >>> [shape.expression(20) for shape in Shape], Shape.DOUBLING.expression(2)
         (['20', '20*p', '20*2^(p-1)'], '2^p')
         """
-        if self is Shape.CONSTANT:
-            return str(first)
-        if self is Shape.GROWING:
-            return "p" if first == 1 else f"{first}*p"
-        if first in (1, 2):
-            return "2^(p-1)" if first == 1 else "2^p"
-        return f"{first}*2^(p-1)"
+        written = self.value.format(first).removeprefix("1*")
+        return "2^p" if written == "2*2^(p-1)" else written
 
     def factors(self, n_phases: int) -> FloatArray:
         """Return the value of each phase relative to the first."""
@@ -90,7 +85,7 @@ class Candidate:
         shape = self.admissions_shape
         return None if shape is None else shape.expression(self.admissions)
 
-    def algorithm(self, question: Question) -> Algorithm:
+    def algorithm(self, question: Question) -> Fed1Ucb | Fed2Ucb:
         """Return the algorithm with these schedules and the certified radius."""
         return scheduled(question, self.f, self.g)
 

@@ -16,8 +16,7 @@ solved for one of its terms. What protects the means of clients adds to w and to
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -28,7 +27,7 @@ from scipy import stats
 
 from fedbandits.errors import InputError
 from fedbandits.experiments.tables import Table
-from fedbandits.planning.protection import radii_apart, release_error
+from fedbandits.planning.protection import MOST, first_enough, radii_apart, release_error
 from fedbandits.planning.question import Question
 from fedbandits.privacy.policy import Privacy
 from fedbandits.rules.algorithms import Fed2Ucb
@@ -45,8 +44,6 @@ POWER = 0.9
 NEARLY_ALL = 0.9
 """From this share on, clients are called nearly all of a population."""
 
-# No more clients or pulls than this are considered.
-_MOST = 10**15
 # Releases to average errors over, at most; later ones cost more than they gain.
 _MOST_LOOKS = 32
 _HALVINGS = 50
@@ -127,11 +124,8 @@ class Detector:
 
         The other gaps are in proportion to it, as the ratios say.
         """
-        clients = np.asarray(clients, dtype=np.float64)
-        looks = [
-            self._detected(*self._look(phase, clients, pulls)) for phase in self._phases(pulls)
-        ]
-        return np.asarray(np.min(looks, axis=0))
+        looks = self._looks(np.asarray(clients, dtype=np.float64), pulls)
+        return np.asarray(np.min([self._detected(*look) for look in looks], axis=0))
 
     def chance(self, gap: float, clients: int, pulls: float = math.inf) -> float:
         """Return the least probability with which one look of so many clients finds a gap.
@@ -142,11 +136,9 @@ class Detector:
         >>> round(detector.chance(0.02, 65), 2), round(detector.chance(0.02, 50), 2)
         (0.91, 0.53)
         """
-        looks = [
-            float(self._missed(np.asarray(gap), *self._look(phase, np.asarray(clients), pulls)))
-            for phase in self._phases(pulls)
-        ]
-        return max(0.0, 1.0 - min(looks))
+        looks = self._looks(np.asarray(clients), pulls)
+        missed = min(float(self._missed(np.asarray(gap), *look)) for look in looks)
+        return max(0.0, 1.0 - missed)
 
     def fewest_clients(self, gap: float, pulls: float = math.inf) -> int | None:
         """Return how many clients with so many pulls of each arm detect a gap; None if too few.
@@ -154,18 +146,16 @@ class Detector:
         Of an unlimited population the answer is None only if means are rounded too coarsely;
         otherwise pulls are what is missing.
         """
-        most = _MOST if self.population is None else self.population
-        return _first(lambda clients: self._finds(gap, clients, pulls), most)
+        most = MOST if self.population is None else self.population
+        return first_enough(lambda clients: self._finds(gap, clients, pulls), most)
 
     def fewest_pulls(self, gap: float, clients: int) -> int | None:
         """Return how many pulls of each arm so many clients need; None if none are enough."""
-        return _first(lambda pulls: self._finds(gap, clients, pulls), _MOST)
+        return first_enough(lambda pulls: self._finds(gap, clients, pulls), MOST)
 
     def fewest_if_all(self, gap: float, pulls: float = math.inf) -> int | None:
         """Return how many clients there have to be, if all of them play, to detect a gap."""
-        return _first(
-            lambda clients: replace(self, population=clients)._finds(gap, clients, pulls), _MOST
-        )
+        return first_enough(lambda n: replace(self, population=n)._finds(gap, n, pulls), MOST)
 
     def _finds(self, gap: float, clients: int, pulls: float) -> bool:
         # Equal on paper is enough.
@@ -175,13 +165,14 @@ class Detector:
         """Return the phases in which a look may be best."""
         if self.privacy is None:
             return [self.phase]
-        last = min(self.privacy.releases or _MOST_LOOKS, _MOST_LOOKS)
-        found = [self.phase * 2**i for i in range(last.bit_length()) if self.phase * 2**i <= last]
-        allowed = [phase for phase in found if pulls / phase >= self.privacy.min_pulls]
-        return allowed or [self.phase]
+        last = min(
+            self.privacy.releases or _MOST_LOOKS, _MOST_LOOKS, pulls / self.privacy.min_pulls
+        )
+        found = (self.phase * 2**i for i in range(_MOST_LOOKS.bit_length()))
+        return [phase for phase in found if phase <= last] or [self.phase]
 
-    def _look(self, phase: int, clients: FloatArray, pulls: float) -> tuple[FloatArray, FloatArray]:
-        """Return the width between two arms in a phase, and how their difference scatters."""
+    def _looks(self, clients: FloatArray, pulls: float) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Yield, for each such phase, the width between two arms and how their gap scatters."""
         beliefs = Beliefs(
             n_arms=self.n_arms,
             horizon=1,
@@ -191,17 +182,18 @@ class Detector:
         )
         certified = CertifiedRadius(delta=self.delta)
         rule = Fed2Ucb(pulls=1, admissions=1, radius=certified).rule(beliefs)
-        # Every phase so far has released a mean of as many pulls.
-        error = release_error(self.privacy, pulls / phase, self.n_arms)
-        left = Distortion(
-            variance=np.atleast_1d(error.variance) / phase,
-            scale=np.atleast_1d(error.scale) / phase,
-            bias=np.atleast_1d(error.bias),
-        )
-        reports = Reports.planned([pulls], clients[..., np.newaxis], distortion=left)
-        width = radii_apart(self.privacy) * rule.width(phase=phase, reports=reports)
-        variance = self.variance(clients, pulls) + left.variance[0] / clients
-        return np.asarray(width), np.sqrt(2.0 * variance)
+        for phase in self._phases(pulls):
+            # Every phase so far has released a mean of as many pulls.
+            error = release_error(self.privacy, pulls / phase, self.n_arms)
+            left = Distortion(
+                variance=np.atleast_1d(error.variance) / phase,
+                scale=np.atleast_1d(error.scale) / phase,
+                bias=np.atleast_1d(error.bias),
+            )
+            reports = Reports.planned([pulls], clients[..., np.newaxis], distortion=left)
+            width = radii_apart(self.privacy) * rule.width(phase=phase, reports=reports)
+            variance = self.variance(clients, pulls) + left.variance[0] / clients
+            yield np.asarray(width), np.sqrt(2.0 * variance)
 
     def _detected(self, width: FloatArray, scatter: FloatArray) -> FloatArray:
         """Return the smallest gap of which no more than a share is missed."""
@@ -224,23 +216,6 @@ class Detector:
         ahead = gap[..., np.newaxis] * ratios - width[..., np.newaxis]
         deviations = ahead / np.maximum(scatter, 1e-300)[..., np.newaxis]
         return np.asarray((copies * stats.norm.sf(deviations)).sum(axis=-1))
-
-
-def _first(enough: Callable[[int], bool], most: int) -> int | None:
-    """Return the first whole number that is enough, if all after it are; None if there is none.
-
-    Examples
-    --------
-    >>> _first(lambda n: n * n >= 50, 100), _first(lambda n: n * n >= 50, 7)
-    (8, None)
-    """
-    high = 1
-    while not enough(high):
-        if high == most:
-            return None
-        high = min(2 * high, most)
-    left = range(high // 2 + 1, high)
-    return left.start + bisect_left(left, True, key=enough)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

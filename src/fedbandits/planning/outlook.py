@@ -19,6 +19,7 @@ from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.simulation import Simulation, Variant, simulate_all
 from fedbandits.simulation.game import PlayedGames
+from fedbandits.simulation.releases import NormalPrivacy
 
 LAST_PHASE = 200
 """Games that go on longer are called undecided."""
@@ -54,10 +55,9 @@ class Expected:
         95.0
         """
         spread = float(values.std(ddof=1)) if values.size > 1 else 0.0
-        low, high = (float(value) for value in np.quantile(values, RANGE))
-        return cls(
-            mean=float(values.mean()), stderr=spread / math.sqrt(values.size), low=low, high=high
-        )
+        low, high = np.quantile(values, RANGE).tolist()
+        stderr = spread / math.sqrt(values.size)
+        return cls(mean=float(values.mean()), stderr=stderr, low=low, high=high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +154,7 @@ def simulated(
     *,
     draws: str = "plan: outlook",
     max_phases: int | None = None,
+    workers: int | None = 1,
     **settings: Any,
 ) -> list[Simulation]:
     """Simulate algorithms on the game of a question.
@@ -167,7 +168,7 @@ def simulated(
     draws : str
         The name of the random draws. The best of many by simulated regret is partly lucky, so the
         numbers of a plan come from other draws than those of the search.
-    **settings
+    workers, **settings
         As in `fedbandits.simulate_all`.
     """
     problem = question.problem(draws)
@@ -178,22 +179,15 @@ def simulated(
             algorithm=algorithm,
             communication_cost=question.communication_cost,
             max_phases=max_phases,
-            privacy=question.simulated_privacy,
+            privacy=None if question.privacy is None else NormalPrivacy.of(question.privacy),
         )
         for algorithm in algorithms
     ]
-    return simulate_all(variants, horizon=question.horizon, grid_points=1, warn=False, **settings)
+    settings |= {"grid_points": 1, "warn": False, "workers": workers}
+    return simulate_all(variants, horizon=question.horizon, **settings)
 
 
-def look_ahead(
-    question: Question,
-    pulls: str,
-    admissions: str | None,
-    *,
-    replications: int,
-    seed: int,
-    workers: int | None = 1,
-) -> Outlook:
+def look_ahead(question: Question, pulls: str, admissions: str | None, **settings: Any) -> Outlook:
     """Return what to expect of a schedule.
 
     Parameters
@@ -202,27 +196,22 @@ def look_ahead(
         The game.
     pulls, admissions : str
         f and g; no g is all clients from the start.
-    replications, seed, workers : int
-        As in `fedbandits.simulate_all`.
+    **settings
+        As in `simulated`.
     """
     algorithm = scheduled(question, pulls, admissions)
     try:
-        (run,) = simulated(
-            question, [algorithm], max_phases=LAST_PHASE, trace=True,
-            replications=replications, seed=seed, workers=workers,
-        )  # fmt: skip
+        (run,) = simulated(question, [algorithm], max_phases=LAST_PHASE, trace=True, **settings)
     except InputError as error:
         # There is only one variant, and the user has not numbered it.
         raise InputError(error.where.removeprefix("variants[0]."), error.problem) from None
     played = run.games
-    over = ended(question, played)
+    replications, over = played.winner.size, ended(question, played)
     cut = not over.all()
     over = over if over.any() else ~over
     each, members = _phases(run.rule, int(played.phases.max()))
-    if played.trace is None:
-        raise TypeError("a trace was asked for")
     trace = played.trace
-    if not len(trace):  # a phase that does not fit into the horizon leaves none
+    if trace is None or not len(trace):  # a phase that does not fit into the horizon leaves none
         trace = np.full((1, replications, question.n_arms), np.nan)
     playing = (~np.isnan(trace)).sum(axis=-1)[: len(each) - 1]
     in_all = (playing * (each * members)[1:, np.newaxis]).sum(axis=0)
@@ -266,9 +255,7 @@ def _phases(rule: PhasedRule | SlotRule, last: int) -> FloatArray:
     return np.array([(0.0, 0.0), *played]).T
 
 
-def look_at_index_rule(
-    question: Question, *, replications: int, seed: int, workers: int | None = 1
-) -> IndexOutlook | None:
+def look_at_index_rule(question: Question, **settings: Any) -> IndexOutlook | None:
     """Simulate the index rule; None without a horizon, or if its first phase does not fit.
 
     Examples
@@ -286,9 +273,7 @@ def look_at_index_rule(
     if question.horizon is None:
         return None
     try:
-        (run,) = simulated(
-            question, [FedIndex()], replications=replications, seed=seed, workers=workers
-        )
+        (run,) = simulated(question, [FedIndex()], **settings)
     except InputError:
         return None
     played = run.games
@@ -302,6 +287,6 @@ def look_at_index_rule(
         phases=Expected.over(played.phases),
         wrong_rate=float(wrong.mean()),
         undecided_rate=float((~decided).mean()),
-        replications=replications,
+        replications=played.winner.size,
         guarantee=run.rule.guarantee().statement(),
     )

@@ -52,10 +52,8 @@ def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
         sections.append(("What to expect", _expected(plan)))
     found, best = map_chart(plan), plan.searched.best_on_map
     if found is not None and best is not None:
-        alt = (
-            "Map of expected regret over pulls and admissions; the least is at "
-            f"{best.pulls:,} pulls and {best.admissions:,} new clients."
-        )
+        least = f"{best.pulls:,} pulls and {best.admissions:,} new clients"
+        alt = f"Map of expected regret over pulls and admissions; the least is at {least}."
         image = images[found.name]
         shown = live_chart("map", found, alt=alt, caption=_MAP_CAPTION, image=image)
         sections.append(("Regret over f and g", shown))
@@ -90,18 +88,15 @@ def _expected(plan: Plan) -> str:
 
 
 def _gap_caption(plan: Plan) -> str:
-    meets = (
-        "No curve meets the wanted gap."
-        if enough_clients(plan) is None
-        else "The dot is where the solid curve for an unlimited population meets the wanted gap."
-    )
+    dot = "The dot is where the solid curve for an unlimited population meets the wanted gap."
+    meets = "No curve meets the wanted gap." if enough_clients(plan) is None else dot
+    others = "" if plan.question.least_favourable else " The other gaps are in proportion to it."
     return (
         f"The smallest gap that is found with a probability of {100 * POWER:.0f}&nbsp;% in one"
-        " look, against the number of clients. Solid: each client pulls each arm"
-        f" {planned_pulls(plan):,.0f} times. Dotted: any number of times."
-        f" {meets} For an unlimited population, only more clients help in the end; in a finite"
-        " population, no uncertainty about clients is left once all take part."
-        + ("" if plan.question.least_favourable else " The other gaps are in proportion to it.")
+        " look, by number of clients. Solid: each client pulls each arm"
+        f" {planned_pulls(plan):,.0f} times. Dotted: any number of times. {meets} For an unlimited"
+        " population only more clients help in the end; in a finite one nothing is left open once"
+        f" all take part.{others}"
     )
 
 
@@ -109,10 +104,8 @@ def _gap_alt(plan: Plan) -> str:
     found, n = plan.feasibility, plan.question.population
     said = "Curves of the smallest detectable gap against clients"
     if found.clients_unlimited is not None:
-        said += (
-            f"; a gap of {plan.question.gap:.4g} takes about {found.clients_unlimited:,} clients of"
-            " an unlimited population"
-        )
+        clients = f"{found.clients_unlimited:,} clients of an unlimited population"
+        said += f"; a gap of {plan.question.gap:.4g} takes about {clients}"
     if n is None or found.clients_finite is None:
         return f"{said}."
     return f"{said}, or {found.clients_finite:,} of {n:,}."

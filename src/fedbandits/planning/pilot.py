@@ -103,11 +103,9 @@ def read_pilot(path: str | Path) -> Pilot:
 def _read(name: str, reader: Any) -> Pilot:
     header = [cell.strip().lower() for cell in next(reader, [])]
     if not any(set(kind) <= set(header) for kind in (_VALUES, _SUMMARIES)):
-        raise InputError(
-            f"{name}:1",
-            f'the columns are "{", ".join(header)}"; a pilot file has {", ".join(_VALUES)}, or '
-            f"{', '.join(_SUMMARIES)}",
-        )
+        found, values, summaries = map(", ".join, (header, _VALUES, _SUMMARIES))
+        needed = f"a pilot file has {values}, or {summaries}"
+        raise InputError(f"{name}:1", f'the columns are "{found}"; {needed}')
     single = "value" in header
     arms: dict[str, dict[str, list[_Part]]] = {}
     for row in reader:
@@ -115,9 +113,8 @@ def _read(name: str, reader: Any) -> Pilot:
             continue
         where = f"{name}:{reader.line_num}"
         if len(row) != len(header):
-            raise InputError(
-                where, f"{len(row)} cells, but the header has {len(header)}; give one per column"
-            )
+            wrong = f"{len(row)} cells, but the header has {len(header)}; give one per column"
+            raise InputError(where, wrong)
         fields = dict(zip(header, (cell.strip() for cell in row), strict=True))
         for column in ("client", "arm"):
             if not fields[column]:

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fedbandits.errors import InputError, check_count, check_number
+from fedbandits.errors import InputError, check_count
 from fedbandits.experiments.output import open_output
 from fedbandits.planning.candidates import scheduled
 from fedbandits.planning.detection import POWER, Feasibility, feasibility, gap_table
 from fedbandits.planning.outlook import IndexOutlook, Outlook, look_ahead, look_at_index_rule
 from fedbandits.planning.pilot import Pilot, read_pilot
-from fedbandits.planning.question import Question, as_means, hardest_means
+from fedbandits.planning.question import Question, least_favourable
 from fedbandits.planning.search import OnTried, Searched, map_table, search
 from fedbandits.planning.variant import variant_table, variant_toml
 from fedbandits.privacy.policy import Privacy
@@ -210,14 +210,10 @@ def plan(
     """
     check_count(replications, "replications", 2)
     check_count(workers, "workers", optional=True)
-    check_number(seed, "seed", whole=True)
-    if seed < 0:
-        raise InputError("seed", f"{seed} is below 0; give a whole number from 0")
+    check_count(seed, "seed", 0)
     if (pulls is None) != (admissions is None):
-        raise InputError(
-            "pulls" if pulls is None else "admissions",
-            "is missing; your own schedule needs both f and g",
-        )
+        missing = "pulls" if pulls is None else "admissions"
+        raise InputError(missing, "is missing; your own schedule needs both f and g")
     if pilot is not None and not isinstance(pilot, str | Path):
         raise InputError("pilot", f"{pilot!r} is not the path of a CSV file")
     measured = None if pilot is None else read_pilot(pilot)
@@ -227,13 +223,14 @@ def plan(
         spread = measured.spread.high if spread is None else spread
         n_arms = measured.arms if n_arms is None and means is None else n_arms
     bound = "give a bound, or pilot data to estimate it from"
-    question = Question(
+    question = _question(
+        means,
+        n_arms,
+        gap,
         noise=_given(noise, "noise", bound),
         spread=_given(spread, "spread", bound),
         delta=_delta(delta, horizon),
         horizon=horizon,
-        means=_means(means, n_arms, gap),
-        least_favourable=means is None,
         population=clients,
         communication_cost=communication_cost,
         privacy=privacy,
@@ -264,21 +261,21 @@ def _delta(delta: float | None, horizon: int | None) -> float:
     return delta
 
 
-def _means(
-    means: Sequence[float] | None, n_arms: int | None, gap: float | None
-) -> tuple[float, ...]:
-    """Return the means that are given, or the hardest ones that a gap allows."""
+def _question(means: Any, n_arms: int | None, gap: float | None, **others: Any) -> Question:
+    """Return the question about the means that are given, or the hardest that a gap allows."""
     if means is None:
-        return hardest_means(
-            _given(n_arms, "arms", "how many arms are compared?"),
-            _given(gap, "gap", "which difference between arms matters to you?"),
+        return least_favourable(
+            n_arms=_given(n_arms, "arms", "how many arms are compared?"),
+            gap=_given(gap, "gap", "which difference between arms matters to you?"),
+            **others,
         )
-    means = as_means(means)
     if gap is not None:
         raise InputError("gap", "is known from the means; give one of the two")
-    if n_arms is not None and n_arms != len(means):
-        raise InputError("arms", f"{n_arms} arms and {len(means)} means; give one of the two")
-    return means
+    question = Question(means=means, **others)
+    if n_arms not in (None, question.n_arms):
+        problem = f"{n_arms} arms and {question.n_arms} means; give one of the two"
+        raise InputError("arms", problem)
+    return question
 
 
 def _made(

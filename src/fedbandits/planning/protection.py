@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Callable
 
 from fedbandits.errors import InputError
 from fedbandits.privacy.mechanisms import noise_error
 from fedbandits.privacy.policy import Privacy
 from fedbandits.rules.distortion import ReleaseError
 
-_MOST_PULLS = 10**15
+MOST = 10**15
+"""No more clients or pulls than this are considered."""
 
 
 def release_error(privacy: Privacy | None, pulls: float, arms: int) -> ReleaseError:
@@ -42,7 +44,7 @@ def release_error(privacy: Privacy | None, pulls: float, arms: int) -> ReleaseEr
     if math.isinf(pulls):
         if privacy.level != "user" and privacy.scale is None:
             return ReleaseError()
-        pulls = _MOST_PULLS
+        pulls = MOST
     return noise_error(privacy.noise, float(privacy.noise_scale(max(1, int(pulls)), arms)))
 
 
@@ -80,16 +82,30 @@ def fewest_pulls(privacy: Privacy | None, arms: int) -> int:
         return privacy.within_budget(privacy.planned(pulls, arms))
 
     try:
-        if affords(privacy.min_pulls):
-            return privacy.min_pulls
-        # A scale that is given spends too much on means of few pulls, or on any.
-        if affords(_MOST_PULLS):
-            allowed = range(privacy.min_pulls, _MOST_PULLS)
-            return allowed.start + bisect_left(allowed, True, key=affords)
+        found = first_enough(affords, MOST, privacy.min_pulls)
     except InputError as error:
         raise error.within("privacy") from None
-    raise InputError(
-        "privacy.scale",
-        f"{privacy.scale} spends more than the budget on means of {arms} arms, however many"
-        " pulls are behind them; raise either, or leave the scale out",
-    )
+    if found is None:
+        raise InputError(
+            "privacy.scale",
+            f"{privacy.scale} spends more than the budget on means of {arms} arms, however many"
+            " pulls are behind them; raise either, or leave the scale out",
+        )
+    return found
+
+
+def first_enough(enough: Callable[[int], bool], most: int, least: int = 1) -> int | None:
+    """Return the first whole number that is enough, if all after it are; None if there is none.
+
+    Examples
+    --------
+    >>> first_enough(lambda n: n * n >= 50, 100), first_enough(lambda n: n * n >= 50, 7)
+    (8, None)
+    """
+    low, high = least - 1, least
+    while not enough(high):
+        if high >= most:
+            return None
+        low, high = high, min(2 * high, most)
+    left = range(low + 1, high)
+    return left.start + bisect_left(left, True, key=enough)

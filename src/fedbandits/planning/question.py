@@ -24,7 +24,6 @@ from fedbandits.problems.problem import checked_means
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.phased import LONGEST_HORIZON, Weights
 from fedbandits.rules.radii import CertifiedRadius
-from fedbandits.simulation.releases import NormalPrivacy
 
 MOST_ARMS = 2000
 MOST_CLIENTS = 10**9
@@ -72,14 +71,13 @@ class Question:
     privacy: Privacy | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "means", as_means(self.means))
+        object.__setattr__(self, "means", _as_means(self.means))
         _check_arms(len(self.means))
         checked_means(self.means, "means")
         if not self.gap >= _SMALLEST:
             raise InputError(
                 "means",
-                f"the best is {self.gap:g} above the next, and a plan needs a gap of at least "
-                f"{_SMALLEST:g}; which of two equal arms is best cannot be found out",
+                f"the best is {self.gap:g} above the next; a plan needs at least {_SMALLEST:g}",
             )
         check_not_negative(self.noise, "noise")
         check_not_negative(self.spread, "spread")
@@ -98,28 +96,17 @@ class Question:
 
     def _check_privacy(self, privacy: Privacy) -> None:
         if not isinstance(privacy, Privacy):
-            raise InputError(
-                "privacy",
-                f"{privacy!r} is not a policy such as Privacy(range=(0, 1), quantize=Quantize())",
-            )
+            example = "Privacy(range=(0, 1), quantize=Quantize())"
+            raise InputError("privacy", f"{privacy!r} is not a policy such as {example}")
         low, high = privacy.range
         # The hardest case has a gap and no level, so its means may be moved anywhere.
         means = () if self.least_favourable else self.means
-        problems = [
-            f"does not hold a mean of {mean:g}, whose outcomes would be clipped"
-            for mean in means
-            if not low <= mean <= high
-        ]
+        problems = [f"does not hold a mean of {x:g}" for x in means if not low <= x <= high]
         if self.gap > privacy.length:
             problems.append(f"is narrower than the gap of {self.gap:g}")
         if problems:
             raise InputError("privacy.range", f"[{low:g}, {high:g}] {problems[0]}; widen it")
         fewest_pulls(privacy, self.n_arms)  # refuses a budget that allows no release
-
-    @property
-    def simulated_privacy(self) -> Privacy | None:
-        """The policy as the normal game of a plan plays it."""
-        return None if self.privacy is None else NormalPrivacy.of(self.privacy)
 
     @property
     def fewest_pulls(self) -> int:
@@ -212,34 +199,25 @@ def least_favourable(*, n_arms: int, gap: float, **others: Any) -> Question:
     **others
         As in `Question`.
     """
-    return Question(means=hardest_means(n_arms, gap), least_favourable=True, **others)
-
-
-def hardest_means(n_arms: int, gap: float) -> tuple[float, ...]:
-    """Return the means of that game."""
     check_number(n_arms, "arms", whole=True)
     check_number(gap, "gap")
     _check_arms(n_arms)
     if not _SMALLEST <= gap <= LARGEST:
-        raise InputError(
-            "gap", f"{gap:g} is not a difference of at least {_SMALLEST:g}, and at most {LARGEST:g}"
-        )
-    return (gap, *[0.0] * (n_arms - 1))
+        raise InputError("gap", f"{gap:g} is not a difference from {_SMALLEST:g} to {LARGEST:g}")
+    return Question(means=(gap, *[0.0] * (n_arms - 1)), least_favourable=True, **others)
 
 
 def _check_arms(n_arms: int) -> None:
     if not 2 <= n_arms <= MOST_ARMS:
-        raise InputError(
-            "arms", f"{n_arms}; a comparison has at least 2, and at most {MOST_ARMS:,}"
-        )
+        raise InputError("arms", f"{n_arms}; a comparison has 2 to {MOST_ARMS:,}")
 
 
-def as_means(means: Sequence[float] | FloatArray) -> tuple[float, ...]:
+def _as_means(means: Sequence[float] | FloatArray) -> tuple[float, ...]:
     """Return means as plain numbers; refuse anything else.
 
     Examples
     --------
-    >>> as_means([0.7, "x"])
+    >>> _as_means([0.7, "x"])
     Traceback (most recent call last):
         ...
     fedbandits.errors.InputError: means[1]: 'x' is not a number such as 0.5

@@ -123,7 +123,7 @@ def search(
     >>> len(found.tried) > 100, found.others
     (True, ())
     """
-    effort = _Effort.for_arms(question.n_arms)
+    n_coarse, n_fine, games = _effort(question.n_arms)
     tried: dict[Candidate, Tried] = {}
 
     def best(of: Callable[[Candidate], bool]) -> Candidate | None:
@@ -138,7 +138,7 @@ def search(
             [candidate.algorithm(question) for candidate in new],
             draws="plan: search",
             max_phases=2 * MOST_PHASES,  # games scatter around what was foreseen
-            replications=effort.replications,
+            replications=games,
             seed=seed,
             workers=workers,
             progress=progress and (lambda *_: progress(what, next(done), len(new))),
@@ -147,12 +147,12 @@ def search(
             tried[candidate] = _tried(question, candidate, run)
 
     coarse = [
-        _around(question, middle, step=_COARSE_STEP, side=effort.coarse)
+        _around(question, middle, step=_COARSE_STEP, side=n_coarse)
         for middle in _foreseen_best(question)
     ]
     simulate("coarse search", coarse)
     fine = [
-        [] if middle is None else _around(question, middle, step=_FINE_STEP, side=effort.fine)
+        [] if middle is None else _around(question, middle, step=_FINE_STEP, side=n_fine)
         for middle in (best(lambda c: c.g is not None), best(lambda c: c.g is None))
     ]
     simulate("fine search", fine)
@@ -169,18 +169,12 @@ def search(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Effort:
-    """How many values of f and of g are tried, coarse and fine, and in how many games each."""
+def _effort(n_arms: int) -> tuple[int, int, int]:
+    """Return how many values of f and of g are tried, coarse and fine, and in how many games.
 
-    coarse: int
-    fine: int
-    replications: int
-
-    @classmethod
-    def for_arms(cls, n_arms: int) -> _Effort:
-        """Return less effort if games take longer."""
-        return cls(5, 11, 256) if n_arms <= 50 else cls(3, 7, 128)
+    They are fewer if games take longer.
+    """
+    return (5, 11, 256) if n_arms <= 50 else (3, 7, 128)
 
 
 def _foreseen_best(question: Question) -> Iterator[Candidate]:
