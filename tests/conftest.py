@@ -64,10 +64,7 @@ def page(results: Results) -> str:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the planner try fewer schedules, where which one is best does not matter."""
-    from fedbandits.planning.search import _Effort
-
-    effort = _Effort(coarse=3, fine=5, replications=64)
-    monkeypatch.setattr(_Effort, "for_arms", staticmethod(lambda _: effort))
+    monkeypatch.setattr("fedbandits.planning.search._effort", lambda _: (3, 5, 64))
 
 
 @pytest.fixture

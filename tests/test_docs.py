@@ -23,7 +23,6 @@ import fedbandits as fb
 from documentation import blocks, rows, section, text_of, words
 from fedbandits.cli.main import app
 from fedbandits.construct import keys_of
-from fedbandits.experiments import files
 from fedbandits.protocol import Rejection
 from fedbandits.reproduce.parts import SECTIONS
 from fedbandits.reproduce.regret_curves import FIGURES
@@ -83,11 +82,19 @@ def test_the_first_example_is_a_whole_file() -> None:
     assert experiment.check() == ["cohorts", "cohorts", "cohorts", "slots"]
 
 
+# What a variant of a file has if it says nothing.
+FROM_THE_FILE = {
+    "label": "the algorithm's name",
+    "problem": "the only one",
+    "communication_cost": "the file's",
+}
+
+
 @pytest.mark.parametrize(
     ("heading", "make", "beside"),
     [
-        ("The file", files._File, set()),
-        ("Variants", files._Common, set()),
+        ("The file", fb.Experiment, {"communication_cost", "problem", "problems", "sweep"}),
+        ("Variants", fb.Variant, set()),
         ("Approximate", fb.Approximate.reader(), {"model"}),
         ("Exact", fb.Exact.reader(), {"model"}),
         ("Cognitive radio", fb.CognitiveRadio.reader(), {"model"}),
@@ -106,7 +113,9 @@ def test_the_reference_has_every_key_and_its_default(
     assert set(described) == {*known, *beside}
     for key, value in known.items():
         default = described[key][-1].replace("`", "")
-        if value is Parameter.empty:
+        if make is fb.Variant and key in FROM_THE_FILE:
+            assert default.startswith(FROM_THE_FILE[key])
+        elif value is Parameter.empty:
             assert default.startswith("required")
         elif isinstance(value, int | float):
             assert float(default) == value

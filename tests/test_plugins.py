@@ -299,6 +299,56 @@ def test_a_summary_is_read_back_wherever_it_is(folder: Path, tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
 
 
+PICKY = """
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import fedbandits as fb
+
+
+@fb.RADII.register
+@dataclass(frozen=True, kw_only=True)
+class Picky(fb.JointRadius):
+    rule: ClassVar[str] = "picky"
+
+    low: float
+    high: float
+    word: Literal["a", "b"] = "a"
+    inverse: float = 1.0
+
+    def __post_init__(self) -> None:
+        if 1 / self.inverse < 0:
+            raise fb.InputError("inverse", "is below 0")
+        if self.low < 0:
+            raise fb.InputError("low", "is below 0")
+        if self.high < self.low:
+            raise fb.InputError("high", f"is below {self.low}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("keys", "wrong"),
+    [
+        ({"low": -1, "high": 5, "inverse": -1}, ["inverse", "low"]),
+        ({"low": -1, "high": -5}, ["low", "high"]),
+        ({"low": -1, "high": 0.005}, ["low"]),  # this high may be right
+        ({"low": 5, "high": 4, "word": "c", "inverse": -1}, ["word", "inverse", "high"]),
+        ({"low": 5, "hihg": 4, "inverse": "x"}, ["high", "inverse", "hihg"]),
+    ],
+)
+def test_all_mistakes_in_the_table_of_ones_own_class_are_told(
+    tmp_path: Path, keys: dict[str, Any], wrong: list[str]
+) -> None:
+    (tmp_path / "picky.py").write_text(PICKY, encoding="utf-8")
+    tables = tomllib.loads(FILE.replace("my_rules.py", str(tmp_path / "picky.py")))
+    law = {"law": "gaussian", "sigma": 0.5}
+    tables["problem"] = {"model": "approximate", "means": [0, 1], "noise": law, "spread": law}
+    tables["variants"] = [{**tables["variants"][1], "radius": {"rule": "picky", **keys}}]
+    with pytest.raises(fb.InputError) as caught:
+        fb.read_experiment(tables)
+    assert [one.where for one in caught.value.each] == [f"variants[0].radius.{k}" for k in wrong]
+
+
 def test_a_summary_without_a_spec_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "summary.json"
     for text, message in (("{}", 'has no "spec"'), ("{", "is not JSON")):
@@ -472,7 +522,7 @@ import sys
 import fedbandits as fb
 from fedbandits.sweeps.cells import cells_of
 sweep = fb.load_sweep(sys.argv[1])
-print(*(cell.address for n in range(len(sweep)) for cell in cells_of(sweep, n)))
+print(*(cell.address for n in range(len(sweep)) for cell, _ in cells_of(sweep, n)))
 """
 
 

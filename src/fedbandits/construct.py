@@ -2,12 +2,14 @@
 
 The parameters of a class, or of another callable that makes the value, are the keys. Pydantic
 checks their types. A parameter that is a part or a dataclass itself is a table in the table. If the
-class itself refuses a value (`InputError`), the error names the key's full path.
+class itself refuses a value (`InputError`), the error names the key's full path. All mistakes of a
+table are told together, also those that a class would tell only once the first is gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, partial, reduce
 from inspect import signature
@@ -29,12 +31,14 @@ from fedbandits.errors import (
     check_word,
     nearest,
 )
+from fedbandits.problems import Problem
 from fedbandits.problems.laws import LAWS, Empirical, NoiseLaw, SpreadLaw
 from fedbandits.registry import Registry, keys_in_files
+from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.arrays import FloatArray
-from fedbandits.rules.beliefs import Goal
 from fedbandits.rules.estimators import ESTIMATORS, Estimator
 from fedbandits.rules.levels import LevelLike, as_level
+from fedbandits.rules.optimal_phases import OPTIMAL, Optimal
 from fedbandits.rules.radii import RADII, PaperRadius, Radius
 from fedbandits.rules.schedules import ScheduleLike, as_schedule
 
@@ -59,15 +63,15 @@ def parameters_of(value: Any) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
-def keys_of(make: Callable[..., Any]) -> list[str]:
+def keys_of(make: Callable[..., Any]) -> tuple[str, ...]:
     """Return the keys of the table that describes a value.
 
     Examples
     --------
     >>> keys_of(PaperRadius)
-    ['arm', 'client']
+    ('arm', 'client')
     """
-    return [field.alias or name for name, field in _model_of(make).model_fields.items()]
+    return _model_of(make)[1]
 
 
 def all_keys_of(make: Callable[..., Any], table: Mapping[str, Any]) -> list[str]:
@@ -79,7 +83,7 @@ def all_keys_of(make: Callable[..., Any], table: Mapping[str, Any]) -> list[str]
     >>> all_keys_of(Approximate, {"noise": {"law": "gaussian"}})[-4:]
     ['goal', 'noise.law', 'noise.sigma', 'spread.law']
     """
-    found = keys_of(make)
+    found = [*keys_of(make)]
     for name, hint in _hints_of(make).items():
         inner: Callable[..., Any] | None = None
         kind = _kind_of(hint)
@@ -169,8 +173,13 @@ def array_from(value: object) -> FloatArray:
     return found
 
 
-def _goal_from(word: object) -> object:
-    check_word(word, Goal, "")
+def _number_from(value: object) -> object:
+    check_number(value, "")
+    return value
+
+
+def _word_from(words: Any, word: object) -> object:
+    check_word(word, words, "")
     return word
 
 
@@ -179,10 +188,14 @@ _READERS: dict[Any, Callable[[Any], Any]] = {
     NoiseLaw: partial(_noise_from, given_clients=False),
     NoiseLaw | type[NoiseLaw]: partial(_noise_from, given_clients=True),
     ScheduleLike: as_schedule,
+    ScheduleLike | Optimal: lambda value: value if value == OPTIMAL else as_schedule(value),
     LevelLike: partial(as_level, where=""),
+    int | float: _number_from,  # as it is written
     tuple[float, float]: partial(as_pair, where=""),
     FloatArray: array_from,
-    Goal: _goal_from,
+    # Whoever constructs what holds one has read it already.
+    Problem: lambda made: made,
+    Algorithm: lambda made: made,
 }
 """How a field of a type is read if it is not a plain number, word, list or table."""
 
@@ -205,6 +218,8 @@ def _checked(hint: Any) -> Any:
         return Annotated[Any, PlainValidator(_READERS[kind])]
     if _is_table(kind):
         return Annotated[Any, PlainValidator(partial(_from_table, kind))]
+    if get_origin(kind) is Literal:
+        return Annotated[Any, PlainValidator(partial(_word_from, kind))]
     if get_origin(kind) is list:
         return list[_checked(get_args(kind)[0])]  # type: ignore[misc]
     several = [one for one in get_args(kind) if _is_table(one) or get_origin(one) is Literal]
@@ -228,22 +243,18 @@ def _from_table(kind: type, table: object) -> Any:
 
 
 @cache  # making a model takes far longer than using it
-def _model_of(make: Callable[..., Any]) -> type[BaseModel]:
+def _model_of(make: Callable[..., Any]) -> tuple[type[BaseModel], tuple[str, ...]]:
+    """Return what checks the table of a value, and the keys of the table."""
     name = getattr(make, "__qualname__", repr(make))
     try:
         hints, given = _hints_of(make), signature(make).parameters
         named = keys_in_files(make) if isinstance(make, type) and is_dataclass(make) else {}
-        keys: dict[str, Any] = {
-            one: (
-                _checked(hint),
-                Field(
-                    ... if given[one].default is given[one].empty else None,
-                    alias=named.get(one, one),
-                ),
-            )
-            for one, hint in hints.items()
-        }
-        return create_model(name, __base__=StrictTable, **keys)
+        types: dict[str, Any] = {}
+        for one, hint in hints.items():
+            usual = ... if given[one].default is given[one].empty else None
+            types[one] = _checked(hint), Field(usual, alias=named.get(one, one))
+        keys = tuple(named.get(one, one) for one in hints)
+        return create_model(name, __base__=StrictTable, **types), keys
     except (PydanticUserError, NameError, TypeError) as error:
         first = str(error).partition("\n")[0]
         raise InputError(
@@ -273,17 +284,75 @@ def construct(make: Callable[..., T], table: Mapping[str, Any], where: str) -> T
     """
     for method in sorted(getattr(make, "__abstractmethods__", ())):
         raise UnstatedError(getattr(make, "__name__", ""), method, "all that is asked of it")
-    known = keys_of(make)
     flat = dict(table)
-    for outer, _, key in (one.partition(".") for one in known if "." in one):
+    for outer, _, key in (one.partition(".") for one in keys_of(make) if "." in one):
         if isinstance(flat.get(outer), Mapping) and key in flat[outer]:
             flat[outer] = dict(flat[outer])
             flat[f"{outer}.{key}"] = flat[outer].pop(key)
-    checked = validated(_model_of(make), flat, where)
     try:
-        return make(**{name: getattr(checked, name) for name in checked.model_fields_set})
+        return _made(make, flat)
     except InputError as error:
-        raise error.within(where) if where else error from None
+        mistakes = Mistakes()
+        for one in (error, *_behind(make, flat, error)):
+            mistakes.add(one.within(where) if where else one)
+        mistakes.tell()
+        raise
+
+
+def _made(make: Callable[..., T], table: Mapping[str, Any]) -> T:
+    checked = validated(_model_of(make)[0], table, "")
+    return make(**{name: getattr(checked, name) for name in checked.model_fields_set})
+
+
+def _behind(
+    make: Callable[..., Any], table: dict[str, Any], error: InputError
+) -> Iterator[InputError]:
+    """Yield the mistakes of a table that others hide.
+
+    The value at the key of a mistake is replaced by some that may be right. If the table is right
+    with one of them, there are no other mistakes; what is wrong with all of them is the next.
+    """
+    hints = dict(zip(keys_of(make), _hints_of(make).values(), strict=True))
+    # What is missing only besides a value that is tried here is no mistake of the table.
+    given = {*table, *(key_of(one, hints) for one in error.each)} - {""}
+    seen: set[str] = set()
+    while (key := key_of(error.each[0], (*hints, *table))) and key not in seen:
+        seen.add(key)
+        others = {name: value for name, value in table.items() if name != key}
+        tables = [others | {key: one} for one in _stand_ins(hints[key])] if key in hints else []
+        wrong = []
+        for tried in (*tables, others):
+            try:
+                _made(make, tried)
+            except InputError as found:
+                # Others may need a key; only a table that is wrong inside is left out.
+                may_be = key not in hints or tried is not others or error.where != key
+                if may_be and all(key_of(one, given) not in ("", key) for one in found.each):
+                    wrong.append((found, tried))
+            except Exception:  # a class need not be ready for whatever is tried here
+                continue
+            else:
+                return
+        if wrong:
+            error, table = wrong[0]
+            yield error
+
+
+def key_of(error: InputError, keys: Iterable[str]) -> str:
+    """Return the key that a mistake is at, or in the table of; empty if it is at none of them."""
+    found = [key for key in keys if f"{error.where}.".replace("[", ".").startswith(f"{key}.")]
+    return max(found, key=len, default="")
+
+
+def _stand_ins(hint: Any) -> Iterator[Any]:
+    """Yield values that a key of a type may have."""
+    kind = _kind_of(hint)
+    if part := _PARTS.get(kind):
+        yield tomllib.loads(f"part = {{ {part.example} }}")["part"]
+    for one in (kind, *get_args(kind)):
+        yield from get_args(one) if get_origin(one) is Literal else ()
+    yield from ({}, 1, 2, 0.5, 0.01, 1000, 0, True, "a word")
+    yield from ([0, 1], [0.5, 0.6], [[0.5, 0.6], [0.6, 0.5]])
 
 
 def validated(model: type[ModelT], table: Mapping[str, Any], where: str) -> ModelT:

@@ -39,6 +39,11 @@ class InputError(FedbanditsError, ValueError):
     def __str__(self) -> str:
         return f"{self.where}: {self.problem}" if self.where else self.problem
 
+    @property
+    def each(self) -> tuple[InputError, ...]:
+        """All mistakes, one by one."""
+        return (self,)
+
     def within(self, prefix: str) -> InputError:
         """Return the same error, seen from the table that holds the key.
 
@@ -76,6 +81,11 @@ class SeveralMistakesError(InputError):
     def __str__(self) -> str:
         return "\n".join(map(str, self.args))
 
+    @property
+    def each(self) -> tuple[InputError, ...]:
+        """All mistakes, one by one."""
+        return self.args
+
     def within(self, prefix: str) -> SeveralMistakesError:
         """Return the same errors, seen from the table that holds the keys."""
         return SeveralMistakesError(*(error.within(prefix) for error in self.args))
@@ -104,10 +114,13 @@ class Mistakes:
         try:
             yield
         except InputError as error:
-            for one in error.args if isinstance(error, SeveralMistakesError) else (error,):
-                found = one.within(where) if where else one
-                if found.where not in [known.where for known in self.found]:
-                    self.found.append(found)
+            self.add(error.within(where) if where else error)
+
+    def add(self, error: InputError) -> None:
+        """Add a mistake, or several, unless there is one at the same key."""
+        for one in error.each:
+            if one.where not in [known.where for known in self.found]:
+                self.found.append(one)
 
     def tell(self) -> None:
         """Raise what was gathered, if anything was."""

@@ -75,7 +75,7 @@ class Plugin:
         sys.modules[self.module] = module
         before = set(sys.modules)
         try:
-            with collected_parts(self.module) as parts:
+            with collected_parts(self.module) as (_, parts):
                 exec(compile(self.source, self.path, "exec"), vars(module))
         except (Exception, SystemExit) as error:
             del sys.modules[self.module]

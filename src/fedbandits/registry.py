@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, InitVar, dataclass, fields
 from functools import cache
 from importlib import metadata
-from typing import Any, TypeAlias, TypeVar, get_type_hints
+from typing import Any, TypeAlias, TypeVar
 
 from fedbandits.errors import InputError, nearest
 
 PartT = TypeVar("PartT")
+ValueT = TypeVar("ValueT")
 ClassT = TypeVar("ClassT", bound=type[Any])
 
 # Classes by the group of their registry and their own name.
@@ -33,41 +34,28 @@ _in_use: ContextVar[Parts | None] = ContextVar("parts in use", default=None)
 _collected: ContextVar[tuple[str, Parts]] = ContextVar("parts of a plugin", default=("", {}))
 
 
-def registered_parts() -> Parts:
-    """Return what was registered in Python, outside plugin files, ready for other processes."""
-    for part in _registered.values():
-        for base in part.__mro__:
-            # Types that are text would be looked up in a module that others need not have.
-            if base.__module__ == part.__module__ and "__annotations__" in vars(base):
-                hints = get_type_hints(base)
-                base.__annotations__ = {name: hints[name] for name in base.__annotations__}
-    return dict(_registered)
-
-
 def registered_at(part: type) -> float | None:
     """Return when a class was registered, in seconds of `time.time`; None for a built-in one."""
     return _registered_at.get(part)
 
 
 @contextmanager
-def parts_in_use(parts: Parts) -> Iterator[None]:
+def _set(variable: ContextVar[ValueT], value: ValueT) -> Iterator[ValueT]:
+    token = variable.set(value)
+    try:
+        yield value
+    finally:
+        variable.reset(token)
+
+
+def parts_in_use(parts: Parts) -> AbstractContextManager[Parts | None]:
     """Let the registries know more parts within a block, and in this thread alone."""
-    token = _in_use.set({**(_in_use.get() or {}), **parts})
-    try:
-        yield
-    finally:
-        _in_use.reset(token)
+    return _set(_in_use, {**(_in_use.get() or {}), **parts})
 
 
-@contextmanager
-def collected_parts(module: str) -> Iterator[Parts]:
+def collected_parts(module: str) -> AbstractContextManager[tuple[str, Parts]]:
     """Yield what classes of a module are registered within a block; registries forget them."""
-    found: Parts = {}
-    token = _collected.set((module, found))
-    try:
-        yield found
-    finally:
-        _collected.reset(token)
+    return _set(_collected, (module, {}))
 
 
 def keys_in_files(part: Any) -> dict[str, str]:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
+from fedbandits.construct import construct
 from fedbandits.experiments.describe import describe_experiment
 from repository import EXAMPLES
 
@@ -61,7 +62,7 @@ MISTAKES: list[tuple[str, Edit, str]] = [
     (
         "horizon zero",
         lambda t: t.update(horizon=0),
-        r"^horizon: 0 is not greater than or equal to 1",
+        r"^horizon: 0 is not a whole number from 1 to 10\^15",
     ),
     (
         "horizon too long",
@@ -73,7 +74,7 @@ MISTAKES: list[tuple[str, Edit, str]] = [
         lambda t: t.update(horizon=15),
         r"^horizon: 15 slots; the first phase of",
     ),
-    ("negative seed", lambda t: t.update(seed=-1), r"^seed: -1 is not greater than or equal to 0"),
+    ("negative seed", lambda t: t.update(seed=-1), r"^seed: -1 is below 0; give a whole number"),
     ("no replications", lambda t: t.update(replications=0), r"^replications: 0 is not"),
     ("no problem", lambda t: t.pop("problem"), r"^problem: give either one \[problem\]"),
     ("two kinds of problem", lambda t: t.update(problems={}), r"^problem: give either one"),
@@ -307,7 +308,7 @@ MISTAKES: list[tuple[str, Edit, str]] = [
         lambda t: t["problem"].update(model=["exact"]),
         r"^problem\.model: \['exact'\]",
     ),
-    ("huge grid", lambda t: t.update(grid_points=10**9), r"^grid_points: 1000000000"),
+    ("huge grid", lambda t: t.update(grid_points=10**9), r"^grid_points: 1,000,000,000 points"),
     (
         "huge population",
         lambda t: t["problem"].update(population=10**30),
@@ -352,6 +353,87 @@ def test_a_mistake_is_one_line_that_names_the_key(edit: Edit, message: str) -> N
     with pytest.raises(fb.InputError, match=message) as caught:
         check(edited(edit))
     assert "\n" not in str(caught.value)
+
+
+WRONG_IN_ALL_TABLES: dict[str, Any] = {
+    "title": 5,
+    "horizon": 0,
+    "seed": -1,
+    "replicatons": 4,
+    "communication_cost": -2,
+    "problem": {
+        "model": "approximate",
+        "means": [0.5, 0.9],
+        "noise": {"law": "gaussian", "sigma": -1},
+        "spread": {"law": "gausian"},
+        "population": 0,
+        "goal": "mx",
+    },
+    "variants": [
+        {
+            "algorithm": "fed2-ucb",
+            "pulls": "0.5 +",
+            "epsilon": -1,
+            "foo": 1,
+            "privacy": {
+                "range": [0, 1],
+                "noise": "laplace",
+                "epsilon": -1,
+                "min_pulls": 0,
+                "level": "usr",
+            },
+            "max_clients": 0,
+            "max_phases": -1,
+        },
+        {"algorithm": "ucb9"},
+        {
+            "algorithm": "fed1-ucb",
+            "label": " ",
+            "pulls": 10,
+            "assume": {"noise": -1, "spread": "x"},
+            "radius": {"rule": "paper", "arm": -1, "client": -2},
+        },
+    ],
+}
+
+
+def test_all_mistakes_of_a_file_are_told_at_once() -> None:
+    with pytest.raises(fb.InputError) as caught:
+        check(WRONG_IN_ALL_TABLES)
+    assert [error.where for error in caught.value.each] == [
+        *("title", "horizon", "seed", "replicatons", "communication_cost"),
+        *("problem.noise.sigma", "problem.spread.law", "problem.goal", "problem.population"),
+        *("variants[0].foo", "variants[0].pulls", "variants[0].admissions", "variants[0].epsilon"),
+        *(f"variants[0].privacy.{key}" for key in ("level", "min_pulls", "epsilon")),
+        *("variants[0].max_clients", "variants[0].max_phases", "variants[1].algorithm"),
+        *("variants[2].radius.arm", "variants[2].radius.client"),
+        *("variants[2].assume.noise", "variants[2].assume.spread", "variants[2].label"),
+    ]
+    for error in caught.value.each:
+        assert str(error).startswith(f"{error.where}: ")
+        assert "stand-in" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("table", "wrong"),
+    [
+        # What needs, excludes or is compared with the value that is wrong is not wrong itself.
+        ({"range": [0, 1], "noise": "laplace", "epsilon": -1}, ["epsilon"]),
+        ({"range": [0, 1], "noise": "gausian", "epsilon": 1.0, "delta": 1e-6}, ["noise"]),
+        ({"range": [0, 1], "noise": "gaussian", "rho": 0.1, "level": "user"}, ["releases"]),
+        ({"range": [0, 1], "quantize": {"bits": 99}}, ["quantize.bits"]),
+        ({"range": [0, 1], "quantize": {"bits": 8, "widening": "paper"}}, ["quantize.widening"]),
+        ({"range": [1, 0], "noise": "laplace", "scale": 0.1}, ["range"]),
+        ({"range": [0, 1], "noise": "laplace", "epsilom": 1.0}, ["epsilom"]),
+        ({"noise": "laplace", "scale": -1, "min_pulls": 0}, ["range", "min_pulls", "scale"]),
+    ],
+)
+def test_what_only_follows_from_a_mistake_is_not_told(
+    table: dict[str, Any], wrong: list[str]
+) -> None:
+    with pytest.raises(fb.InputError) as caught:
+        construct(fb.Privacy, table, "")
+    assert [error.where for error in caught.value.each] == wrong
 
 
 @pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])

@@ -90,7 +90,7 @@ def test_an_experiment_of_the_paper_is_read_once_and_handed_over_in_memory(
     made = figure_4.get(tmp_path, games=2, workers=1)
     assert (len(parsed), len(read)) == (1, 0)
     again = figure_4.get(tmp_path, games=2, workers=1)
-    assert (len(parsed), len(read)) == (1, 2)  # summary and curves
+    assert (len(parsed), len(read)) == (1, 1)
     assert (made.reused, again.reused) == (False, True)
     # What was handed over is what stands in the files.
     assert (made.table, made.images) == (again.table, again.images)

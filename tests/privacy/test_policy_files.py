@@ -270,19 +270,19 @@ BAD: dict[str, tuple[str, str, str, str]] = {
         table(NOISE, level='"evnt"'),
         "",
         "privacy.level",
-        "'evnt' is not 'event', 'person' or 'user'",
+        'did you mean "event"? (known: event, person, user)',
     ),
     "unknown noise": (
         table(NOISE, noise='"gausian"'),
         "",
         "privacy.noise",
-        "'gausian' is not 'gaussian' or 'laplace'",
+        'did you mean "gaussian"? (known: gaussian, laplace)',
     ),
     "unknown rounding": (
         table(QUANTIZE, quantize='{ rounding = "up" }'),
         "",
         "privacy.quantize.rounding",
-        "'up' is not 'nearest' or 'stochastic'",
+        "'up' is not known; known: nearest, stochastic",
     ),
     "the paper's widening with fixed bits": (
         table(QUANTIZE, quantize='{ bits = 8, widening = "paper" }'),

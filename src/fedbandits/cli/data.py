@@ -44,7 +44,7 @@ def import_(
 @app.command()
 def show() -> None:
     """Print what is imported, and where it is stored."""
-    from fedbandits.reproduce.movielens.location import data_directory  # noqa: PLC0415 - likewise
+    from fedbandits.reproduce.movielens.container import data_directory  # noqa: PLC0415 - likewise
     from fedbandits.reproduce.movielens.store import imported  # noqa: PLC0415 - after --help
 
     found = imported()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedbandits.cli.options import UNDECIDED, Plugins
-from fedbandits.cli.printing import print_warnings
+from fedbandits.cli.printing import print_plain, print_warnings
 from fedbandits.errors import InputError
 
 if TYPE_CHECKING:
@@ -76,13 +76,13 @@ def try_(
     def watch(at: Bulletin) -> None:
         left = "1 option is" if at.left == 1 else f"{at.left} options are"
         if not quiet:
-            typer.echo(f"{at.news}; {at.clients} clients are in, {left} left")
+            print_plain(f"{at.news}; {at.clients} clients are in, {left} left")
 
     server = try_trial(trial, load_pull(project), clients, seed=seed, watch=watch)
     if server.decision is None:
         typer.echo("nothing was decided: no phase was closed")
         raise typer.Exit(UNDECIDED)
-    typer.echo(answer_of(server).words())
+    print_plain(answer_of(server).words())
     if server.decision.winner is None:
-        typer.echo(f"best so far: {trial.arms[server.decision.best]}; try more clients or pulls")
+        print_plain(f"best so far: {trial.arms[server.decision.best]}; try more clients or pulls")
         raise typer.Exit(UNDECIDED)

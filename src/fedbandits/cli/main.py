@@ -24,7 +24,7 @@ from fedbandits.cli.interrupt import RunInterruptedError, interruptible
 from fedbandits.cli.node import node
 from fedbandits.cli.options import OUT, AsJson, MemoryLimit, Plugins, Quiet, Workers
 from fedbandits.cli.plan import plan
-from fedbandits.cli.printing import print_json, print_table, print_warnings
+from fedbandits.cli.printing import print_json, print_plain, print_table, print_warnings
 from fedbandits.cli.reproduce import reproduce
 from fedbandits.cli.runs import rebind, report, status, stop, withdraw
 from fedbandits.cli.sweep import check_sweep, sweep
@@ -234,8 +234,7 @@ def main() -> None:
             typer.echo("interrupted", err=True)
         raise
     except FedbanditsError as error:
-        for line in str(error).split("\n"):
-            typer.echo(f"error: {line}", err=True)
+        print_plain(str(error), "error: ", err=True)
         # What a class of the user's does not state is the user's mistake, too.
         sys.exit(2 if isinstance(error, InputError | UnstatedError) else 1)
     except MemoryError:

@@ -17,6 +17,14 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, allow_nan=False))
 
 
+def print_plain(text: str, before: str = "", *, err: bool = False) -> None:
+    """Print lines in which names and reasons of others stand: a terminal obeys none of them."""
+    from fedbandits.federation.status import printable  # noqa: PLC0415 - after --help
+
+    for line in text.split("\n"):
+        typer.echo(f"{before}{printable(line)}", err=err)
+
+
 def print_warnings(warnings: Iterable[str]) -> None:
     """Say what may be wrong; the command continues, because the user may know better."""
     for warning in warnings:

@@ -320,7 +320,10 @@ def _await_receipts(log: Path, seconds: float) -> None:
     from fedbandits.federation.status import shortened  # noqa: PLC0415 - after --help
 
     for run in _followed(log, seconds):
-        unconfirmed = run.status().unconfirmed
+        unconfirmed, state = run.status().unconfirmed, run.server.run_state
+        if not state.homes and not state.columns:
+            typer.echo("no client has connected yet; the server tells each one when it does")
+            return
         if not unconfirmed:
             typer.echo("all clients have confirmed that they no longer give it to anybody")
             return

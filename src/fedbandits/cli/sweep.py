@@ -92,7 +92,7 @@ def check_sweep(file: Path, tables: Mapping[str, Any]) -> None:
     from fedbandits.sweeps.sweep import read_sweep  # noqa: PLC0415 - likewise
 
     asked = read_sweep(tables)
-    cells = [cell for number in range(len(asked)) for cell in cells_of(asked, number)]
+    cells = [cell for number in range(len(asked)) for cell, _ in cells_of(asked, number)]
     found = Counter((cell.label, cell.fidelity.value) for cell in cells)
     typer.echo(f"{file}: valid, {len(asked):,} settings")
     for (label, fidelity), settings in found.items():

@@ -13,6 +13,7 @@ import typer
 from fedbandits.cli.federation import Project, require_flower
 from fedbandits.cli.interrupt import interruptible
 from fedbandits.cli.options import UNDECIDED
+from fedbandits.cli.printing import print_plain
 from fedbandits.cli.runs import trusted
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def print_answer(log: Path) -> None:
     if run.server.decision is None:
         typer.echo(f"nothing was decided: no phase was closed; see: fedbandits status {log}")
         raise typer.Exit(UNDECIDED)
-    typer.echo(answer_of(run.server).words())
+    print_plain(answer_of(run.server).words())
     typer.echo(f"log: {log}\nnext: fedbandits report {log}")
     if run.server.decision.winner is None:
         raise typer.Exit(UNDECIDED)

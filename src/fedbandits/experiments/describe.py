@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -32,39 +33,21 @@ def describe_experiment(experiment: Experiment) -> dict[str, Any]:
     problems = {variant.problem.name: variant.problem for variant in experiment.variants}
     single = list(problems) == ["problem"]
     tables = {name: problem.described() for name, problem in problems.items()}
-    described = {
-        "title": experiment.title,
-        "horizon": experiment.horizon,
-        "replications": experiment.replications,
-        "seed": experiment.seed,
-        "grid_points": experiment.grid_points,
-        "plugins": [asdict(plugin) for plugin in experiment.plugins] or None,
+    own = parameters_of(experiment)
+    variants: Sequence[Variant] = own.pop("variants")
+    return {
+        **_table(own),
         **(tables if single else {"problems": tables}),
-        "variants": [
-            _describe_variant(variant, None if single else variant.problem.name)
-            for variant in experiment.variants
-        ],
+        "variants": [_describe_variant(variant, single=single) for variant in variants],
     }
-    return _given(described)
 
 
-def _describe_variant(variant: Variant, problem: str | None) -> dict[str, Any]:
-    table = {
-        "label": variant.label,
-        "algorithm": variant.algorithm.name,
-        "problem": problem,
-        **{name: _plain(value) for name, value in parameters_of(variant.algorithm).items()},
-        "communication_cost": variant.communication_cost,
-        "assume": _given(parameters_of(variant.assume)) or None,
-        **{name: getattr(variant, name) for name in ("fidelity", "max_clients", "max_phases")},
-        "privacy": None if variant.privacy is None else describe_privacy(variant.privacy),
-    }
-    return _given(table)
-
-
-def _given(table: dict[str, Any]) -> dict[str, Any]:
-    """Return a table without what is None: files leave that out."""
-    return {name: value for name, value in table.items() if value is not None}
+def _describe_variant(variant: Variant, *, single: bool) -> dict[str, Any]:
+    algorithm, problem = variant.algorithm, variant.problem
+    named = {"algorithm": algorithm.name, "problem": None if single else problem.name}
+    privacy = None if variant.privacy is None else describe_privacy(variant.privacy)
+    own = parameters_of(variant) | named | parameters_of(algorithm) | {"privacy": privacy}
+    return _table(own)
 
 
 def describe_privacy(privacy: Privacy) -> dict[str, Any]:
@@ -75,12 +58,16 @@ def describe_privacy(privacy: Privacy) -> dict[str, Any]:
     >>> describe_privacy(Privacy(range=(0, 1), noise="laplace", epsilon=1.0))
     {'range': [0.0, 1.0], 'noise': 'laplace', 'epsilon': 1.0, 'level': 'event', 'min_pulls': 10}
     """
-    table = _given(parameters_of(privacy))
-    table["range"] = list(privacy.range)
+    table = _table(parameters_of(privacy))
     if privacy.quantize is not None:
-        table["quantize"] = parameters_of(privacy.quantize)
         del table["level"]  # rounding alone protects at none
     return table
+
+
+def _table(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters in the words of a file, which leaves out what is None or empty."""
+    plain = {name: _plain(value) for name, value in parameters.items()}
+    return {name: value for name, value in plain.items() if value is not None and value != {}}
 
 
 def _plain(value: Any) -> Any:
@@ -89,8 +76,10 @@ def _plain(value: Any) -> Any:
             return source
         case Level():
             return str(value)
-    for registry in (RADII, ESTIMATORS):
-        if isinstance(value, registry.roles):
-            name = {registry.key: getattr(value, registry.key)}
-            return name | {key: _plain(part) for key, part in parameters_of(value).items()}
-    return value
+        case tuple() | list():
+            return [_plain(one) for one in value] or None
+    if not is_dataclass(value):
+        return value
+    named = [one for one in (RADII, ESTIMATORS) if isinstance(value, one.roles)]
+    name = {one.key: getattr(value, one.key) for one in named}
+    return name | _table(parameters_of(value))

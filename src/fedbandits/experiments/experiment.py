@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from fedbandits.errors import InputError, Mistakes
+from fedbandits.errors import InputError, Mistakes, check_count, check_number
 from fedbandits.experiments.results import Results
 from fedbandits.experiments.unfinished import Unfinished
 from fedbandits.plugins import Plugin
 from fedbandits.problems.problem import Problem
 from fedbandits.rules.guarantees import Guarantee
 from fedbandits.simulation import Variant, build_rules, simulate_all
-from fedbandits.simulation.simulator import DEFAULT_MEMORY_LIMIT, Progress
+from fedbandits.simulation.simulator import (
+    DEFAULT_MEMORY_LIMIT,
+    MOST_GRID_POINTS,
+    Progress,
+)
 from fedbandits.simulation.variants import Built, all_doubts, guarantee_of
 
 MOST_REPLICATIONS = 10_000_000
@@ -58,7 +63,7 @@ class Experiment:
     """
 
     title: str
-    variants: tuple[Variant, ...] | list[Variant]
+    variants: Sequence[Variant]
     horizon: int | None = None
     replications: int = 100
     seed: int = 0
@@ -69,30 +74,45 @@ class Experiment:
         object.__setattr__(self, "variants", tuple(self.variants))
         if not self.variants:
             raise InputError("variants", "is empty; give at least one")
+        check_count(self.horizon, "horizon", optional=True)
+        check_count(self.replications, "replications")
         if self.replications > MOST_REPLICATIONS:
             raise InputError(
                 "replications",
                 f"{self.replications:,} games; what is kept of more than {MOST_REPLICATIONS:,} does"
                 " not fit into memory: lower it, or play several seeds",
             )
-        labels = [variant.label for variant in self.variants]
-        for number, label in enumerate(labels):
-            if not label.strip():
-                raise InputError(f"variants[{number}].label", "is empty; name the variant")
-            if label in labels[:number]:
-                raise InputError(
-                    f"variants[{number}].label",
-                    f'"{label}" is the label of variants[{labels.index(label)}] too; change it',
-                )
+        check_number(self.seed, "seed", whole=True)
+        if self.seed < 0:
+            raise InputError("seed", f"{self.seed} is below 0; give a whole number such as 2021")
+        check_count(self.grid_points, "grid_points")
+        if self.grid_points > MOST_GRID_POINTS:
+            raise InputError(
+                "grid_points", f"{self.grid_points:,} points; {MOST_GRID_POINTS:,} at most"
+            )
+        self._check_variants()
 
+    def _check_variants(self) -> None:
+        mistakes = Mistakes()
         named: dict[str, Problem] = {}
+        labels: dict[str, int] = {}
         for number, variant in enumerate(self.variants):
-            if named.setdefault(variant.problem.name, variant.problem) is not variant.problem:
-                raise InputError(
-                    f"variants[{number}].problem",
-                    f'another problem is also called "{variant.problem.name}"; give each its own '
-                    "name, which its random numbers are drawn by",
-                )
+            label, problem = variant.label, variant.problem
+            with mistakes.gathered(f"variants[{number}]"):
+                if not label.strip():
+                    raise InputError("label", "is empty; name the variant")
+                if (first := labels.setdefault(label, number)) != number:
+                    raise InputError(
+                        "label", f'"{label}" is the label of variants[{first}] too; change it'
+                    )
+            with mistakes.gathered(f"variants[{number}]"):
+                if named.setdefault(problem.name, problem) is not problem:
+                    raise InputError(
+                        "problem",
+                        f'another problem is also called "{problem.name}"; give each its own name,'
+                        " which its random numbers are drawn by",
+                    )
+        mistakes.tell()
 
     @cached_property
     def built(self) -> Built:
@@ -101,19 +121,7 @@ class Experiment:
 
     def check(self) -> list[str]:
         """Return the fidelity of every variant, or say all that is wrong, without simulating."""
-        try:
-            return [fidelity.value for _, fidelity in self.built]
-        except InputError:
-            mistakes = Mistakes()
-            for number, variant in enumerate(self.variants):
-                with mistakes.gathered():
-                    try:
-                        build_rules([variant], self.horizon)
-                    except InputError as error:
-                        where = error.where.replace("variants[0]", f"variants[{number}]", 1)
-                        raise InputError(where, error.problem) from None
-            mistakes.tell()
-            raise  # of several variants together
+        return [fidelity.value for _, fidelity in self.built]
 
     def guarantees(self) -> list[Guarantee]:
         """Return what is proven about every variant's game."""

@@ -3,39 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import fields, replace
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field
+from pydantic import Field, create_model
 
-from fedbandits.construct import (
-    StrictTable,
-    all_keys_of,
-    construct,
-    keys_of,
-    parameters_of,
-    validated,
-)
-from fedbandits.errors import InputError, Mistakes, check_not_negative, nearest
+from fedbandits.construct import StrictTable, all_keys_of, construct, key_of, keys_of, validated
+from fedbandits.errors import InputError, Mistakes, check_not_negative, is_number, nearest
 from fedbandits.experiments.experiment import Experiment
 from fedbandits.plugins import load_tables, plugins_in_use, plugins_of
-from fedbandits.privacy.policy import Privacy
-from fedbandits.problems import PROBLEMS, Problem
-from fedbandits.rules.algorithms import ALGORITHMS, Algorithm
+from fedbandits.problems import PROBLEMS, Approximate, Gaussian, Problem
+from fedbandits.rules.algorithms import ALGORITHMS, Algorithm, Ucb1
 from fedbandits.rules.radii import check_option
-from fedbandits.simulation import Assume, Variant
-from fedbandits.simulation.simulator import MOST_GRID_POINTS
+from fedbandits.simulation import Variant
 
 
-class _File(StrictTable):
-    """The keys of the file itself."""
+class _Tables(StrictTable):
+    """What a file has besides the keys of an `Experiment`, which that checks itself."""
 
-    title: str
-    horizon: Annotated[int, Field(ge=1)] | None = None
-    replications: Annotated[int, Field(ge=1)] = 100
-    seed: Annotated[int, Field(ge=0)] = 0
-    grid_points: Annotated[int, Field(ge=1, le=MOST_GRID_POINTS)] = 400
     communication_cost: float = 1.0
     problem: dict[str, Any] | None = None
     problems: dict[str, dict[str, Any]] | None = None
@@ -46,19 +33,22 @@ class _File(StrictTable):
     plugins: list[Any] = Field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Common:
-    """What every variant may have; the other keys are those of its algorithm."""
+@cache
+def _file() -> type[_Tables]:
+    """Return the keys of the file itself."""
+    others = [key for key in keys_of(Experiment) if key not in _Tables.model_fields]
+    own: dict[str, Any] = dict.fromkeys(others, (Any, None))
+    return create_model("_File", __base__=_Tables, **own)
 
-    algorithm: str
-    label: str | None = None
-    problem: str | None = None
-    communication_cost: float | None = None
-    assume: Assume = field(default_factory=Assume)
-    fidelity: str | None = None
-    max_clients: int | None = None
-    max_phases: int | None = None
-    privacy: Privacy | None = None
+
+# Takes the place of what cannot be read while the rest of the file is checked.
+_STAND_IN = Variant(
+    label="",
+    problem=Approximate(
+        means=[0.5, 0.6], noise=Gaussian(0.5), spread=Gaussian(0.1), name="a stand-in"
+    ),
+    algorithm=Ucb1(),
+)
 
 
 def load_experiment(path: str | Path, *, plugins: Iterable[str | Path] = ()) -> Experiment:
@@ -100,36 +90,37 @@ def read_experiment(tables: Mapping[str, Any]) -> Experiment:
     plugins = plugins_of(tables)
     mistakes = Mistakes()
     problems: dict[str, Problem] = {}
-    parts, variants = [], []
+    variants: list[Variant] = []
+    cost = _Tables.model_fields["communication_cost"].default
     with plugins_in_use(plugins):
         with mistakes.gathered():
-            file = validated(_File, tables, "")
-            check_not_negative(file.communication_cost, "communication_cost")
-            if (file.problem is None) == (file.problems is None):
+            validated(_file(), tables, "")
+        with mistakes.gathered():
+            given = tables.get("communication_cost", cost)
+            check_not_negative(given, "communication_cost")
+            cost = given
+        with mistakes.gathered():
+            if (tables.get("problem") is None) == (tables.get("problems") is None):
                 raise InputError(
                     "problem", "give either one [problem] or several [problems.NAME], and not both"
                 )
         for where, table in problem_tables(tables).items():
             name = where.removeprefix("problems.")
+            problems[name] = _STAND_IN.problem
             with mistakes.gathered(where):
                 problems[name] = _problem(table, name)
         for number, table in enumerate(_only_tables(tables.get("variants"))):
-            with mistakes.gathered(f"variants[{number}]"):
-                parts.append(_parts_of(table))
+            where = f"variants[{number}]"
+            variants.append(replace(_STAND_IN, label=str(table.get("label", where))))
+            with mistakes.gathered(where):
+                variants[-1] = _variant(table, problems, cost)
+        own = {key: tables[key] for key in keys_of(Experiment) if key in tables}
+        with mistakes.gathered():
+            found = construct(Experiment, own | {"variants": variants, "plugins": plugins}, "")
+        places = ["", *tables]
+        mistakes.found.sort(key=lambda one: places.index(key_of(one, tables)))
         mistakes.tell()
-        for number, (common, algorithm) in enumerate(parts):
-            with mistakes.gathered(f"variants[{number}]"):
-                variants.append(_variant(common, algorithm, problems, file.communication_cost))
-        mistakes.tell()
-        return Experiment(
-            title=file.title,
-            variants=variants,
-            horizon=file.horizon,
-            replications=file.replications,
-            seed=file.seed,
-            grid_points=file.grid_points,
-            plugins=plugins,
-        )
+    return found
 
 
 def _only_tables(given: object) -> list[Mapping[str, Any]]:
@@ -138,31 +129,35 @@ def _only_tables(given: object) -> list[Mapping[str, Any]]:
     return tables if all(isinstance(table, Mapping) for table in tables) else []
 
 
-def _parts_of(table: Mapping[str, Any]) -> tuple[_Common, Algorithm]:
-    """Return what every variant has, and the algorithm."""
-    common = construct(_Common, {key: table[key] for key in keys_of(_Common) if key in table}, "")
-    algorithm = ALGORITHMS.named(common.algorithm, "algorithm")
-    own = {key: value for key, value in table.items() if key not in keys_of(_Common)}
-    for key in own:
-        if key not in keys_of(algorithm):
-            hint = nearest(key, [*keys_of(_Common), *keys_of(algorithm)])
-            raise InputError(key, f"is not a key of a {common.algorithm} variant; {hint}")
-    built = construct(algorithm, own, "")
-    _check_options(own)
-    return common, built
+def _variant(table: Mapping[str, Any], problems: Mapping[str, Problem], cost: float) -> Variant:
+    mistakes = Mistakes()
+    made = {"problem": _STAND_IN.problem, "algorithm": _STAND_IN.algorithm}
+    with mistakes.gathered():
+        made["algorithm"] = _algorithm(table)
+    with mistakes.gathered():
+        made["problem"] = _chosen(table.get("problem"), problems)
+    with mistakes.gathered():
+        usual = {"label": str(table.get("algorithm")), "communication_cost": cost}
+        own = {key: table[key] for key in keys_of(Variant) if key in table}
+        found = construct(Variant, usual | own | made, "")
+    mistakes.tell()
+    return found
 
 
-def _variant(
-    common: _Common, algorithm: Algorithm, problems: dict[str, Problem], cost: float
-) -> Variant:
-    settings = parameters_of(common) | {
-        "label": common.algorithm if common.label is None else common.label,
-        "problem": _chosen(common.problem, problems),
-        "algorithm": algorithm,
-    }
-    if common.communication_cost is None:
-        settings["communication_cost"] = cost
-    return Variant(**settings)
+def _algorithm(table: Mapping[str, Any]) -> Algorithm:
+    """Return the algorithm of a variant; its keys are those that not all variants have."""
+    name, mistakes = table.get("algorithm"), Mistakes()
+    algorithm = ALGORITHMS.named(name, "algorithm")
+    known = keys_of(algorithm)
+    own = {key: value for key, value in table.items() if key not in keys_of(Variant)}
+    for key in own.keys() - set(known):
+        hint = nearest(key, [*keys_of(Variant), *known])
+        mistakes.add(InputError(key, f"is not a key of a {name} variant; {hint}"))
+    with mistakes.gathered():
+        found = construct(algorithm, {key: own[key] for key in known if key in own}, "")
+        _check_options(own)
+    mistakes.tell()
+    return found
 
 
 def _check_options(own: Mapping[str, Any]) -> None:
@@ -177,13 +172,13 @@ def _check_options(own: Mapping[str, Any]) -> None:
             check_option(key, own[key], radius[key])
 
 
-def _chosen(name: str | None, problems: dict[str, Problem]) -> Problem:
+def _chosen(name: object, problems: Mapping[str, Problem]) -> Problem:
     if name is None:
-        if len(problems) != 1:
+        if len(problems) > 1:
             raise InputError("problem", f"is missing; known: {', '.join(problems)}")
-        return next(iter(problems.values()))
-    if name not in problems:
-        raise InputError("problem", f'"{name}" is not a problem; {nearest(name, problems)}')
+        return next(iter(problems.values()), _STAND_IN.problem)
+    if not isinstance(name, str) or name not in problems:
+        raise InputError("problem", f'"{name}" is not a problem; {nearest(str(name), problems)}')
     return problems[name]
 
 
@@ -206,12 +201,12 @@ def keys_of_file(tables: Mapping[str, Any]) -> list[str]:
     >>> keys_of_file({
     ...     "problem": {"model": "exact", "noise": {"law": "gaussian"}},
     ...     "variants": [{"algorithm": "ucb1"}],
-    ... })[:8]
-    ['horizon', 'replications', 'seed', 'communication_cost', 'problem.local_means',
-    'problem.observations', 'problem.noise', 'problem.client_weights']
+    ... })[:9]
+    ['title', 'horizon', 'replications', 'seed', 'grid_points', 'communication_cost',
+    'problem.local_means', 'problem.observations', 'problem.noise']
     """
-    beside = ("title", "grid_points", "problem", "problems", "variants", "sweep", "plugins")
-    found = [key for key in _File.model_fields if key not in beside]
+    tables_in_it = _Tables.model_fields.keys() - {"communication_cost"}
+    found = [key for key in (*keys_of(Experiment), "communication_cost") if key not in tables_in_it]
     with plugins_in_use(plugins_of(tables)):
         for where, table in problem_tables(tables).items():
             found += [f"{where}.{key}" for key in _keys_of_problem(table)]
@@ -222,15 +217,17 @@ def keys_of_file(tables: Mapping[str, Any]) -> list[str]:
 
 
 def defaults_of_file() -> dict[str, Any]:
-    """Return what a file says of replications, seed and C where it says nothing.
+    """Return the numbers of a file that says nothing about them.
 
     Examples
     --------
     >>> defaults_of_file()
-    {'replications': 100, 'seed': 0, 'communication_cost': 1.0}
+    {'replications': 100, 'seed': 0, 'grid_points': 400, 'communication_cost': 1.0}
     """
-    keys = ("replications", "seed", "communication_cost")
-    return {key: _File.model_fields[key].default for key in keys}
+    found = {one.name: one.default for one in fields(Experiment)} | {
+        "communication_cost": _Tables.model_fields["communication_cost"].default
+    }
+    return {key: value for key, value in found.items() if is_number(value)}
 
 
 def problem_tables(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -250,5 +247,4 @@ def _keys_of_problem(table: Mapping[str, Any]) -> list[str]:
 
 def _keys_of_variant(table: Mapping[str, Any]) -> list[str]:
     algorithm = ALGORITHMS.named(str(table.get("algorithm")), "algorithm")
-    found = [*all_keys_of(_Common, table), *all_keys_of(algorithm, table)]
-    return [key for key in found if key != "label"]
+    return [*all_keys_of(Variant, table), *all_keys_of(algorithm, table)]

@@ -7,7 +7,7 @@ import hashlib
 import json
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.util import find_spec, resolve_name
@@ -18,7 +18,7 @@ from fedbandits.experiments.describe import versions
 from fedbandits.plugins import brought_by, loaded_plugins
 from fedbandits.registry import registered_at
 
-_SOURCES = {".py", ".toml", ".csv", ".css", ".js"}
+_SOURCES = {".py", ".toml", ".csv", ".css", ".js", ".mplstyle"}
 
 
 def hashed(inputs: object) -> str:
@@ -78,11 +78,11 @@ def code_of(value: object) -> list[str]:
 
 def _classes_in(value: object) -> Iterator[type]:
     yield type(value)
+    inner: Iterable[object] = value if isinstance(value, list | tuple) else ()
     if is_dataclass(value) and not isinstance(value, type):
-        for field in fields(value):
-            yield from _classes_in(getattr(value, field.name))
-    elif isinstance(value, list | tuple):
-        for one in value:
+        inner = [getattr(value, field.name) for field in fields(value)]
+    for one in inner:
+        if type(one) is not float:  # many, and no code of others
             yield from _classes_in(one)
 
 

@@ -6,7 +6,7 @@ Tables are dictionaries of columns, so that they can be checked without renderin
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,7 +21,7 @@ Table: TypeAlias = dict[str, list[Any]]
 """Columns of one length, by name."""
 
 REGRETS = ("total", "exploration", "communication")
-OPEN = ("decision_slot", "winner")
+OPEN = {"decision_slot", "winner"}
 """Columns that have no value in a game without a decision."""
 
 QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
@@ -113,51 +113,59 @@ def measured(columns: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def stacked(parts: Iterable[Mapping[str, Iterable[Any]]]) -> Table:
+    """Return tables of the same columns below each other; a slot or an arm below 0 is none.
+
+    Examples
+    --------
+    >>> stacked([{"game": [1, 2], "winner": [0, -1]}, {"game": [3], "winner": [4]}])
+    {'game': [1, 2, 3], 'winner': [0, None, 4]}
+    """
+    table: Table = {}
+    for part in parts:
+        for name, column in part.items():
+            table.setdefault(name, []).extend(column)
+    for name in OPEN & table.keys():
+        table[name] = [value if value >= 0 else None for value in table[name]]
+    return table
+
+
 def replications_table(simulations: Sequence[Simulation]) -> Table:
     """Return a row for every variant and replication."""
-    table: Table = {}
-    for simulation in simulations:
-        n = simulation.games.winner.size
-        columns: dict[str, list[Any]] = {
-            "variant": [simulation.variant.label] * n,
-            "replication": list(range(n)),
+    return stacked(
+        {
+            "variant": [simulation.variant.label] * simulation.games.winner.size,
+            "replication": range(simulation.games.winner.size),
             **{name: values.tolist() for name, values in outcome_columns(simulation).items()},
         }
-        for name in OPEN:
-            columns[name] = [value if value >= 0 else None for value in columns[name]]
-        for name, column in columns.items():
-            table.setdefault(name, []).extend(column)
-    return table
+        for simulation in simulations
+    )
 
 
 def curves_table(simulations: Sequence[Simulation]) -> Table:
     """Return a row for every variant, regret and slot of the grid: mean, stderr and quantiles."""
-    table: Table = {}
-    for simulation in simulations:
-        played = simulation.games
-        curves = {
-            "total": simulation.total_curves(),
-            "exploration": played.exploration_curves,
-            "communication": played.communication_curves,
+    return stacked(part for simulation in simulations for part in _curves(simulation))
+
+
+def _curves(simulation: Simulation) -> Iterator[dict[str, list[Any]]]:
+    played, slots = simulation.games, simulation.grid.tolist()
+    curves = {
+        "total": simulation.total_curves(),
+        "exploration": played.exploration_curves,
+        "communication": played.communication_curves,
+    }
+    for regret, values in curves.items():
+        n = values.shape[0]
+        stderr = values.std(axis=0, ddof=1) / math.sqrt(n) if n > 1 else None
+        quantiles = np.quantile(values, list(QUANTILES.values()), axis=0)
+        yield {
+            "variant": [simulation.variant.label] * len(slots),
+            "regret": [regret] * len(slots),
+            "slot": slots,
+            "mean": values.mean(axis=0).tolist(),
+            "stderr": [None] * len(slots) if stderr is None else stderr.tolist(),
+            **dict(zip(QUANTILES, quantiles.tolist(), strict=True)),
         }
-        slots = simulation.grid.tolist()
-        for regret, values in curves.items():
-            n = values.shape[0]
-            deviation = values.std(axis=0, ddof=1) if n > 1 else np.full(len(slots), np.nan)
-            stderr = deviation / math.sqrt(n)
-            columns: dict[str, list[Any]] = {
-                "variant": [simulation.variant.label] * len(slots),
-                "regret": [regret] * len(slots),
-                "slot": slots,
-                "mean": values.mean(axis=0).tolist(),
-                "stderr": [error if math.isfinite(error) else None for error in stderr.tolist()],
-            }
-            quantiles = np.quantile(values, list(QUANTILES.values()), axis=0)
-            for name, row in zip(QUANTILES, quantiles, strict=True):
-                columns[name] = row.tolist()
-            for name, column in columns.items():
-                table.setdefault(name, []).extend(column)
-    return table
 
 
 def as_columns(rows: list[dict[str, Any]]) -> Table:

@@ -84,9 +84,8 @@ class Approximate(PlainProblem):
         check_stated(self.noise, NoiseLaw, "noise")
         check_stated(self.spread, SpreadLaw, "spread")
         if self.noise.given_by_cell:
-            raise InputError(
-                "noise.law", f'{self.noise.law} noise needs given clients; use model = "exact"'
-            )
+            needs = f"{self.noise.law} noise needs given clients"
+            raise InputError("noise.law", f'{needs}; use model = "exact"')
         check_not_negative(self.offset, "spread.offset")
         check_count(self.population, "population", optional=True)
         lows, highs = zip(*(self.spread.support(float(mean)) for mean in self.means), strict=True)
@@ -137,16 +136,11 @@ class Approximate(PlainProblem):
 
     def facts(self) -> dict[str, str]:
         """Return what the model is, and how its clients are spread."""
-        shared = (
-            f", and an offset of the client that all its arms share, σ = {self.offset:.4g}"
-            if self.offset
-            else ""
-        )
-        law = self.spread.in_words("σ_c")
-        return {
-            "model": "approximate: clients are drawn at random around the global means",
-            "spread": f"{law}: clients' means around the global ones{shared}",
-        }
+        spread = f"{self.spread.in_words('σ_c')}: clients' means around the global ones"
+        if self.offset:
+            spread += f", and an offset that all arms of a client share, σ = {self.offset:.4g}"
+        model = "approximate: clients are drawn at random around the global means"
+        return {"model": model, "spread": spread}
 
 
 @dataclass(frozen=True, slots=True)

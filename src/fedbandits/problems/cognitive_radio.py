@@ -97,11 +97,9 @@ class Channel:
         farthest. These points differ between transmitters, so the bounds hold but need not be met.
         """
         low, high, sides = 1.0, 1.0, np.array(area)
-        for transmitter in self.transmitters:
-            near = np.clip(transmitter.at, 0.0, sides)
-            far = np.where(transmitter.at < sides / 2, sides, 0.0)
-            low *= 1.0 - float(transmitter.noticed(*near))
-            high *= 1.0 - float(transmitter.noticed(*far))
+        for each in self.transmitters:
+            low *= 1.0 - float(each.noticed(*np.clip(each.at, 0.0, sides)))
+            high *= 1.0 - float(each.noticed(*np.where(each.at < sides / 2, sides, 0.0)))
         return low, high
 
 
@@ -199,16 +197,12 @@ class CognitiveRadio(PlainProblem):
         set_fields(self, base_station=as_pair(station, "base_station"), listener=listener)
         set_fields(self, name=name)
         if len(self.channels) < 2:
-            raise InputError(
-                "channels", f"{len(self.channels)} channels; a game needs at least two"
-            )
+            raise InputError("channels", f"{len(self.channels)}; a game needs at least two")
         check_count(population, "population", optional=True)
-        if not all(0 <= at <= side for at, side in zip(self.base_station, self.area, strict=True)):
-            raise InputError(
-                "base_station",
-                f"{self.base_station} lies outside the area, which spans "
-                f"{width:g} km by {height:g} km from (0, 0)",
-            )
+        east, north = self.base_station
+        if not (0 <= east <= width and 0 <= north <= height):
+            outside = f"{self.base_station} lies outside the area"
+            raise InputError("base_station", f"{outside}: {width:g} km by {height:g} km")
         check_word(listener, Listener, "listener")
         # Computed once, because rules and regret read the means often.
         means = np.array([_area_mean(channel, self.area) for channel in self.channels])
@@ -242,14 +236,9 @@ class CognitiveRadio(PlainProblem):
         check_count(n_channels, "n_channels", 2)
         rng = np.random.default_rng(seed)
         targets = np.append(np.linspace(0.77, 0.70, n_channels - 1), 0.79)
-        area = (12.0, 9.0)
-        return cls(
-            area=area,
-            channels=[
-                _city_channel(rng, area, float(target), downtown=bool(target == 0.79))
-                for target in rng.permutation(targets)
-            ],
-        )
+        area, order = (12.0, 9.0), rng.permutation(targets).tolist()
+        channels = [_city_channel(rng, area, target, downtown=target == 0.79) for target in order]
+        return cls(area=area, channels=channels)
 
     @classmethod
     def reader(cls) -> Callable[..., CognitiveRadio]:
@@ -310,9 +299,7 @@ class CognitiveRadio(PlainProblem):
         table = np.asarray(places, dtype=np.float64)
         if table.ndim != 2 or table.shape[1] != 2:
             raise InputError("places", f"has shape {table.shape}; give one row (x, y) per place")
-        return np.stack(
-            [channel.availability(table[:, 0], table[:, 1]) for channel in self.channels]
-        )
+        return np.stack([channel.availability(*table.T) for channel in self.channels])
 
     def availability_map(self, resolution: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return x, y and the availability there, shape (arms, y, x), to draw it.
@@ -327,14 +314,12 @@ class CognitiveRadio(PlainProblem):
         values = [channel.availability(x, y[:, np.newaxis]) for channel in self.channels]
         return x, y, np.stack(values)
 
-    def sampler(self, sources: Sources) -> _Users | _AtBaseStation | Recentred:
+    def sampler(self, sources: Sources) -> _Listeners | Recentred:
         """Return a sampler of clients."""
-        if self.listener == "base-station":
-            return _AtBaseStation(self)
-        users = _Users(self, sources(0))
-        if self.population is None:
-            return users
-        return Recentred(users, self.means, self.population, *self.noise.mean_range)
+        listeners = _Listeners(self, sources(0))
+        if self.population is None or self.listener == "base-station":
+            return listeners
+        return Recentred(listeners, self.means, self.population, *self.noise.mean_range)
 
     @property
     def map(self) -> CognitiveRadio:
@@ -359,8 +344,7 @@ class CognitiveRadio(PlainProblem):
         (width, height), (east, north) = self.area, self.base_station
         everywhere = "users, who stand anywhere in the area"
         return {
-            "model": "cognitive radio: arms are channels, clients are users who stand somewhere in"
-            " the area, and a mean is how often a channel is free",
+            "model": "cognitive radio: arms are channels, and a mean is how often one is free",
             "spread": f"by place; {deviations(self.spread_deviation())} over the area",
             "area": f"{width:g} km × {height:g} km, base station at ({east:g}, {north:g})",
             "who listens": everywhere if self.listener == "users" else "the base station alone",
@@ -368,25 +352,18 @@ class CognitiveRadio(PlainProblem):
 
 
 @dataclass(frozen=True, slots=True)
-class _Users:
-    """Places users independently of each other."""
+class _Listeners:
+    """Places users independently of each other, or every client at the base station."""
 
     problem: CognitiveRadio
     rng: np.random.Generator
 
     def draw(self, n_clients: int, arms: Sequence[int] | None = None) -> LocalModels:
-        places = self.rng.random((n_clients, 2)) * self.problem.area
-        return LocalModels(self.problem.availability(places))
-
-
-class _AtBaseStation:
-    """Places every client at the base station."""
-
-    def __init__(self, problem: CognitiveRadio) -> None:
-        self.means = problem.availability([problem.base_station])
-
-    def draw(self, n_clients: int, arms: Sequence[int] | None = None) -> LocalModels:
-        return LocalModels(np.repeat(self.means, n_clients, axis=1))
+        radio = self.problem
+        if radio.listener == "base-station":
+            there = radio.availability([radio.base_station])
+            return LocalModels(np.repeat(there, n_clients, axis=1))
+        return LocalModels(radio.availability(self.rng.random((n_clients, 2)) * radio.area))
 
 
 # The integral over the area ---------------------------------------------------------------------
@@ -459,22 +436,12 @@ def _city_channel(
     angle = rng.uniform(0.0, 2 * math.pi)
     # The tower keeps availability below 1 everywhere: without that, recentring a finite population
     # would leave many users at exactly 1.
-    tower = Transmitter(
-        at=as_pair(centre + 10.0 * np.array([math.cos(angle), math.sin(angle)]), "at"),
-        reach=20.0,
-        activity=0.15,
-    )
-    licensed = [tower]
+    tower = as_pair(centre + 10.0 * np.array([math.cos(angle), math.sin(angle)]), "at")
+    licensed = [Transmitter(at=tower, reach=20.0, activity=0.15)]
     before = _area_mean(Channel(licensed), area)
     while True:
-        if downtown and len(licensed) == 1:
-            added = Transmitter(
-                at=as_pair(centre + rng.normal(scale=0.2, size=2), "at"),
-                reach=rng.uniform(1.5, 2.0),
-                activity=rng.uniform(0.6, 0.9),
-            )
-        else:
-            added = _in_the_suburbs(rng, area)
+        place = _downtown if downtown and len(licensed) == 1 else _in_the_suburbs
+        added = place(rng, centre)
         after = _area_mean(Channel([*licensed, added]), area)
         if after <= target:
             # Availability is linear in the activity of any one transmitter.
@@ -484,11 +451,16 @@ def _city_channel(
         before = after
 
 
-def _in_the_suburbs(rng: np.random.Generator, area: Place) -> Transmitter:
+def _downtown(rng: np.random.Generator, centre: FloatArray) -> Transmitter:
+    """Return a primary user next to the centre."""
+    at, reach = centre + rng.normal(scale=0.2, size=2), rng.uniform(1.5, 2.0)
+    return Transmitter(at=as_pair(at, "at"), reach=reach, activity=rng.uniform(0.6, 0.9))
+
+
+def _in_the_suburbs(rng: np.random.Generator, centre: FloatArray) -> Transmitter:
     """Return a primary user that is hardly noticed at the centre."""
     reach = rng.uniform(0.8, 1.6)
-    centre = np.array(area) / 2
     while True:
-        at = rng.random(2) * area
+        at = rng.random(2) * (2 * centre)
         if np.hypot(*(at - centre)) > 2.5 * reach:
             return Transmitter(at=as_pair(at, "at"), reach=reach, activity=rng.uniform(0.4, 0.8))

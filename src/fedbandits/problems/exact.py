@@ -134,10 +134,7 @@ class Exact(PlainProblem):
             made = cls(local_means=local_means, noise=noise, name=name, goal=goal)
         else:
             if local_means is not None:
-                raise InputError(
-                    "local_means",
-                    "empirical noise takes its means from the observations; leave it out",
-                )
+                raise InputError("local_means", "follow from the observations here; leave it out")
             if observations is None:
                 raise InputError("observations", "is missing; empirical noise draws from them")
             made = cls.from_observations(observations, name=name, goal=goal)
@@ -216,11 +213,8 @@ def _unequal(
         raise InputError(where, f"{found.size} weights for {n_clients} clients; give one per row")
     for m, weight in enumerate(found.tolist()):
         if not 1 / LARGEST <= weight <= LARGEST:
-            raise InputError(
-                f"{where}[{m}]",
-                f"{weight:g} is not a positive number; leave out the row of a client that does not"
-                " count",
-            )
+            problem = f"{weight:g} is not a positive number; leave out clients that do not count"
+            raise InputError(f"{where}[{m}]", problem)
     if (found == found[0]).all():
         return None
     found.setflags(write=False)

@@ -89,12 +89,11 @@ class Law(Protocol):
         >>> Gaussian(0.02).in_words("σ_c")
         'gaussian, σ_c = 0.02'
         """
-        name, *rest = self.described().items()
-        parts = [
-            f"{symbol if key == 'sigma' else key} = {f'{value:.4g}' if is_number(value) else value}"
-            for key, value in rest
-        ]
-        return ", ".join([str(name[1]), *parts])
+        said = self.law
+        for key, value in list(self.described().items())[1:]:
+            shown = f"{value:.4g}" if is_number(value) else value
+            said += f", {symbol if key == 'sigma' else key} = {shown}"
+        return said
 
 
 class NoiseLaw(Law, Protocol):
@@ -141,13 +140,10 @@ class NoiseLaw(Law, Protocol):
         ``out`` is room that the law may use for them, of the shape of ``means``.
         """
         if self.sums_in_closed_form:
-            raise self._unstated(
-                "phase_sums(rng, pulls, means, cells, out)",
-                "how to draw the sum of its observations",
-            )
-        raise InputError(
-            "noise", f'a sum of {self.law} observations has no closed form; use fidelity = "pulls"'
-        )
+            written = "phase_sums(rng, pulls, means, cells, out)"
+            raise self._unstated(written, "how to draw the sum of its observations")
+        no_sum = f"a sum of {self.law} observations has no closed form"
+        raise InputError("noise", f'{no_sum}; use fidelity = "pulls"')
 
     def phase_moments(
         self, rng: Rng, pulls: int, means: FloatArray, cells: Cells, out: FloatArray | None = None
@@ -156,19 +152,16 @@ class NoiseLaw(Law, Protocol):
 
         Both are from their exact joint law.
         """
-        raise self._unstated(
-            "phase_moments(rng, pulls, means, cells, out)",
-            "how to draw sums of its observations and of their squares",
-        )
+        written = "phase_moments(rng, pulls, means, cells, out)"
+        raise self._unstated(written, "how to draw sums of its observations and of their squares")
 
     def clipped(self, means: FloatArray, cells: Cells, low: float, high: float) -> TwoArrays:
         """Return what clipping observations to a range does.
 
         For every local mean: the share of observations outside, and the mean of clipped ones.
         """
-        raise self._unstated(
-            "clipped(means, cells, low, high)", "what clipping does to its observations"
-        )
+        written = "clipped(means, cells, low, high)"
+        raise self._unstated(written, "what clipping does to its observations")
 
     def pooled(self, n_arms: int, shares: FloatArray | None) -> NoiseLaw:
         """Return the law of one player who draws every observation from a client at random.
@@ -177,9 +170,8 @@ class NoiseLaw(Law, Protocol):
         not depend on the client is the same for all of them.
         """
         if self.given_by_cell:
-            raise self._unstated(
-                "pooled(n_arms, shares)", "what one player observes who draws from all clients"
-            )
+            meaning = "what one player observes who draws from all clients"
+            raise self._unstated("pooled(n_arms, shares)", meaning)
         return self
 
     def observations(self, n_arms: int) -> list[list[list[float]]]:
@@ -234,14 +226,21 @@ def _certain(means: FloatArray, low: float, high: float) -> tuple[FloatArray, Fl
     return (inside != means).astype(np.float64), inside
 
 
-def _check_sigma(sigma: float) -> None:
-    check_not_negative(sigma, "sigma")
-    if 0 < sigma < 1 / LARGEST:
-        raise InputError("sigma", f"{sigma} is too small; give 0, or at least {1 / LARGEST:g}")
+@dataclass(frozen=True, slots=True)
+class _WithSigma:
+    """A law with a standard deviation, ``sigma``."""
+
+    sigma: float
+
+    def __post_init__(self) -> None:
+        check_not_negative(self.sigma, "sigma")
+        if 0 < self.sigma < 1 / LARGEST:
+            least = 1 / LARGEST
+            raise InputError("sigma", f"{self.sigma} is too small; give 0, or at least {least:g}")
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian(NoiseLaw, SpreadLaw):
+class Gaussian(_WithSigma, NoiseLaw, SpreadLaw):
     """Normal with standard deviation ``sigma``: as noise or as spread.
 
     Examples
@@ -253,11 +252,6 @@ class Gaussian(NoiseLaw, SpreadLaw):
 
     law: ClassVar[str] = "gaussian"
     sums_in_closed_form: ClassVar[bool] = True
-
-    sigma: float
-
-    def __post_init__(self) -> None:
-        _check_sigma(self.sigma)
 
     @property
     def normal_deviation(self) -> float:
@@ -321,7 +315,7 @@ class Gaussian(NoiseLaw, SpreadLaw):
 
 
 @dataclass(frozen=True, slots=True)
-class Uniform(NoiseLaw, SpreadLaw):
+class Uniform(_WithSigma, NoiseLaw, SpreadLaw):
     """Uniform with standard deviation ``sigma`` (half-width √3 σ): as noise or as spread.
 
     Examples
@@ -334,11 +328,6 @@ class Uniform(NoiseLaw, SpreadLaw):
     law: ClassVar[str] = "uniform"
     # A sum of n uniforms has the Irwin-Hall law, for which there is no sampler better than n draws.
     sums_in_closed_form: ClassVar[bool] = False
-
-    sigma: float
-
-    def __post_init__(self) -> None:
-        _check_sigma(self.sigma)
 
     def proxy(self, means: FloatArray) -> float:
         """Return the standard deviation, which is a valid proxy for a uniform law."""
@@ -453,26 +442,18 @@ class Empirical(NoiseLaw):
         if len(observations[0]) < 2:
             few = "one arm" if observations[0] else "no arm"
             raise InputError("observations", f"has {few}; a game needs at least two")
-        for m, row in enumerate(observations):
-            for k, values in enumerate(row):
-                if len(values) == 0:
-                    raise InputError(
-                        f"observations[{m}][{k}]",
-                        "is empty; every client needs at least one value of every arm",
-                    )
-                if not (np.abs(np.asarray(values, dtype=np.float64)) <= LARGEST).all():
-                    raise InputError(
-                        f"observations[{m}][{k}]",
-                        f"holds a value that is not a number of at most {LARGEST:g}",
-                    )
         cells = [np.asarray(values, dtype=np.float64) for row in observations for values in row]
+        for cell, values in enumerate(cells):
+            where = "observations[{}][{}]".format(*divmod(cell, len(observations[0])))
+            if values.size == 0:
+                raise InputError(where, "is empty; give each client a value of every arm")
+            if not (np.abs(values) <= LARGEST).all():
+                raise InputError(where, f"holds a value that is not a number up to {LARGEST:g}")
         support = np.unique(np.concatenate(cells))
         if len(cells) * support.size > cls._MOST_ENTRIES:
-            raise InputError(
-                "observations",
-                f"{support.size} different values of {len(cells)} clients and arms; at most "
-                f"{cls._MOST_ENTRIES // len(cells)} fit into memory (round the values)",
-            )
+            many = f"{support.size} different values of {len(cells)} clients and arms"
+            most = f"at most {cls._MOST_ENTRIES // len(cells)} fit into memory (round them)"
+            raise InputError("observations", f"{many}; {most}")
         probabilities = np.zeros((len(cells), support.size))
         for shares, listed in zip(probabilities, cells, strict=True):
             places, times = np.unique(np.searchsorted(support, listed), return_counts=True)
@@ -555,7 +536,7 @@ def _given(cells: Cells | int) -> IntArray | int:
 
 
 @dataclass(frozen=True, slots=True)
-class Beta(SpreadLaw):
+class Beta(_WithSigma, SpreadLaw):
     """Beta law with standard deviation ``sigma`` around a mean in (0, 1): as spread.
 
     Examples
@@ -569,22 +550,15 @@ class Beta(SpreadLaw):
 
     law: ClassVar[str] = "beta"
 
-    sigma: float
-
-    def __post_init__(self) -> None:
-        _check_sigma(self.sigma)
-
     def parameters(self, mean: float) -> tuple[float, float]:
         """Return α and β of the law with this mean."""
         if not 0 < mean < 1:
             raise InputError("means", f"{mean:g} with a beta spread; it must lie inside (0, 1)")
         total = mean * (1 - mean) / self.sigma**2 - 1 if self.sigma > 0 else math.inf
         if total <= 0:
-            raise InputError(
-                "spread.sigma",
-                f"{self.sigma:g} is too wide for a beta law with mean {mean:g}; "
-                f"it must be below {math.sqrt(mean * (1 - mean)):.4g}",
-            )
+            wide = f"{self.sigma:g} is too wide for a beta law with mean {mean:g}"
+            most = math.sqrt(mean * (1 - mean))
+            raise InputError("spread.sigma", f"{wide}; it must be below {most:.4g}")
         return mean * total, (1 - mean) * total
 
     def proxy(self, means: FloatArray) -> float:

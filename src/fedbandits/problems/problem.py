@@ -344,11 +344,9 @@ def checked_means(values: Sequence[float] | FloatArray, where: str = "means") ->
         raise InputError(where, "is empty; give the mean of at least two arms")
     if means.size == 1:
         raise InputError(where, "has one arm; a game needs at least two")
-    fine = np.abs(means) <= LARGEST
-    if not fine.all():
-        bad = int(np.flatnonzero(~fine)[0])
-        raise InputError(
-            f"{where}[{bad}]", f"{means[bad]} is not a finite number of at most {LARGEST:g}"
-        )
+    bad = np.flatnonzero(~(np.abs(means) <= LARGEST))
+    if bad.size:
+        wrong = f"{means[bad[0]]} is not a finite number of at most {LARGEST:g}"
+        raise InputError(f"{where}[{bad[0]}]", wrong)
     means.setflags(write=False)
     return means

@@ -5,12 +5,12 @@ The figure grows with what stands around its axes, which keep their size.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
@@ -62,7 +62,7 @@ def lay_out(figure: Figure, axes: Axes, chart: Chart, series: Sequence[Series]) 
     place(width, height, left, bottom)
     title.set_position((_MARGIN / width, 1 - _MARGIN / height))
     key.set_position((_MARGIN / width, 1 - (_MARGIN + title_height + 0.07) / height))
-    levels = [share_of(axes.yaxis, one.y[-1]) for one in at_end]
+    levels = [float(places_of(axes, one)[-1, 1]) for one in at_end]
     places = spread_out([level * axes_height for level in levels], pitch, 0.0, axes_height)
     for one, label, level, at in zip(at_end, labels, levels, places, strict=True):
         label.set_position((1.0 + (_LEADER + _GAP) / _AXES_WIDTH, at / axes_height))
@@ -79,12 +79,10 @@ def _heading(figure: Figure, content: str, width: float, **look: Any) -> Text:
     return text
 
 
-def share_of(axis: Axis, value: float) -> float:
-    """Return how far along an axis a value is, from 0 to 1."""
-    low, high = sorted(axis.get_view_interval())
-    if axis.get_scale() == "log":
-        low, high, value = math.log(low), math.log(high), math.log(max(value, low))
-    return min(max((value - low) / (high - low), 0.0), 1.0)
+def places_of(axes: Axes, series: Series) -> npt.NDArray[np.float64]:
+    """Return how far across and up its axes each point of a series is, from 0 to 1."""
+    points = np.column_stack([series.x, series.y])
+    return np.asarray((axes.transScale + axes.transLimits).transform(points)).clip(0.0, 1.0)
 
 
 def spread_out(
@@ -92,7 +90,8 @@ def spread_out(
 ) -> list[float]:
     """Return places near the wanted ones that do not overlap, in the same order.
 
-    Labels that are too close form a block, which stands where its members want to be on average.
+    Labels that are too close form a block, which stands where its members want to be on average:
+    the least squares of isotonic regression, by its formula of least and largest means.
 
     Parameters
     ----------
@@ -108,28 +107,19 @@ def spread_out(
     >>> spread_out([1.0, 5.0, 5.0], [2.0, 2.0, 2.0], 0.0, 10.0)
     [1.0, 4.0, 6.0]
     """
-    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    # A block: its members, where it begins, and how much it takes.
-    blocks: list[tuple[list[int], float, float]] = []
-    for index in order:
-        members, taken = [index], room[index]
-        begin = min(max(wanted[index] - taken / 2, low), high - taken)
-        while blocks and blocks[-1][1] + blocks[-1][2] > begin:
-            earlier, _, before = blocks.pop()
-            members, taken = earlier + members, before + taken
-            begins, offset = [], 0.0
-            for member in members:
-                begins.append(wanted[member] - room[member] / 2 - offset)
-                offset += room[member]
-            begin = min(max(sum(begins) / len(begins), low), high - taken)
-        blocks.append((members, begin, taken))
-    places = [0.0] * len(wanted)
-    for members, begin, _ in blocks:
-        at = begin
-        for member in members:
-            places[member] = at + room[member] / 2
-            at += room[member]
-    return places
+    order = np.argsort(wanted, kind="stable")
+    sizes = np.array(room, dtype=np.float64)[order]
+    # Middles of labels that stand without gaps from 0 on, and from where each wants them to.
+    middles = np.cumsum(sizes) - sizes / 2
+    begins = np.array(wanted, dtype=np.float64)[order] - middles
+    n = len(begins)
+    blocks = [
+        max(min(begins[i:j].mean() for j in range(k + 1, n + 1)) for i in range(k + 1))
+        for k in range(n)
+    ]
+    places = np.empty(n)
+    places[order] = np.clip(blocks, low, high - sizes.sum()) + middles
+    return [float(place) for place in places]
 
 
 def _lead(axes: Axes, series: Series, end: float, place: float) -> None:
@@ -151,8 +141,8 @@ def _lead(axes: Axes, series: Series, end: float, place: float) -> None:
 
 def _label_where_it_leaves(axes: Axes, series: Series) -> None:
     """Label a falling curve beside where it leaves the axes at the bottom."""
-    left = [x for x, y in zip(series.x, series.y, strict=True) if share_of(axes.yaxis, y) < 0.12]
+    left = int((places_of(axes, series)[:, 1] < 0.12).argmax())
     axes.annotate(
-        series.label, (left[0], 0.06), xycoords=("data", "axes fraction"), xytext=(9, 0),
+        series.label, (series.x[left], 0.06), xycoords=("data", "axes fraction"), xytext=(9, 0),
         textcoords="offset points", color=series.colour, size=8.5, va="center",
     )  # fmt: skip

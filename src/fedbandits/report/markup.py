@@ -43,13 +43,17 @@ class Words(str):
     __slots__ = ()
 
 
+def _kind(name: str) -> str:
+    return f' class="{name}"' if name else ""
+
+
 def _cell(tag: str, value: str, scope: str = "") -> str:
-    left = ' class="words"' if isinstance(value, Words) else ""
-    return f"<{tag}{scope}{left}>{value}</{tag}>"
+    kind = _kind("words" if isinstance(value, Words) else "")
+    return f"<{tag}{scope}{kind}>{value}</{tag}>"
 
 
-def row(head: str, *values: str) -> str:
-    """Return a row of a table: what it is about, and its cells, all HTML.
+def row(head: str, *values: str, kind: str = "") -> str:
+    """Return a row of a table, of a class: what it is about, and its cells, all HTML.
 
     Examples
     --------
@@ -57,7 +61,7 @@ def row(head: str, *values: str) -> str:
     '<tr><th scope="row">paper</th><td>15,089</td><td class="words">keeps its promise</td></tr>'
     """
     cells = "".join(_cell("td", value) for value in values)
-    return f'<tr><th scope="row">{head}</th>{cells}</tr>'
+    return f'<tr{_kind(kind)}><th scope="row">{head}</th>{cells}</tr>'
 
 
 def table(
@@ -104,7 +108,7 @@ def table(
     )
     inside = "\n".join(filter(None, parts))
     return f"""<div class="scroll" role="region" aria-label="{escape(name)}" tabindex="0">
-<table{f' class="{kind}"' if kind else ""}>
+<table{_kind(kind)}>
 {inside}
 </table>
 </div>"""

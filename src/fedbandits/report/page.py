@@ -8,6 +8,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
+from string import Template
 from typing import Any, TypeAlias
 
 from fedbandits.report.chart import Chart
@@ -16,11 +17,6 @@ from fedbandits.report.still import still
 
 Views: TypeAlias = Mapping[str, Chart]
 """Charts that take turns in one place, by what their buttons say: the first is shown first."""
-
-# The browser itself refuses whatever would come from elsewhere.
-_POLICY = (
-    "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-)
 
 
 def live_chart(
@@ -117,38 +113,16 @@ def html_page(*, title: str, byline: str, sections: Sequence[tuple[str, str]]) -
     )
     # Without a chart, the page needs no library to draw it.
     library = f"<script>{_part('d3.min.js')}</script>\n" if "data-figure=" in body else ""
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{escape(title)}</title>
-<style id="chart-style">
-{_part("chart.css")}</style>
-<style>
-{_part("page.css")}</style>
-</head>
-<body>
-<header>
-<h1>{escape(title)}</h1>
-<p class="byline">{byline}</p>
-</header>
-<div class="sheet">
-<nav aria-label="Contents">
-<ol>
-{contents}
-</ol>
-</nav>
-<main>
-{body}
-</main>
-</div>
-{library}<script>
-{_part("page.js")}</script>
-</body>
-</html>
-"""
+    return Template(_part("page.html")).substitute(
+        title=escape(title),
+        byline=byline,
+        contents=contents,
+        body=body,
+        library=library,
+        chart_style=_part("chart.css"),
+        page_style=_part("page.css"),
+        script=_part("page.js"),
+    )
 
 
 @cache

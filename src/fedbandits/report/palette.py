@@ -116,27 +116,21 @@ def _shades(hue: tuple[str, ...], number: int) -> list[str]:
     (['#0072B2'], ['#0072B2', '#003F62'])
     """
     usual, *lighter = hue
-    steps = [*lighter, usual, *(_darker(usual, light) for light in _STEPS[len(lighter)])]
     if number <= 2:
         return [usual, _darker(usual, _SECOND)][:number]
-    return [_between(steps, place) for place in np.linspace(0, len(steps) - 1, number).tolist()]
+    steps = [*lighter, usual, *(_darker(usual, light) for light in _STEPS[len(lighter)])]
+    places = np.linspace(0, len(steps) - 1, number)
+    # Red, green and blue on the way through the steps.
+    mixed = [
+        np.interp(places, range(len(steps)), part) for part in zip(*map(_parts, steps), strict=True)
+    ]
+    return [_hex(parts) for parts in zip(*mixed, strict=True)]
 
 
 # How dark the second of two is, which is still of its hue.
 _SECOND = 0.55
 # How dark the shades below a hue are: two of them, or one below a hue that has a lighter one.
 _STEPS = ((0.66, 0.36), (0.45,))
-
-
-def _between(steps: Sequence[str], place: float) -> str:
-    """Return the colour at a place on the way through some: 0 is the first of them."""
-    first = min(int(place), len(steps) - 2)
-    part = place - first
-    mixed = (
-        (1 - part) * start + part * end
-        for start, end in zip(_parts(steps[first]), _parts(steps[first + 1]), strict=True)
-    )
-    return _hex(mixed)
 
 
 _LIGHT = (1.0, 0.55)

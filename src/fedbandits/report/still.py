@@ -25,7 +25,7 @@ from matplotlib.transforms import offset_copy
 
 from fedbandits.report import style
 from fedbandits.report.chart import Axis, Chart, Heat, Panel, Plot, Rows, Series
-from fedbandits.report.end_labels import lay_out, share_of
+from fedbandits.report.end_labels import lay_out, places_of
 from fedbandits.report.palette import FAINT, INK
 
 _LOG = logging.getLogger(__name__)
@@ -99,14 +99,8 @@ def _grid(figure: Figure, chart: Chart) -> list[Axes]:
     """Return axes for all panels, row by row; what they have in common is labelled once."""
     rows = math.ceil(len(chart.panels) / chart.columns)
     heights = [len(one.rows) + 0.9 for one in chart.panels if isinstance(one, Rows)] or [1.0] * rows
-    grid = figure.subplots(
-        rows,
-        chart.columns,
-        squeeze=False,
-        sharex=chart.aligned,
-        sharey=chart.aligned,
-        height_ratios=heights,
-    )
+    shared: Any = {"sharex": chart.aligned, "sharey": chart.aligned}
+    grid = figure.subplots(rows, chart.columns, squeeze=False, height_ratios=heights, **shared)
     if chart.aligned:
         for axes in grid[:, 1:].flat:
             axes.yaxis.label.set_visible(False)
@@ -168,22 +162,19 @@ def _dress_plot(axes: Axes, plot: Plot) -> None:
     axes.set_ylim(plot.y.low, plot.y.high)
     for guide in plot.guides:
         lined: dict[str, Any] = {"linewidth": 1.0, "linestyle": (0, guide.dash or (1, 0))}
-        beside: dict[str, Any] = {}
         if guide.x is not None:
             axes.axvline(guide.x, color=FAINT, **lined)
-            at = (guide.x, 1.0)
-            beside = {"xytext": (4, -4), "xycoords": ("data", "axes fraction"), "va": "top"}
+            at, shift = (guide.x, 1.0), (4, -4)
+            look: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "va": "top"}
         else:
-            at = (0.0, guide.y or 0.0)
+            at, shift = (0.0, guide.y or 0.0), (5, 4)
             axes.axhline(at[1], color=FAINT, **lined)
-            beside = {"xytext": (5, 4), "xycoords": ("axes fraction", "data")}
-        axes.annotate(guide.label, at, textcoords="offset points", size=8.5, color=FAINT, **beside)
+            look = {"xycoords": ("axes fraction", "data")}
+        _annotate(axes, guide.label, at, shift, color=FAINT, **look)
     for note in plot.notes:
         if note.colour:
             axes.plot([note.x], [note.y], color=note.colour, marker="o", markersize=5.5)
-        axes.annotate(
-            note.text, (note.x, note.y), xytext=(6, 6), textcoords="offset points", size=8.5
-        )
+        _annotate(axes, note.text, (note.x, note.y), (6, 6))
     _scale(axes.xaxis, plot.x, letters=_LETTERS_ACROSS)
     _scale(axes.yaxis, plot.y)
     axes.grid(axis="y")
@@ -192,23 +183,29 @@ def _dress_plot(axes: Axes, plot: Plot) -> None:
         _enlarge(axes, plot, plot.enlarged)
 
 
+def _annotate(
+    axes: Axes, text: str, at: tuple[float, float], shift: tuple[int, int], **look: Any
+) -> None:
+    """Put words beside a point, shifted by so many points of print."""
+    axes.annotate(text, at, xytext=shift, textcoords="offset points", size=8.5, **look)
+
+
 def _draw_series(axes: Axes, series: Series) -> None:
     drawn: dict[str, Any] = {"color": series.colour}
+    ends = series.interval() or ()
     if series.beside:
         figure = axes.get_figure(root=True)
         shift = offset_copy(axes.transData, figure, x=0.7 * series.beside, units="points")
         drawn["transform"] = shift
         # What is shifted does not count for the limits of the axes by itself.
-        axes.update_datalim([*zip(series.x, series.y, strict=True)])
-    ends = series.interval()
-    if ends is not None and series.band:
+        for levels in (series.y, *ends):
+            axes.update_datalim([*zip(series.x, levels, strict=True)])
+    if ends and series.band:
         axes.fill_between(series.x, *ends, color=series.colour, alpha=0.18, linewidth=0)
-    elif ends is not None:
-        x, low, high = np.array(series.x), *map(np.array, ends)
+    elif ends:
         known = ~np.isnan(np.array(series.y, dtype=np.float64))
-        for end in ends if series.beside else ():
-            axes.update_datalim([*zip(series.x, end, strict=True)])
-        axes.vlines(x[known], low[known], high[known], linewidth=1.0, alpha=series.opacity, **drawn)
+        x, low, high = (np.array(values)[known] for values in (series.x, *ends))
+        axes.vlines(x, low, high, linewidth=1.0, alpha=series.opacity, **drawn)
     axes.plot(
         series.x,
         series.y,
@@ -236,10 +233,15 @@ def _scale(drawn: Drawn, axis: Axis, *, letters: int | None = None) -> None:
         drawn.set_minor_locator(NullLocator())
         return
     low, high = sorted(drawn.get_view_interval())
-    drawn.set_major_locator(_locator(low, high, log=axis.log, form=axis.form, across=bool(letters)))
-    drawn.set_minor_locator(NullLocator())
-    form = _FORMS[axis.form]
-    drawn.set_major_formatter(FuncFormatter(lambda value, _: form(value)))
+    locator = _locator(low, high, log=axis.log, form=axis.form, across=bool(letters))
+    _tick(drawn, locator, _FORMS[axis.form])
+
+
+def _tick(axis: Drawn, locator: Locator, form: Callable[[float], str]) -> None:
+    """Label an axis at some places, and nowhere else."""
+    axis.set_major_locator(locator)
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: form(value)))
 
 
 def _titled(label: str) -> str:
@@ -286,13 +288,9 @@ def _enlarge(axes: Axes, plot: Plot, limits: tuple[float, float]) -> None:
 
     Nothing is drawn if the axes have no room for it.
     """
-    free = min(
-        share_of(axes.yaxis, y)
-        for one in plot.series
-        for x, y in zip(one.x, one.y, strict=True)
-        if share_of(axes.xaxis, x) >= _LEFT - _TICKS
-    )
-    height = free - _ABOVE - _BOTTOM
+    places = np.vstack([places_of(axes, series) for series in plot.series])
+    free = np.nanmin(places[places[:, 0] >= _LEFT - _TICKS, 1])
+    height = float(free) - _ABOVE - _BOTTOM
     if height < _LEAST_HEIGHT:
         return
     box = axes.inset_axes((_LEFT, _BOTTOM, _RIGHT - _LEFT, height))
@@ -300,12 +298,9 @@ def _enlarge(axes: Axes, plot: Plot, limits: tuple[float, float]) -> None:
         _draw_series(box, series)
     box.set(xscale=axes.get_xscale(), xlim=axes.get_xlim(), ylim=limits)
     box.set_title("the same, enlarged: linear scale", loc="left", size=7.5, color=FAINT, pad=3)
-    few = MaxNLocator(nbins=2, integer=True)
-    box.xaxis.set_major_locator(LogLocator(numticks=4) if plot.x.log else few)
-    box.xaxis.set_minor_locator(NullLocator())
-    box.yaxis.set_major_locator(MaxNLocator(nbins=4, steps=_STEPS))
-    for axis in (box.xaxis, box.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: style.number(value)))
+    few = LogLocator(numticks=4) if plot.x.log else MaxNLocator(nbins=2, integer=True)
+    for axis, locator in ((box.xaxis, few), (box.yaxis, MaxNLocator(nbins=4, steps=_STEPS))):
+        _tick(axis, locator, style.number)
         axis.set_tick_params(labelsize=7.0, length=2.5)
     style.open_frame(box)
 
@@ -317,14 +312,13 @@ def _draw_rows(axes: Axes, panel: Rows) -> None:
     """Draw one row per thing, from top to bottom."""
     most = max(row.high for row in panel.rows)
     for place, row in enumerate(panel.rows):
+        colour, width = (INK, 1.0) if panel.bars else (row.colour, 2.0)
         if panel.bars:
             axes.barh(place, row.value, color=row.colour, height=0.62)
             axes.text(row.high + 0.015 * most, place, f"{row.value:,.0f}", va="center", size=8.5)
         else:
             axes.plot(row.value, place, marker="o", markersize=6, color=row.colour)
-        ends = ([row.low, row.high], [place, place])
-        colour, width = (INK, 1.0) if panel.bars else (row.colour, 2.0)
-        axes.plot(*ends, color=colour, linewidth=width)
+        axes.plot([row.low, row.high], [place, place], color=colour, linewidth=width)
     axes.set_ylim(len(panel.rows) - 0.4, -0.6)
     names = [f"{row.label}  ({row.below})" if row.below else row.label for row in panel.rows]
     ticks = axes.set_yticks(range(len(panel.rows)), names)
@@ -332,10 +326,10 @@ def _draw_rows(axes: Axes, panel: Rows) -> None:
         tick.label1.set_color(FAINT if row.faint else INK)
     if panel.bars:
         axes.set_xlim(0, 1.14 * most)
-    _scale(axes.xaxis, panel.x)
-    if not panel.bars:
+    else:
         axes.grid(axis="x")
         axes.spines["left"].set_visible(False)
+    _scale(axes.xaxis, panel.x)
     axes.tick_params(axis="y", length=0)
     style.open_frame(axes)
 
@@ -353,25 +347,16 @@ def _draw_heat(axes: Axes, heat: Heat, columns: int) -> None:
         axes.plot(column, row, marker="*", markersize=14, color="white", markeredgecolor=INK)
     if heat.note and heat.best:
         row, column = heat.best[0]
-        left = column < values.shape[1] / 2
-        axes.annotate(
-            heat.note,
-            (column, row),
-            xytext=(14 if left else -14, 14),
-            textcoords="offset points",
-            ha="left" if left else "right",
-            va="bottom" if row < 0.75 * values.shape[0] else "top",
-            size=8.5,
-            bbox={"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": FAINT},
-        )
+        across, shift = ("left", 14) if column < values.shape[1] / 2 else ("right", -14)
+        up = "bottom" if row < 0.75 * values.shape[0] else "top"
+        box = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": FAINT}
+        _annotate(axes, heat.note, (column, row), (shift, 14), ha=across, va=up, bbox=box)
     if heat.numbers:
         for (row, column), value in np.ndenumerate(values):
             if (row, column) not in heat.best and not np.isnan(value):
-                dark = norm(min(float(value), heat.limits[1])) > 0.5
-                axes.text(
-                    column, row, heat.cells[row][column], ha="center", va="center",
-                    size=7.5, color="white" if dark else INK,
-                )  # fmt: skip
+                ink = "white" if norm(min(float(value), heat.limits[1])) > 0.5 else INK
+                look: Any = {"ha": "center", "va": "center", "size": 7.5, "color": ink}
+                axes.text(column, row, heat.cells[row][column], **look)
     _scale(axes.xaxis, heat.x, letters=_LETTERS_ACROSS // min(columns, 2))
     _scale(axes.yaxis, heat.y)
     axes.tick_params(length=0)
@@ -388,8 +373,5 @@ def _colour_bar(figure: Figure, heat: Heat, places: list[Axes]) -> None:
     between = MaxNLocator(6) if most / least < 10 else LogLocator(subs=(1.0, 2.0, 5.0))
     marks = [mark for mark in between.tick_values(least, most) if 1.1 * least < mark <= most]
     # The least is where colours begin: as good as the best, if they are multiples of it.
-    bar.ax.yaxis.set_major_locator(FixedLocator([least, *marks]))
-    bar.ax.yaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: style.number(float(f"{value:.4g}")))
-    )
-    bar.ax.yaxis.set_minor_locator(NullLocator())
+    ticks = FixedLocator([least, *marks])
+    _tick(bar.ax.yaxis, ticks, lambda value: style.number(float(f"{value:.4g}")))

@@ -11,18 +11,17 @@ import textwrap
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal, TypeAlias
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
+from matplotlib.style import context
 from matplotlib.text import Text
 from PIL import Image
-
-from fedbandits.report.palette import FAINT, INK, RULE
 
 ImageKind: TypeAlias = Literal["png", "pdf"]
 
@@ -32,40 +31,7 @@ _FONT = "DejaVu Sans"
 @contextmanager
 def house_style() -> Iterator[None]:
     """Style what is made meanwhile, whatever the user's own style is."""
-    with (
-        mpl.rc_context(
-            {
-                "axes.edgecolor": FAINT,
-                "axes.facecolor": "white",
-                "axes.grid": False,
-                "axes.labelcolor": INK,
-                "axes.labelsize": 9.0,
-                "axes.linewidth": 0.8,
-                "figure.facecolor": "white",
-                "font.family": "sans-serif",
-                "font.sans-serif": [_FONT],
-                "font.size": 9.0,
-                "grid.color": RULE,
-                "grid.linewidth": 0.6,
-                "legend.fontsize": 8.5,
-                "legend.frameon": False,
-                # Text in a PDF is to stay text that can be searched and edited.
-                "pdf.fonttype": 42,
-                "savefig.bbox": None,
-                "savefig.facecolor": "white",
-                "text.color": INK,
-                # The user's dollar signs are dollar signs.
-                "text.parse_math": False,
-                "xtick.color": FAINT,
-                "xtick.labelcolor": INK,
-                "xtick.labelsize": 8.5,
-                "ytick.color": FAINT,
-                "ytick.labelcolor": INK,
-                "ytick.labelsize": 8.5,
-            }
-        ),
-        warnings.catch_warnings(),
-    ):
+    with context(Path(__file__).with_name("print.mplstyle")), warnings.catch_warnings():
         # Letters that the font does not have are drawn as boxes; `boxed` finds them.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
