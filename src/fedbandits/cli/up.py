@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fedbandits.federation.flower.up import LocalPlan
     from fedbandits.federation.flower.watchdog import ShowNow, Stage
-    from fedbandits.federation.now_file import Now
+    from fedbandits.federation.presence import Now
 
 
 def up(
