@@ -21,14 +21,16 @@ MOST_ARMS_SHOWN = 6
 """How many means of an update fit into a line of the table."""
 
 
-def audit(
-    file: Annotated[Path, typer.Argument(help="A client's audit file.", metavar="FILE")],
-    as_json: AsJson = False,
-) -> None:
+def audit(file: Annotated[Path, typer.Argument(metavar="FILE")], as_json: AsJson = False) -> None:
     """Show everything that a client has sent, and the privacy budget it has spent.
 
     If the client's ledger of live traffic is beside the file, the means of every phase are computed
     again from its rows and compared with what was sent; the exit code is 1 if they do not agree.
+
+    Parameters
+    ----------
+    file
+        A client's audit file.
     """
     from fedbandits.federation.audit_file import read_audit  # noqa: PLC0415 - after --help
     from fedbandits.federation.status import printable  # noqa: PLC0415 - likewise

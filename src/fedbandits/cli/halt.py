@@ -11,22 +11,29 @@ from fedbandits.errors import InputError, nearest
 
 
 def halt(
-    folder: Annotated[Path, typer.Argument(help="A project, or the folder of its clients' files.")],
-    client: Annotated[
-        str | None, typer.Option(help="Only this client. Default: all clients of the folder.")
-    ] = None,
-    arm: Annotated[str | None, typer.Option(help="Only this arm. Default: all.")] = None,
-    reason: Annotated[
-        str, typer.Option(help="Why, in words. The server sees it: do not name a patient.")
-    ] = "no reason given",
-    lift: Annotated[
-        bool, typer.Option("--lift", help="Lift the halt; all halts if no client or arm is named.")
-    ] = False,
+    folder: Path,
+    client: str | None = None,
+    arm: str | None = None,
+    reason: str = "no reason given",
+    lift: Annotated[bool, typer.Option("--lift")] = False,
 ) -> None:
     """Stop an arm, or everything, at this site at once; this needs no server.
 
     The next call of assign or pull obeys, until the halt is lifted. The server learns of it with
     the client's next message and records it in the log.
+
+    Parameters
+    ----------
+    folder
+        A project, or the folder of its clients' files.
+    client
+        Only this client. Default: all clients of the folder.
+    arm
+        Only this arm. Default: all.
+    reason
+        Why, in words. The server sees it: do not name a patient.
+    lift
+        Lift the halt; all halts if no client or arm is named.
     """
     from fedbandits.federation.halts import lift_halts, read_halts, set_halt  # noqa: PLC0415
     from fedbandits.federation.state_files import has_clients, is_known_client  # noqa: PLC0415

@@ -12,35 +12,34 @@ from fedbandits.cli.federation import Project, require_flower
 
 def node(  # noqa: PLR0917 - options of a command, all of them named
     project: Project,
-    superlink: Annotated[str, typer.Option(help="Address of the server: host:port.")],
-    root_certificates: Annotated[
-        Path,
-        typer.Option(
-            exists=True, dir_okay=False, help="Certificate of the server's authority (PEM)."
-        ),
-    ],
-    key: Annotated[
-        Path,
-        typer.Option(exists=True, dir_okay=False, help="This node's private key."),
-    ],
-    name: Annotated[
-        str | None, typer.Option(help="Name of its client; several clients also get numbers.")
-    ] = None,
-    clients: Annotated[
-        str,
-        typer.Option(help="Number of clients that it hosts, or their names, separated by commas."),
-    ] = "1",
-    first: Annotated[
-        int | None, typer.Option(min=0, help="Number of the first of several clients.")
-    ] = None,
-    state: Annotated[
-        Path | None,
-        typer.Option(help="Where its clients keep their files.", show_default="state in PROJECT"),
-    ] = None,
+    superlink: Annotated[str, typer.Option()],
+    root_certificates: Annotated[Path, typer.Option(exists=True, dir_okay=False)],
+    key: Annotated[Path, typer.Option(exists=True, dir_okay=False)],
+    name: str | None = None,
+    clients: str = "1",
+    first: Annotated[int | None, typer.Option(min=0)] = None,
+    state: Path | None = None,
 ) -> None:
     """Run a node at its clients' site: it runs only the installed app, whatever a server sends.
 
     Any other app is refused before any of its code runs.
+
+    Parameters
+    ----------
+    superlink
+        Address of the server: host:port.
+    root_certificates
+        Certificate of the server's authority (PEM).
+    key
+        This node's private key.
+    name
+        Name of its client; several clients also get numbers.
+    clients
+        Number of clients that it hosts, or their names, separated by commas.
+    first
+        Number of the first of several clients.
+    state : default state in PROJECT
+        Where its clients keep their files.
     """
     require_flower()
     from fedbandits.federation.flower.pinned import check_flower  # noqa: PLC0415 - heavy
