@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 
 from fedbandits.experiments.protection import protection_words
+from fedbandits.experiments.report.glossary import read_words
 from fedbandits.federation.course import PhaseEnd
 from fedbandits.federation.followed import FollowedRun
 from fedbandits.federation.status import RunStatus, clock_time, counted
@@ -34,35 +36,7 @@ from fedbandits.run_page.tables import (
     text,
 )
 
-_WORDS = (
-    (
-        "options, clients",
-        "The options are what is compared. Clients try them where they are, and what they observe"
-        " stays there. The best option has the best mean over all clients; a single client's own"
-        " best may be another.",
-    ),
-    (
-        "phase",
-        "New clients join, everybody tries the options that are left, and sends the average of"
-        " each. Then the server drops the options that are clearly worse.",
-    ),
-    (
-        "estimate, interval",
-        "The estimate is the average over clients. The true mean lies in the interval; how sure"
-        " that is, and what it rests on, is said above. Intervals are for reading: the server"
-        " decides by a rule of its own, so that one may overlap the best and be out.",
-    ),
-    (
-        "abandoned",
-        "Too few clients reported in time. What came is counted, and nothing was decided.",
-    ),
-    (
-        "not counted",
-        "A message that is late, repeated, malformed, out of range or from a stranger changes"
-        " nothing; the log has the reason.",
-    ),
-    ("pull", "One try of one option by one client."),
-)
+_WORDS = read_words(Path(__file__).with_name("glossary.toml"))
 
 
 def run_html(run: FollowedRun) -> str:
