@@ -18,10 +18,10 @@ from fedbandits.experiments.files import read_experiment
 from fedbandits.planning.candidates import Candidate, Shape, foresee
 from fedbandits.planning.charts import gap_series, map_chart
 from fedbandits.planning.outlook import Outlook, look_ahead
+from fedbandits.planning.plan import variant_toml
 from fedbandits.planning.question import Question, least_favourable
 from fedbandits.planning.search import map_table
 from fedbandits.planning.text import assumptions, shown_plan
-from fedbandits.planning.variant import variant_toml
 from fedbandits.report.chart import Heat
 from fedbandits.rules.phased import PhasedRule
 from plans import MEANS, command

@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from fedbandits.cli.interrupt import interruptible
 from fedbandits.cli.options import OUT, Workers
-from fedbandits.cli.printing import print_table
+from fedbandits.cli.printing import interruptible, print_table
 
 
 def contest(  # noqa: PLR0917 - options of a command, all of them named

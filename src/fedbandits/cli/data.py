@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fedbandits.cli.interrupt import interruptible
 from fedbandits.cli.options import add_command
+from fedbandits.cli.printing import interruptible
 
 app = typer.Typer(
     name="data",

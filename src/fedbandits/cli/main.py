@@ -15,18 +15,22 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from fedbandits.cli.audit import audit
 from fedbandits.cli.contest import contest
 from fedbandits.cli.data import app as data_app
 from fedbandits.cli.federation import TRIAL_FILE, check_trial, new, try_
-from fedbandits.cli.halt import halt
-from fedbandits.cli.interrupt import RunInterruptedError, interruptible
-from fedbandits.cli.node import node
 from fedbandits.cli.options import OUT, AsJson, MemoryLimit, Plugins, Quiet, Workers, add_command
 from fedbandits.cli.plan import plan
-from fedbandits.cli.printing import print_json, print_plain, print_table, print_warnings
+from fedbandits.cli.printing import (
+    RunInterruptedError,
+    interruptible,
+    print_json,
+    print_plain,
+    print_table,
+    print_warnings,
+)
 from fedbandits.cli.reproduce import reproduce
 from fedbandits.cli.runs import rebind, report, status, stop, withdraw
+from fedbandits.cli.site import audit, halt, node
 from fedbandits.cli.sweep import check_sweep, sweep
 from fedbandits.cli.up import resume, serve, up
 from fedbandits.errors import FedbanditsError, InputError, UnstatedError

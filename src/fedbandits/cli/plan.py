@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedbandits.cli.interrupt import interruptible
 from fedbandits.cli.options import OUT, AsJson
-from fedbandits.cli.printing import print_json, print_table
+from fedbandits.cli.printing import interruptible, print_json, print_table
 from fedbandits.errors import InputError
 
 if TYPE_CHECKING:

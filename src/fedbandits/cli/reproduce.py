@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fedbandits.cli.interrupt import interruptible
 from fedbandits.cli.options import OUT, Fresh, Workers
+from fedbandits.cli.printing import interruptible
 
 
 def reproduce(  # noqa: PLR0917 - options of a command, all of them named

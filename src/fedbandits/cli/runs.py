@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedbandits.cli.federation import require_flower
-from fedbandits.cli.interrupt import interruptible
 from fedbandits.cli.options import AsJson
-from fedbandits.cli.printing import print_json
+from fedbandits.cli.printing import interruptible, print_json
 from fedbandits.errors import InputError, ProtocolError, nearest
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fedbandits.cli.interrupt import interruptible
 from fedbandits.cli.options import OUT, AsJson, Fresh, MemoryLimit, Plugins, Quiet, Workers
-from fedbandits.cli.printing import print_json, print_table, print_warnings
+from fedbandits.cli.printing import interruptible, print_json, print_table, print_warnings
 
 
 def sweep(  # noqa: PLR0917 - options of a command, all of them named

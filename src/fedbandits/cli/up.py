@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedbandits.cli.federation import Clients, Project, require_flower
-from fedbandits.cli.interrupt import interruptible
 from fedbandits.cli.options import UNDECIDED
-from fedbandits.cli.printing import print_plain
+from fedbandits.cli.printing import interruptible, print_plain
 from fedbandits.cli.runs import trusted
 
 if TYPE_CHECKING:
@@ -161,10 +160,7 @@ class _Lines:
         self.said: list[str] = []
 
     def stage(self, what: str) -> None:
-        from fedbandits.federation.status import printable  # noqa: PLC0415 - after --help
-
-        for line in what.split("\n"):
-            typer.echo(printable(line), err=True)
+        print_plain(what, err=True)
 
     def show(self, now: Now) -> None:
         """Print the lines that are new."""
