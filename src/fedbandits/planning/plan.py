@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from fedbandits.errors import InputError, check_count
 from fedbandits.experiments.describe import describe_privacy
 from fedbandits.experiments.output import open_output
+from fedbandits.planning import text
 from fedbandits.planning.candidates import scheduled
 from fedbandits.planning.detection import POWER, Feasibility, feasibility, gap_table
 from fedbandits.planning.outlook import IndexOutlook, Outlook, look_ahead, look_at_index_rule
@@ -97,25 +98,19 @@ class Plan:
 
     def answer(self) -> list[str]:
         """Return the plan in plain words, one paragraph per item."""
-        from fedbandits.planning.text import answer  # noqa: PLC0415 - it needs this module
-
-        return answer(self)
+        return text.answer(self)
 
     def table(self) -> str:
         """Return the numbers as plain text."""
-        from fedbandits.planning.text import shown_plan  # noqa: PLC0415 - likewise
-
-        return shown_plan(self).text()
+        return text.shown_plan(self).text()
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON."""
-        from fedbandits.planning.text import answer, assumptions  # noqa: PLC0415 - likewise
-
         suggested, bare = self.suggested, self.unprotected
         pulls = 1.0 if suggested is None else max(1.0, suggested.pulls_of_arm.mean)
         return {
-            "answer": answer(self),
-            "assumptions": list(assumptions(self)),
+            "answer": self.answer(),
+            "assumptions": list(text.assumptions(self)),
             "question": self.question.as_dict(),
             "pilot": _plain(self.pilot),
             "feasible": self.feasible,

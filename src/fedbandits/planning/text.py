@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from fedbandits.experiments.protection import protection_words
 from fedbandits.experiments.wording import listed, share
@@ -10,7 +11,6 @@ from fedbandits.planning.candidates import rule_for
 from fedbandits.planning.detection import POWER
 from fedbandits.planning.outlook import LAST_PHASE, Expected, Outlook, Simulated
 from fedbandits.planning.pilot import Pilot
-from fedbandits.planning.plan import Plan
 from fedbandits.planning.protection import release_error
 from fedbandits.planning.question import MOST_CLIENTS, Question
 from fedbandits.planning.search import MOST_UNDECIDED
@@ -19,6 +19,9 @@ from fedbandits.privacy.policy import Privacy
 from fedbandits.report.chart import NORMAL_95
 from fedbandits.report.shown import Shown
 from fedbandits.rules.guarantees import Assumption, ConditionKind, Guarantee, within
+
+if TYPE_CHECKING:  # it shows itself by what is here
+    from fedbandits.planning.plan import Plan
 
 # What each row of the table shows: an attribute of `Outlook`.
 _ROWS = {
