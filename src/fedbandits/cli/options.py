@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from typing import Annotated, Any, get_origin, get_type_hints
 
@@ -79,7 +80,7 @@ def add_command(app: typer.Typer, command: Callable[..., None], panel: str | Non
         info = typer.Option() if given[name].default is not inspect.Parameter.empty else None
         if get_origin(kind) is Annotated:
             kind, info = kind.__origin__, kind.__metadata__[0]
-        info = info or typer.Argument()
+        info = copy(info or typer.Argument())  # commands may share an option, and not its help
         info.help = " ".join(words.split())
         info.show_default = shown or info.show_default
         command.__annotations__[name] = Annotated[kind, info]
