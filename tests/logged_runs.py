@@ -12,7 +12,8 @@ from fedbandits.federation.durable_log import DurableLog, read_log
 from fedbandits.federation.followed import FollowedRun
 from fedbandits.federation.host import ClientInfo, PullByName
 from fedbandits.federation.local import try_trial
-from fedbandits.federation.run import begin_or_resume, header_of
+from fedbandits.federation.run import header_of
+from fedbandits.federation.served import begin_or_resume
 from fedbandits.federation.trial import Trial, read_trial
 from fedbandits.protocol import (
     MemoryLog,

@@ -27,7 +27,7 @@ from fedbandits.cli.main import app
 from fedbandits.experiments.fingerprint import code_of
 from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.project import new_project
-from fedbandits.federation.run import begin_or_resume
+from fedbandits.federation.served import begin_or_resume
 from fedbandits.federation.trial import FILE as FILE_OF_TRIAL
 from fedbandits.federation.trial import load_trial
 from fedbandits.plugins import RunPlugins

@@ -37,7 +37,7 @@ from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.local import load_pull, try_trial
 from fedbandits.federation.now_file import Now, NowFile, now_path, read_now
 from fedbandits.federation.presence import SILENT_AFTER, Sign, presence_of
-from fedbandits.federation.run import begin_or_resume
+from fedbandits.federation.served import begin_or_resume
 from fedbandits.federation.trial import Trial, load_trial, read_trial
 from fedbandits.protocol import PhaseOpened, ServerStarted
 from flower_project import (

@@ -34,7 +34,8 @@ from fedbandits.federation.followed import FollowedRun, LoggedRun
 from fedbandits.federation.host import ClientHost, ClientInfo
 from fedbandits.federation.local import LocalTransport, server_of
 from fedbandits.federation.requests import RequestFolder, leave_request
-from fedbandits.federation.run import begin_or_resume, header_of
+from fedbandits.federation.run import header_of
+from fedbandits.federation.served import begin_or_resume
 from fedbandits.federation.status import (
     MOST_NAMES,
     ArmState,

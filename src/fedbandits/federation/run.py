@@ -1,22 +1,18 @@
-"""A run: a trial with its log. It begins once, and continues from its log after each stop."""
+"""A run: a trial with its log, which says what the run is."""
 
 from __future__ import annotations
 
 import json
 import platform
-import uuid
-from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from fedbandits.errors import InputError
-from fedbandits.federation.durable_log import DamagedLogError, DurableLog, has_begun
-from fedbandits.federation.local import server_of
+from fedbandits.federation.durable_log import DamagedLogError
 from fedbandits.federation.state_files import beside
 from fedbandits.federation.trial import Trial, read_trial
 from fedbandits.plugins import check_unchanged
-from fedbandits.protocol import Server
 from fedbandits.protocol.messages import PROTOCOL_VERSION
 
 LOG_FILE = "run.fedlog"
@@ -25,54 +21,9 @@ LOG_FILE = "run.fedlog"
 _PATIENCE = "patience"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedRun:
-    """A run with the server that plays it.
-
-    Parameters
-    ----------
-    name : str
-        In every message; no two runs have the same.
-    trial : Trial
-        What is compared.
-    server : Server
-        Where it is.
-    """
-
-    name: str
-    trial: Trial
-    server: Server
-
-
 def plan_path(log: Path) -> Path:
     """Return the file that says how `fedbandits up` runs a log on this machine."""
     return beside(log, ".up.json")
-
-
-def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, ServedRun]:
-    """Open the log of a run, or begin one; return the log and the run.
-
-    A server that continues from a log starts a new epoch: messages to the one before it no longer
-    count.
-
-    Raises
-    ------
-    InputError
-        If the log is of another trial.
-    LogInUseError
-        If another server is writing it.
-    """
-    if has_begun(path):
-        log = DurableLog(path)
-        try:
-            return log, _resumed(trial, log)
-        except BaseException:
-            log.close()
-            raise
-    # A unique name: clients answer a phase that they have played before from memory.
-    name = f"{trial.title} {uuid.uuid4().hex[:8]}"
-    log = DurableLog(path, header_of(trial, name))
-    return log, ServedRun(name=name, trial=trial, server=server_of(trial, log, name))
 
 
 def header_of(trial: Trial, name: str) -> dict[str, Any]:
@@ -104,16 +55,6 @@ def run_in_header(header: dict[str, Any], path: Path) -> tuple[str, Trial]:
         raise DamagedLogError(
             f"{path}: does not say what the run is ({error}); restore it from a copy"
         ) from None
-
-
-def _resumed(trial: Trial, log: DurableLog) -> ServedRun:
-    name, begun = run_in_header(log.header, log.path)
-    check_same(begun, trial, log.path)
-    # How long to wait may change during a run; decisions do not depend on it.
-    begun = replace(begun, patience=trial.patience)
-    server = server_of(begun, log, name)
-    server.take_over(server.header.epoch + 1)
-    return ServedRun(name=name, trial=begun, server=server)
 
 
 def check_same(begun: Trial, trial: Trial, path: Path) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import NoReturn, Protocol, TypeAlias
 
 from fedbandits.errors import InputError
-from fedbandits.federation.durable_log import has_begun, is_held, read_log
+from fedbandits.federation.durable_log import has_begun, is_held
 from fedbandits.federation.flower.command import FlowerCommand, FlowerError
+from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.now_file import Now, now_path, read_now
 from fedbandits.federation.presence import SILENT_AFTER, Sign, duration, presence_of
-from fedbandits.protocol import PhaseClosed
 
 MOST_CRASHES = 3
 """The number of crashes in a row, with no phase decided between them, after which it gives up."""
@@ -157,9 +157,7 @@ def _start_run(place: Place, stage: Stage, *, again: bool) -> int:
 
 def _decided(log: Path) -> int:
     """Return how many phases are decided: the progress that a run has made."""
-    if not has_begun(log):
-        return 0
-    return sum(isinstance(record, PhaseClosed) for record in read_log(log).records)
+    return LoggedRun(log).decided if has_begun(log) else 0
 
 
 def _watch_until_over(
