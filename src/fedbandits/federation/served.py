@@ -20,10 +20,16 @@ from fedbandits.protocol import Server
 
 _LOG = logging.getLogger("flwr.fedbandits")
 
-# A checkpoint is written after so many records, or after this share of the log if that is more:
-# what it costs grows with the clients and phases in it, and must stay small beside the records.
 _RECORDS = 10_000
 _SHARE = 0.02
+
+
+def records_between(length: int) -> int:
+    """Return after how many records a log of a length gets another checkpoint.
+
+    What one costs grows with the clients and phases in it, and stays small beside these records.
+    """
+    return max(_RECORDS, int(_SHARE * length))
 
 
 class Checkpoints(Closing):
@@ -46,7 +52,7 @@ class Checkpoints(Closing):
 
     def beat(self) -> None:
         """Read what is new, and write a checkpoint if it is time."""
-        self._write(max(_RECORDS, int(_SHARE * len(self._log))))
+        self._write(records_between(len(self._log)))
 
     def close(self) -> None:
         """Write a checkpoint of all records."""
