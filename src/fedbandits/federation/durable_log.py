@@ -308,8 +308,8 @@ class LogReader(_Rows):
         self._database = database
         with self._opened() as opened:
             self.header = _header(opened, self.path)
+            self._run = _digest("", json.dumps(self.header, sort_keys=True))
             with _sqlite_errors(self.path):
-                (self._run,) = opened.execute(_RUN_CHECKSUM).fetchone()
                 (last,) = opened.execute("SELECT max(number) FROM records").fetchone()
                 if after is not None and after.run == self._run and _holds(opened, after):
                     self.number, self.checksum = after.number, after.checksum
@@ -332,9 +332,6 @@ class LogReader(_Rows):
         with self._opened() as database:
             for row in self.after(database):
                 yield _record(row, self.path), row[1]
-
-
-_RUN_CHECKSUM = "SELECT value FROM header WHERE key = 'checksum'"
 
 
 def _holds(database: sqlite3.Connection, place: Place) -> bool:
