@@ -402,6 +402,25 @@ def test_a_run_goes_on_if_no_checkpoint_can_be_written(
     assert len(read_log(path).records) == 1
 
 
+def test_what_an_interrupted_read_has_left_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    path = tmp_path / "run.fedlog"
+    log, run = begin_or_resume(read_trial(TABLES), path)
+    with caplog.at_level(logging.WARNING), log, run.checkpoints:
+        run.server.open(["a", "b"])
+        with monkeypatch.context() as patch:
+            patch.setattr(CourseReader, "take", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                run.checkpoints.beat()
+        run.server.receive(update(run.server, "stranger"))
+    assert "was interrupted" in caplog.text
+    assert not checkpoint_path(path).exists()
+
+
 def test_reading_writes_no_checkpoint(logs: dict[str, Path], tmp_path: Path) -> None:
     path = Path(shutil.copy(logs["everything"], tmp_path / "run.fedlog"))
     before = sorted(tmp_path.iterdir())

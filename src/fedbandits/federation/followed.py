@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from fedbandits.errors import ProtocolError
 from fedbandits.federation.checkpoint import (
     NOT_ONE,
     Checkpoint,
@@ -273,6 +274,7 @@ class LoggedRun(FollowedRun):
         path = log.path if isinstance(log, DurableLog) else Path(log)
         checkpoint = None if full else read_checkpoint(path)
         after = None if checkpoint is None else checkpoint.place
+        self._whole = True
         self._log = log.reader(after) if isinstance(log, DurableLog) else LogReader(path, after)
         name, trial = run_in_header(self._log.header, path)
         super().__init__(name, trial, self._log.header.get("versions", {}))
@@ -293,22 +295,28 @@ class LoggedRun(FollowedRun):
 
     def refresh(self, progress: OnRead | None = None) -> None:
         """Take the records that were written since the last call."""
+        # Whatever interrupts it may leave a record read and not taken, or taken in part.
+        whole, self._whole = self._whole, False
         for record, at in self._log.new():
             self.take(record, at)
             if progress is not None and self._log.number % _TOLD_EVERY == 0:
                 progress(self._log.number, self._log.length)
-        self.dropped = self._log.dropped
+        self.dropped, self._whole = self._log.dropped, whole
 
     def write_checkpoint(self) -> None:
         """Write the checkpoint that the next reader begins with; for the writer of the log alone.
 
         Raises
         ------
+        ProtocolError
+            If reading was ever interrupted: what is known may not be that of whole records.
         InputError
             If it cannot be written.
         TypeError, ValueError
             If the state has values that cannot be kept.
         """
+        if not self._whole:
+            raise ProtocolError("reading the log was interrupted, and the state may be incomplete")
         self._answers.last()
         content = {"state": self.server.run_state.kept(), "history": encode(self._history)}
         write_checkpoint(self._log.path, Checkpoint(place=self._log.place, content=content))
