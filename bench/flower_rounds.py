@@ -91,14 +91,15 @@ def _length(messages: list[Message], otherwise: int) -> int:
 def _main(grid: Grid, context: Context) -> None:
     from fedbandits.federation.coordinator import Coordinator  # noqa: PLC0415 - see above
     from fedbandits.federation.flower.transport import FlowerTransport  # noqa: PLC0415 - likewise
-    from fedbandits.federation.run import begin_or_resume  # noqa: PLC0415 - likewise
+    from fedbandits.federation.served import begin_or_resume  # noqa: PLC0415 - likewise
     from fedbandits.federation.trial import load_trial  # noqa: PLC0415 - likewise
 
     project = Path(str(context.run_config["project"]))
     rounds = int(str(context.run_config["rounds"]))
     weighed: Any = _Weighed(grid)
     trial = load_trial(project)
-    log, server = begin_or_resume(trial, project / "run.fedlog")
+    log, run = begin_or_resume(trial, project / "run.fedlog")
+    server = run.server
     pause = random.Random(1)
     with log:
         transport = FlowerTransport(weighed, server, trial.patience)

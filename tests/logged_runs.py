@@ -12,7 +12,8 @@ from fedbandits.federation.durable_log import DurableLog, read_log
 from fedbandits.federation.followed import FollowedRun
 from fedbandits.federation.host import ClientInfo, PullByName
 from fedbandits.federation.local import try_trial
-from fedbandits.federation.run import begin_or_resume, header_of
+from fedbandits.federation.run import header_of
+from fedbandits.federation.served import begin_or_resume
 from fedbandits.federation.trial import Trial, read_trial
 from fedbandits.protocol import (
     MemoryLog,
@@ -65,7 +66,8 @@ def cut(path: Path, to: Path, n_records: int) -> Path:
 
 
 def begun(path: Path, changes: dict[str, Any] | None = None) -> tuple[DurableLog, Server]:
-    return begin_or_resume(read_trial(TABLES | (changes or {})), path)
+    log, run = begin_or_resume(read_trial(TABLES | (changes or {})), path)
+    return log, run.server
 
 
 def update(server: Server, client: str, means: Sequence[float] = (0.2, 0.45, 0.8)) -> Update:
@@ -107,7 +109,8 @@ def eventful(path: Path) -> Path:
         assert server.receive(update(server, "a")) is Rejection.DUPLICATE
         server.close()
     trial = read_trial(read_log(path).header["trial"])
-    log, server = begin_or_resume(trial, path)
+    log, run = begin_or_resume(trial, path)
+    server = run.server
     with log:
         server.withdraw(1, NASTY)
         server.open(["d"])

@@ -27,7 +27,7 @@ from fedbandits.cli.main import app
 from fedbandits.experiments.fingerprint import code_of
 from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.project import new_project
-from fedbandits.federation.run import begin_or_resume
+from fedbandits.federation.served import begin_or_resume
 from fedbandits.federation.trial import FILE as FILE_OF_TRIAL
 from fedbandits.federation.trial import load_trial
 from fedbandits.plugins import RunPlugins
@@ -417,7 +417,8 @@ def test_a_trial_takes_an_algorithm_of_ones_own(project: Path) -> None:
 
 
 def test_a_log_is_read_with_the_code_that_it_was_written_with(project: Path) -> None:
-    log, server = begin_or_resume(load_trial(project), project / "run.fedlog")
+    log, run = begin_or_resume(load_trial(project), project / "run.fedlog")
+    server = run.server
     log.close()
     again = LoggedRun(project / "run.fedlog")
     assert again.trial.rule() == server.rule

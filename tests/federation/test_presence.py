@@ -44,7 +44,7 @@ from fedbandits.federation.presence import (
     presence_of,
     read_now,
 )
-from fedbandits.federation.run import begin_or_resume
+from fedbandits.federation.served import begin_or_resume
 from fedbandits.federation.trial import Trial, load_trial, read_trial
 from fedbandits.protocol import PhaseOpened, ServerStarted
 from flower_project import (
@@ -152,7 +152,8 @@ class Watched:
     def __init__(self, project: Path, nodes: dict[int, dict[str, Any]], **patience: Any) -> None:
         self.now, self.wall = 0.0, 1_000_000_000.0
         self.path = project / "run.fedlog"
-        self.log, server = begin_or_resume(load_trial(project), self.path)
+        self.log, run = begin_or_resume(load_trial(project), self.path)
+        server = run.server
         self.room = Room(nodes, lambda message, reply: None if _of_phase(message) else reply)
         patient = Patience(**{"deadline": 60.0, "grace": 600.0, "clients": CLIENTS, **patience})
         transport = FlowerTransport(

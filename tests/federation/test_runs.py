@@ -34,7 +34,8 @@ from fedbandits.federation.followed import FollowedRun, LoggedRun
 from fedbandits.federation.host import ClientHost, ClientInfo
 from fedbandits.federation.local import LocalTransport, server_of
 from fedbandits.federation.requests import RequestFolder, leave_request
-from fedbandits.federation.run import begin_or_resume, header_of
+from fedbandits.federation.run import header_of
+from fedbandits.federation.served import begin_or_resume
 from fedbandits.federation.status import (
     MOST_NAMES,
     ArmState,
@@ -410,7 +411,8 @@ def test_a_server_that_runs_takes_the_arm_out(tmp_path: Path, command: Command) 
     servers: list[Server] = []
 
     def serve() -> None:
-        log, server = begin_or_resume(trial, path)
+        log, run = begin_or_resume(trial, path)
+        server = run.server
         with log:
             coordinator = Coordinator(
                 server,
@@ -461,7 +463,8 @@ def test_nobody_is_not_said_to_have_confirmed_a_withdrawal(
     began = threading.Event()
 
     def serve() -> None:
-        log, server = begin_or_resume(trial, path)
+        log, run = begin_or_resume(trial, path)
+        server = run.server
         with log:
             began.set()
             requests = RequestFolder(path, len(trial.arms))
@@ -492,7 +495,8 @@ def test_without_a_server_the_arm_is_out_at_once(
     record = read_log(path).records[-1]
     assert record == ArmWithdrawn(arm=1, reason="complaints")
     # The run goes on without it.
-    log, server = begin_or_resume(read_trial(TABLES), path)
+    log, run = begin_or_resume(read_trial(TABLES), path)
+    server = run.server
     with log:
         for client in server.clients:
             assert server.receive(update(server, client)) is None
@@ -509,7 +513,8 @@ def test_a_withdrawn_arm_is_shown_as_it_was_known_then(
     path = cut(finished, tmp_path / "run.fedlog", first + 2)
     known = answer_of(LoggedRun(cut(finished, tmp_path / "then.fedlog", first)).server)
     assert command("withdraw", path, "blue", "--reason", "harm").code == 0
-    log, server = begin_or_resume(read_trial(TABLES), path)
+    log, run = begin_or_resume(read_trial(TABLES), path)
+    server = run.server
     with log:
         for client in server.missing:
             assert server.receive(update(server, client)) is None

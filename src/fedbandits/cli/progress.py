@@ -1,4 +1,4 @@
-"""Progress of an experiment, of a reproduction and of a sweep, on standard error."""
+"""Progress of an experiment, a reproduction, a sweep and of reading a log, on standard error."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from rich.progress import (
 from rich.text import Text
 
 from fedbandits.experiments.experiment import Experiment
+from fedbandits.federation.followed import OnRead
 from fedbandits.planning.search import OnTried
 from fedbandits.reproduce.steps import OnStep, Step
 from fedbandits.simulation.simulator import Progress as Report
@@ -71,6 +72,19 @@ def show_search() -> Iterator[OnTried | None]:
     """Yield what the search of a plan calls as it proceeds; None if nothing is shown."""
     with _bar(MofNCompleteColumn(), TextColumn("schedules"), total=None) as update:
         yield update and (lambda what, n, of: update(description=what, completed=n, total=of))
+
+
+@contextmanager
+def show_records(log: str) -> Iterator[OnRead]:
+    """Yield what reading a long log calls as it proceeds."""
+    with _bar(MofNCompleteColumn(), TextColumn("records"), total=None) as update:
+        what = f"reading {log}"
+
+        def read(done: int, of: int) -> None:
+            if update is not None:
+                update(description=what, completed=done, total=of)
+
+        yield read
 
 
 _QUIET_SECONDS = 10.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +18,7 @@ from fedbandits.errors import InputError, ProtocolError, nearest
 
 if TYPE_CHECKING:
     from fedbandits.federation.coordinator import Wanted
-    from fedbandits.federation.followed import LoggedRun
+    from fedbandits.federation.followed import LoggedRun, OnRead
     from fedbandits.protocol import Server
 
 LogFile = Annotated[Path, typer.Argument(help="The log of a run.", metavar="LOG")]
@@ -27,12 +27,22 @@ LogFile = Annotated[Path, typer.Argument(help="The log of a run.", metavar="LOG"
 _POLL_SECONDS = 0.3
 
 
-def status(log: LogFile, as_json: AsJson = False) -> None:
+# How long a log is read before that is shown.
+_SHOWN_AFTER = 1.5
+
+
+def status(
+    log: LogFile,
+    as_json: AsJson = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Read and check every record; use no checkpoint.")
+    ] = False,
+) -> None:
     """Show the state of a run: its phase, which clients are missing, what is known of the arms.
 
     A server may write the log at the same time.
     """
-    found = read_run(log).status()
+    found = read_run(log, full=full).status()
     if as_json:
         print_json(found.as_dict())
     else:
@@ -75,7 +85,7 @@ def withdraw(
         return number in server.withdrawn
 
     wanted = Withdrawal(arm=number, reason=words)
-    running = do_or_ask(log, run, wanted, do=do, done=done, wait=wait)
+    running = do_or_ask(log, wanted, do=do, done=done, wait=wait)
     now = read_run(log).server
     typer.echo(f"{arm} is withdrawn: {_after_withdrawal(now) if was_left else _STAYS_OUT}")
     if running:
@@ -101,7 +111,7 @@ def stop(log: LogFile, reason: Why, wait: Wait = 60.0) -> None:
         server.stop(words=words)
 
     running = do_or_ask(
-        log, run, Stop(reason=words), do=do, done=lambda server: server.finished, wait=wait
+        log, Stop(reason=words), do=do, done=lambda server: server.finished, wait=wait
     )
     typer.echo("the run is stopped: nothing counts from now on")
     typer.echo("the server tells all clients that it can reach" if running else _NO_SERVER)
@@ -137,7 +147,6 @@ def stated(reason: str) -> str:
 
 def do_or_ask(
     log: Path,
-    run: LoggedRun,
     wanted: Wanted,
     *,
     do: Callable[[Server], None],
@@ -146,12 +155,12 @@ def do_or_ask(
 ) -> bool:
     """Do something to a run, or ask the server that writes its log; return whether one does."""
     from fedbandits.federation.durable_log import DurableLog, LogInUseError  # noqa: PLC0415
-    from fedbandits.federation.local import server_of  # noqa: PLC0415 - after --help
+    from fedbandits.federation.followed import LoggedRun  # noqa: PLC0415 - after --help
     from fedbandits.federation.requests import leave_request  # noqa: PLC0415 - likewise
 
     try:
         with trusted(log), DurableLog(log) as written:
-            do(server_of(run.trial, written, run.name))
+            do(LoggedRun(written).serving(written))
     except LogInUseError:
         with interruptible("the request stays, and the server takes it within a second"):
             leave_request(log, wanted)
@@ -200,7 +209,7 @@ def rebind(  # noqa: PLR0917 - options of a command, all of them named
         return all(server.run_state.homes[name] == to for name in names)
 
     wanted = Rebinding(clients=tuple(names), node=to, reason=words)
-    do_or_ask(log, run, wanted, do=do, done=done, wait=wait)
+    do_or_ask(log, wanted, do=do, done=done, wait=wait)
     typer.echo(f"node {to} now answers for {len(names)} clients")
 
 
@@ -259,12 +268,30 @@ def report(log: LogFile, out: Annotated[Path | None, typer.Option("--out", "-o")
     typer.echo(f"report: {folder / 'report.html'}")
 
 
-def read_run(log: Path) -> LoggedRun:
+def read_run(log: Path, *, full: bool = False) -> LoggedRun:
     """Return the run of a log, or say what is wrong with it."""
     from fedbandits.federation.followed import LoggedRun  # noqa: PLC0415 - after --help
 
-    with trusted(log):
-        return LoggedRun(log)
+    with trusted(log), _shown_if_long(log) as progress:
+        return LoggedRun(log, full=full, progress=progress)
+
+
+@contextmanager
+def _shown_if_long(log: Path) -> Iterator[OnRead]:
+    """Yield what reading a log calls; a terminal gets a bar if it takes a while."""
+    begin = time.monotonic()
+    bars: list[OnRead] = []
+    with ExitStack() as stack:
+
+        def read(done: int, of: int) -> None:
+            if not bars and time.monotonic() - begin > _SHOWN_AFTER:
+                from fedbandits.cli.progress import show_records  # noqa: PLC0415 - heavy
+
+                bars.append(stack.enter_context(show_records(log.name)))
+            for bar in bars:
+                bar(done, of)
+
+        yield read
 
 
 @contextmanager

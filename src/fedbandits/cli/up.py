@@ -13,7 +13,7 @@ import typer
 from fedbandits.cli.federation import Clients, Project, require_flower
 from fedbandits.cli.options import UNDECIDED
 from fedbandits.cli.printing import interruptible, print_plain
-from fedbandits.cli.runs import trusted
+from fedbandits.cli.runs import read_run, trusted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -85,7 +85,6 @@ def serve(
     from fedbandits.federation.durable_log import has_begun  # noqa: PLC0415 - after --help
     from fedbandits.federation.flower.command import FlowerCommand  # noqa: PLC0415 - heavy
     from fedbandits.federation.flower.watchdog import Submitted, keep_running  # noqa: PLC0415
-    from fedbandits.federation.followed import LoggedRun  # noqa: PLC0415 - likewise
     from fedbandits.federation.project import flower_app  # noqa: PLC0415 - likewise
     from fedbandits.federation.run import LOG_FILE, check_same  # noqa: PLC0415 - likewise
     from fedbandits.federation.trial import check_not_above, load_trial  # noqa: PLC0415 - likewise
@@ -95,8 +94,7 @@ def serve(
     trial = load_trial(project)
     check_not_above(clients, trial.population, "--clients")
     if has_begun(path):
-        with trusted(path):
-            check_same(LoggedRun(path).trial, trial, path)
+        check_same(read_run(path).trial, trial, path)
     config: dict[str, str | int] = {"project": str(project), "log": str(path), "clients": clients}
     with (
         interruptible(f"the server keeps running; see: fedbandits status {path}"),
@@ -125,10 +123,9 @@ def _run(log: Path, plan: LocalPlan) -> None:
 
 def print_answer(log: Path) -> None:
     """Print the answer of a run; end with exit code 3 if it is undecided."""
-    from fedbandits.federation.followed import LoggedRun  # noqa: PLC0415 - after --help
-    from fedbandits.protocol import answer_of  # noqa: PLC0415 - likewise
+    from fedbandits.protocol import answer_of  # noqa: PLC0415 - after --help
 
-    run = LoggedRun(log)
+    run = read_run(log)
     if run.server.decision is None:
         typer.echo(f"nothing was decided: no phase was closed; see: fedbandits status {log}")
         raise typer.Exit(UNDECIDED)

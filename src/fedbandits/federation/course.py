@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from copy import copy
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -27,7 +26,7 @@ class PhaseEnd(Enum):
     """The run was given up in it."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseCourse:
     """One phase of a run.
 
@@ -189,139 +188,156 @@ class Restart:
     at: str
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
     """All that happened.
 
     Parameters
     ----------
-    phases : list of PhaseCourse
+    phases : tuple of PhaseCourse
         In order.
-    clients : list of ClientCourse
+    clients : tuple of ClientCourse
         Those that are in, in the order in which they joined.
-    withdrawals : list of Withdrawn
+    withdrawals : tuple of Withdrawn
         In order.
-    halts : list of HaltAtClient
+    halts : tuple of HaltAtClient
         In order.
-    moves : list of Move
+    moves : tuple of Move
         In order.
-    restarts : list of Restart
+    restarts : tuple of Restart
         In order; the first server of a run is none.
-    rejections : counter of Rejection
+    rejections : mapping of Rejection to int
         All messages that were not counted.
-    refusals : list of Refusal
+    refusals : tuple of Refusal
         Why clients did not answer, in order; once per client, phase and reason.
     ending : str or None
         Why the run was given up, or who refused to go on; None if neither happened.
     """
 
-    phases: list[PhaseCourse] = field(default_factory=list)
-    clients: list[ClientCourse] = field(default_factory=list)
-    withdrawals: list[Withdrawn] = field(default_factory=list)
-    halts: list[HaltAtClient] = field(default_factory=list)
-    moves: list[Move] = field(default_factory=list)
-    restarts: list[Restart] = field(default_factory=list)
-    rejections: Counter[Rejection] = field(default_factory=Counter)
-    refusals: list[Refusal] = field(default_factory=list)
-    ending: str | None = None
+    phases: tuple[PhaseCourse, ...]
+    clients: tuple[ClientCourse, ...]
+    withdrawals: tuple[Withdrawn, ...]
+    halts: tuple[HaltAtClient, ...]
+    moves: tuple[Move, ...]
+    restarts: tuple[Restart, ...]
+    rejections: Mapping[Rejection, int]
+    refusals: tuple[Refusal, ...]
+    ending: str | None
 
 
 _GIVEN_UP = {Reason.QUORUM: "too few clients answer", Reason.STOPPED: "somebody has stopped it"}
 
 
+@dataclass(slots=True)
 class CourseReader:
     """Reads records one after the other; none costs more because of those before it.
 
     Parameters
     ----------
-    arms : sequence of str
-        Their names.
+    arms : tuple of str
+        Their names; the rest is what has happened so far.
 
     Examples
     --------
-    >>> reader = CourseReader(["red", "blue"])
+    >>> reader = CourseReader(("red", "blue"))
     >>> reader.take(records.ArmWithdrawn(arm=1, reason="complaints"), "2026-01-01T00:00:00+00:00")
     >>> reader.take(records.ServerStarted(epoch=2), "2026-01-01T00:01:00+00:00")
     >>> course = reader.course()
     >>> course.withdrawals[0].arm, course.restarts[0].epoch, course.phases
-    ('blue', 2, [])
+    ('blue', 2, ())
     """
 
-    def __init__(self, arms: Sequence[str]) -> None:
-        self._arms = tuple(arms)
-        self._active = (True,) * len(self._arms)
-        self._so_far = Course()
-        self._clients: dict[str, ClientCourse] = {}
-        self._rejected: defaultdict[str, Counter[Rejection]] = defaultdict(Counter)
+    arms: tuple[str, ...]
+    active: tuple[bool, ...] = ()
+    reported: int = 0
+    phases: list[PhaseCourse] = field(default_factory=list)
+    clients: dict[str, ClientCourse] = field(default_factory=dict)
+    rejected: dict[str, Counter[Rejection]] = field(default_factory=dict)
+    rejections: Counter[Rejection] = field(default_factory=Counter)
+    refusals: list[Refusal] = field(default_factory=list)
+    withdrawals: list[Withdrawn] = field(default_factory=list)
+    halts: list[HaltAtClient] = field(default_factory=list)
+    moves: list[Move] = field(default_factory=list)
+    restarts: list[Restart] = field(default_factory=list)
+    ending: str | None = None
+
+    def __post_init__(self) -> None:
+        self.active = self.active or (True,) * len(self.arms)
 
     @property
     def _when(self) -> str:
-        if not self._so_far.phases:
+        if not self.phases:
             return "before phase 1"
-        last = self._so_far.phases[-1]
+        last = self.phases[-1]
         return f"{'in' if last.end is PhaseEnd.OPEN else 'after'} phase {last.phase}"
 
     def take(self, record: records.Record, at: str) -> None:
         """Take one more record, and when it was written."""
-        so_far = self._so_far
         match record:
             case records.UpdateAccepted(update=update):
-                self._clients[update.client].add(update)
-                so_far.phases[-1].reported += 1
+                self.clients[update.client].add(update)
+                self.reported += 1
             case records.UpdateRejected(client=client, rejection=rejection):
-                self._rejected[client][rejection] += 1
-                so_far.rejections[rejection] += 1
+                self.rejected.setdefault(client, Counter())[rejection] += 1
+                self.rejections[rejection] += 1
             case records.PhaseOpened():
                 self._open(record, at)
             case records.AnswerRefused(refusal=refusal):
-                so_far.refusals.append(refusal)
+                self.refusals.append(refusal)
             case records.PhaseClosed(decision=decision):
                 self._end(PhaseEnd.DECIDED, at, dropped=self._dropped_by(decision))
             case records.PhaseAbandoned():
                 self._end(PhaseEnd.ABANDONED, at)
-            case records.ArmWithdrawn(arm=number, reason=reason):
-                self._active = tuple(a and k != number for k, a in enumerate(self._active))
-                arm, phase = self._arms[number], so_far.phases[-1].phase if so_far.phases else 0
-                so_far.withdrawals.append(
-                    Withdrawn(arm=arm, reason=reason, phase=phase, when=self._when, at=at)
-                )
+            case records.ArmWithdrawn():
+                self._withdraw(record, at)
             case records.ClientHalted(client=client, arms=arms, reason=reason):
-                named = tuple(self._arms[arm] for arm in arms)
-                so_far.halts.append(
+                named = tuple(self.arms[arm] for arm in arms)
+                self.halts.append(
                     HaltAtClient(client=client, arms=named, reason=reason, when=self._when, at=at)
                 )
             case records.ClientsBound(node=node, clients=clients, reason=reason) if reason:
-                so_far.moves.append(Move(clients=clients, node=node, reason=reason, at=at))
+                self.moves.append(Move(clients=clients, node=node, reason=reason, at=at))
             case records.ServerStarted(epoch=epoch):
-                so_far.restarts.append(Restart(epoch=epoch, when=self._when, at=at))
+                self.restarts.append(Restart(epoch=epoch, when=self._when, at=at))
             case records.RunEnded(decision=decision, words=words):
                 self._give_up(decision.reason, words, at)
 
     def course(self) -> Course:
         """Return what has happened so far."""
-        found = Course(**{name: copy(value) for name, value in vars(self._so_far).items()})
-        found.phases[-1:] = map(copy, found.phases[-1:])  # the last one may go on
-        found.clients = [
-            replace(one, rejections=dict(self._rejected.get(one.name, {})))
-            for one in self._clients.values()
-        ]
-        return found
+        phases = tuple(self.phases)
+        if phases and phases[-1].end is PhaseEnd.OPEN:
+            phases = (*phases[:-1], replace(phases[-1], reported=self.reported))
+        return Course(
+            phases=phases,
+            clients=tuple(
+                replace(one, rejections=dict(self.rejected.get(one.name, {})))
+                for one in self.clients.values()
+            ),
+            withdrawals=tuple(self.withdrawals),
+            halts=tuple(self.halts),
+            moves=tuple(self.moves),
+            restarts=tuple(self.restarts),
+            rejections=dict(self.rejections),
+            refusals=tuple(self.refusals),
+            ending=self.ending,
+        )
 
     def _open(self, record: records.PhaseOpened, at: str) -> None:
         assignment = record.assignment
         for client in record.admitted:
-            self._clients[client] = ClientCourse(name=client, admitted=assignment.phase)
+            self.clients[client] = ClientCourse(name=client, admitted=assignment.phase)
+        self.reported = 0
         # A withdrawal may have brought arms back.
-        pulled = zip(self._active, assignment.pulls, strict=True)
-        self._active = tuple(active or n > 0 for active, n in pulled)
-        self._so_far.phases.append(
+        pulled = zip(self.active, assignment.pulls, strict=True)
+        self.active = tuple(active or n > 0 for active, n in pulled)
+        self.phases.append(
             PhaseCourse(
                 phase=assignment.phase,
                 opened=at,
                 ended=None if record.complete else at,
                 end=PhaseEnd.OPEN if record.complete else PhaseEnd.CUT,
                 admitted=len(record.admitted),
-                clients=len(self._clients),
+                clients=len(self.clients),
                 arms=sum(n > 0 for n in assignment.pulls),
                 pulls=sum(assignment.pulls),
             )
@@ -329,21 +345,29 @@ class CourseReader:
 
     def _end(self, end: PhaseEnd, at: str, dropped: tuple[str, ...] = ()) -> None:
         """End the open phase, if one is."""
-        for last in self._so_far.phases[-1:]:
-            if last.end is PhaseEnd.OPEN:
-                last.end, last.ended, last.dropped = end, at, dropped
+        if self.phases and self.phases[-1].end is PhaseEnd.OPEN:
+            self.phases[-1] = replace(
+                self.phases[-1], end=end, ended=at, dropped=dropped, reported=self.reported
+            )
+
+    def _withdraw(self, record: records.ArmWithdrawn, at: str) -> None:
+        self.active = tuple(a and k != record.arm for k, a in enumerate(self.active))
+        arm, phase = self.arms[record.arm], self.phases[-1].phase if self.phases else 0
+        self.withdrawals.append(
+            Withdrawn(arm=arm, reason=record.reason, phase=phase, when=self._when, at=at)
+        )
 
     def _give_up(self, reason: Reason, words: str, at: str) -> None:
         """Note why a run was given up, if it was; an open phase ends with it."""
-        refused = [one for one in self._so_far.refusals if one.why is Refused.BUDGET]
+        refused = [one for one in self.refusals if one.why is Refused.BUDGET]
         if reason is Reason.BUDGET and refused:
             self._end(PhaseEnd.REFUSED, at)
-            self._so_far.ending = f"{refused[-1].client} cannot go on: {refused[-1].why.value}"
+            self.ending = f"{refused[-1].client} cannot go on: {refused[-1].why.value}"
         elif reason in _GIVEN_UP:
             self._end(PhaseEnd.STOPPED, at)
-            self._so_far.ending = _GIVEN_UP[reason] + (f": {words}" if words else "")
+            self.ending = _GIVEN_UP[reason] + (f": {words}" if words else "")
 
     def _dropped_by(self, decision: Decision) -> tuple[str, ...]:
-        before, self._active = self._active, decision.active
-        each = zip(self._arms, before, decision.active, strict=True)
+        before, self.active = self.active, decision.active
+        each = zip(self.arms, before, decision.active, strict=True)
         return tuple(arm for arm, was, stays in each if was and not stays)

@@ -14,7 +14,14 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    closing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -86,6 +93,25 @@ class LogContent:
     records: tuple[Record, ...]
     times: tuple[str, ...]
     dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Up to where a log was read.
+
+    Parameters
+    ----------
+    run : str
+        Checksum of what the log says of its run.
+    number : int
+        Of the last record that was read.
+    checksum : str
+        Of that record, and through it of all before it.
+    """
+
+    run: str
+    number: int
+    checksum: str
 
 
 class DurableLog(Closing):
@@ -190,6 +216,10 @@ class DurableLog(Closing):
     def __len__(self) -> int:
         return self._number
 
+    def reader(self, after: Place | None = None) -> LogReader:
+        """Return a reader for this process, which has the log open already; see `LogReader`."""
+        return LogReader(self.path, after, self._database)
+
     def close(self) -> None:
         """Let go of the file."""
         self._opened.close()
@@ -255,6 +285,10 @@ class LogReader(_Rows):
     ----------
     path : path
         Of the log.
+    after : Place, optional
+        Where to begin, if that place is in the log; the part before it is not checked then.
+    database : Connection, optional
+        Of the log, in the process that writes it; by default the file is opened for each reading.
 
     Raises
     ------
@@ -264,16 +298,50 @@ class LogReader(_Rows):
         If it cannot be trusted.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        after: Place | None = None,
+        database: sqlite3.Connection | None = None,
+    ) -> None:
         super().__init__(Path(path))
-        with _reading(self.path) as database:
-            self.header = _header(database, self.path)
+        self._database = database
+        with self._opened() as opened:
+            self.header = _header(opened, self.path)
+            self._run = _digest("", json.dumps(self.header, sort_keys=True))
+            with _sqlite_errors(self.path):
+                (last,) = opened.execute("SELECT max(number) FROM records").fetchone()
+                if after is not None and after.run == self._run and _holds(opened, after):
+                    self.number, self.checksum = after.number, after.checksum
+        self.length = last or 0
+
+    def _opened(self) -> AbstractContextManager[sqlite3.Connection]:
+        return _reading(self.path) if self._database is None else nullcontext(self._database)
+
+    @property
+    def place(self) -> Place:
+        """Up to where it was read."""
+        return Place(run=self._run, number=self.number, checksum=self.checksum)
+
+    def begin_again(self) -> None:
+        """Read from the first record on."""
+        self.number, self.checksum = 0, ""
 
     def new(self) -> Iterator[tuple[Record, str]]:
         """Yield the records that were written since the last call, each with its time."""
-        with _reading(self.path) as database:
+        with self._opened() as database:
             for row in self.after(database):
                 yield _record(row, self.path), row[1]
+
+
+def _holds(database: sqlite3.Connection, place: Place) -> bool:
+    """Return whether the last record of a place is in a log, and follows the one before it."""
+    two = f"{_ALL_ROWS} WHERE number IN (?, ?) ORDER BY number"
+    rows = database.execute(two, (place.number - 1, place.number)).fetchall()
+    if [row[0] for row in rows] != list(range(max(1, place.number - 1), place.number + 1)):
+        return False
+    before = rows[-2][3] if rows[1:] else ""
+    return bool(rows) and rows[-1][3] == place.checksum == _checksum(rows[-1], before)
 
 
 def read_log(path: str | Path) -> LogContent:

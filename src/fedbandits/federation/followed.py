@@ -1,19 +1,27 @@
 """A run followed through its log: the server's own fold, with a little history beside it.
 
 Only new records cost time: the status of a run of a million records is refreshed as fast as that
-of a thousand.
+of a thousand. If there is a checkpoint beside the log, only the records after it are read.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from fedbandits.errors import ProtocolError
+from fedbandits.federation.checkpoint import (
+    NOT_ONE,
+    Checkpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
 from fedbandits.federation.course import Course, CourseReader
-from fedbandits.federation.durable_log import LogReader
+from fedbandits.federation.durable_log import DurableLog, LogReader
 from fedbandits.federation.local import server_of
 from fedbandits.federation.presence import presence_of
 from fedbandits.federation.run import run_in_header
@@ -29,6 +37,12 @@ from fedbandits.protocol import (
     ServerState,
     answer_of,
 )
+from fedbandits.protocol.codec import decode, encode
+
+OnRead: TypeAlias = Callable[[int, int], None]
+"""Told now and then how many of all records were read."""
+
+_TOLD_EVERY = 5_000
 
 # All of the first phases are kept; after them, each one kept is this many times later.
 _APART = 1.1
@@ -52,22 +66,24 @@ class FollowedRun:
         self.trial = trial
         self.versions = {} if versions is None else versions
         self.server = server_of(trial, run=name)
-        self.began: str | None = None
-        self.wrote: str | None = None
         self.dropped = 0
-        self._course = CourseReader(trial.arms)
-        self._answers = _AnswersOverPhases(self.server)
-        # What was known when an arm was withdrawn: what came later is not in its estimate.
-        self._withdrawn: dict[str, Answer | None] = {}
+        self._history = _History(course=CourseReader(trial.arms))
+        self._answers = _AnswersOverPhases(self.server, self._history.answers)
 
     def take(self, record: Record, at: str) -> None:
         """Take one more record, and when it was written."""
+        history = self._history
         if isinstance(record, ArmWithdrawn):
-            self._withdrawn[self.trial.arms[record.arm]] = self.answer()
+            history.withdrawn[self.trial.arms[record.arm]] = self.answer()
         self.server.follow(record)
-        self._course.take(record, at)
+        history.course.take(record, at)
         self._answers.take(record)
-        self.began, self.wrote = self.began or at, at
+        history.began, history.wrote = history.began or at, at
+
+    @property
+    def decided(self) -> int:
+        """How many phases were decided."""
+        return self._history.answers.number
 
     def answer(self) -> Answer | None:
         """Return what can be said; None before a phase is decided.
@@ -86,18 +102,19 @@ class FollowedRun:
 
     def status(self) -> RunStatus:
         """Return where the run is."""
-        server, answer, course = self.server, self.answer(), self._course.course()
+        server, answer, history = self.server, self.answer(), self._history
+        course = history.course.course()
         missing, quarantined = server.missing, server.quarantined
         silent = {*missing, *quarantined}
         collecting = server.state is ServerState.COLLECTING
         return RunStatus(
             run=self.name,
             title=self.trial.title,
-            began=self.began,
-            wrote=self.wrote,
+            began=history.began,
+            wrote=history.wrote,
             state=server.state,
             epoch=server.header.epoch,
-            arms=arm_statuses(server, course, answer, self._withdrawn),
+            arms=arm_statuses(server, course, answer, history.withdrawn),
             answer=answer,
             reported=tuple(c for c in server.clients if c not in silent) if collecting else (),
             missing=missing,
@@ -128,57 +145,105 @@ class FollowedRun:
         return tuple(client for client in told if client not in state.recalled)
 
 
+@dataclass(slots=True)
+class _KeptAnswers:
+    """What could be said after some of the decided phases.
+
+    Parameters
+    ----------
+    kept : dict of int to Answer
+        After which of them.
+    telling : set of int
+        Phases in which an arm went out.
+    next : int
+        Which one to keep next.
+    number, phase : int
+        How many phases were decided, and the last of them.
+    last : Answer or None
+        What could be said after that one; None if it was not asked for yet.
+    """
+
+    kept: dict[int, Answer] = field(default_factory=dict)
+    telling: set[int] = field(default_factory=set)
+    next: int = 1
+    number: int = 0
+    phase: int = 0
+    last: Answer | None = None
+
+
+@dataclass(slots=True)
+class _History:
+    """What is kept beside the server's state, and goes into a checkpoint with it.
+
+    Parameters
+    ----------
+    course : CourseReader
+        What happened.
+    began, wrote : str or None
+        When the first and the last record were written.
+    withdrawn : dict of str to Answer or None
+        What was known when an arm was withdrawn: what came later is not in its estimate.
+    answers : _KeptAnswers
+        What could be said after phases.
+    """
+
+    course: CourseReader
+    began: str | None = None
+    wrote: str | None = None
+    withdrawn: dict[str, Answer | None] = field(default_factory=dict)
+    answers: _KeptAnswers = field(default_factory=_KeptAnswers)
+
+
 class _AnswersOverPhases:
     """What could be said after phases: after all of the first ones, then after fewer and fewer.
 
     Only the last decided phase is kept as a state; an answer is worked out when it is to be kept.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, known: _KeptAnswers) -> None:
         self._server = server
-        self._kept: dict[int, Answer] = {}
-        self._telling: set[int] = set()
-        self._last: tuple[int, RunState] | None = None
-        self._next = 1
+        self._known = known
+        self._state: RunState | None = None
 
     def take(self, record: Record) -> None:
         """Take a record that the server has followed."""
-        state = self._server.run_state
+        state, known = self._server.run_state, self._known
         if isinstance(record, ArmWithdrawn):
-            self._telling.add(state.phase)
+            known.telling.add(state.phase)
         elif isinstance(record, PhaseClosed):
             self._keep_last()
-            number = 1 if self._last is None else self._last[0] + 1
             if record.decision.phase in [shown.phase for shown in state.beaten.values()]:
-                self._telling.add(state.phase)
-            self._last = number, state
+                known.telling.add(state.phase)
+            known.number, known.phase, known.last = known.number + 1, state.phase, None
+            self._state = state
 
     def _keep_last(self) -> None:
         """Keep the phase before, if it is one of those to keep."""
-        if self._last is None:
-            return
-        number, state = self._last
-        if number >= self._next or state.phase in self._telling:
-            self._kept[number] = self._answer(state)
-        if number >= self._next:
-            self._next = number + 1 if number < MOST_PHASES else math.ceil(_APART * number)
+        known = self._known
+        due = known.number >= known.next
+        if due or known.phase in known.telling:
+            known.kept |= self.last()
+        if due:
+            first = known.number < MOST_PHASES
+            known.next = known.number + 1 if first else math.ceil(_APART * known.number)
 
-    def _answer(self, state: RunState) -> Answer:
-        server = copy(self._server)
-        server.run_state = state
-        return answer_of(server)
+    def last(self) -> dict[int, Answer]:
+        """Return what could be said after the last phase, by its number; nothing before it."""
+        known = self._known
+        if known.last is None and self._state is not None:
+            server = copy(self._server)
+            server.run_state = self._state
+            known.last = answer_of(server)
+        return {} if known.last is None else {known.number: known.last}
 
     def some(self) -> list[Answer]:
         """Return them, no more than can be shown."""
-        if self._last is None:
-            return []
-        number, state = self._last
-        found = {**self._kept, number: self._answer(state)}
+        known, found = self._known, self._known.kept | self.last()
         if len(found) <= MOST_PHASES:
             return list(found.values())
-        steps = [number ** (step / (MOST_PHASES - 1)) for step in range(MOST_PHASES)]
+        steps = [known.number ** (step / (MOST_PHASES - 1)) for step in range(MOST_PHASES)]
         places = {min(found, key=lambda kept: abs(kept - step)) for step in steps}
-        places |= {place for place, answer in found.items() if answer.phase in self._telling}
+        places |= {place for place, answer in found.items() if answer.phase in known.telling}
         return [answer for place, answer in found.items() if place in places]
 
 
@@ -187,8 +252,13 @@ class LoggedRun(FollowedRun):
 
     Parameters
     ----------
-    path : path
-        Of the log.
+    log : path or DurableLog
+        The file; or the log itself, in the process that writes it.
+    full : bool
+        Whether to read every record, and check all of the log. By default records are taken from
+        the checkpoint beside the log, if there is one, and only later ones are read and checked.
+    progress : callable, optional
+        Told how much of a long log was read.
 
     Raises
     ------
@@ -198,17 +268,64 @@ class LoggedRun(FollowedRun):
         If it cannot be trusted.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self._log = LogReader(path)
-        name, trial = run_in_header(self._log.header, Path(path))
+    def __init__(
+        self, log: str | Path | DurableLog, *, full: bool = False, progress: OnRead | None = None
+    ) -> None:
+        path = log.path if isinstance(log, DurableLog) else Path(log)
+        checkpoint = None if full else read_checkpoint(path)
+        after = None if checkpoint is None else checkpoint.place
+        self._whole = True
+        self._log = log.reader(after) if isinstance(log, DurableLog) else LogReader(path, after)
+        name, trial = run_in_header(self._log.header, path)
         super().__init__(name, trial, self._log.header.get("versions", {}))
-        self.refresh()
+        if checkpoint is not None and self._log.number:  # else the place is not in this log
+            self._restore(checkpoint.content)
+        self.refresh(progress)
 
-    def refresh(self) -> None:
+    def _restore(self, content: dict[str, Any]) -> None:
+        """Take what a checkpoint holds; if it is not what it should be, read the log instead."""
+        try:
+            state = RunState.restored(content["state"], self.server.terms)
+            history = decode(_History, content["history"], "history")
+        except NOT_ONE:
+            self._log.begin_again()
+            return
+        self.server.run_state, self._history = state, history
+        self._answers = _AnswersOverPhases(self.server, history.answers)
+
+    def refresh(self, progress: OnRead | None = None) -> None:
         """Take the records that were written since the last call."""
+        # Whatever interrupts it may leave a record read and not taken, or taken in part.
+        whole, self._whole = self._whole, False
         for record, at in self._log.new():
             self.take(record, at)
-        self.dropped = self._log.dropped
+            if progress is not None and self._log.number % _TOLD_EVERY == 0:
+                progress(self._log.number, self._log.length)
+        self.dropped, self._whole = self._log.dropped, whole
+
+    def write_checkpoint(self) -> None:
+        """Write the checkpoint that the next reader begins with; for the writer of the log alone.
+
+        Raises
+        ------
+        ProtocolError
+            If reading was ever interrupted: what is known may not be that of whole records.
+        InputError
+            If it cannot be written.
+        TypeError, ValueError
+            If the state has values that cannot be kept.
+        """
+        if not self._whole:
+            raise ProtocolError("reading the log was interrupted, and the state may be incomplete")
+        self._answers.last()
+        content = {"state": self.server.run_state.kept(), "history": encode(self._history)}
+        write_checkpoint(self._log.path, Checkpoint(place=self._log.place, content=content))
+
+    def serving(self, log: DurableLog) -> Server:
+        """Return a server that is where this run is, and writes its log from now on."""
+        server = copy(self.server)
+        server.log = log
+        return server
 
     def status(self) -> RunStatus:
         """Return where the run is, and whether a server is at work on it."""

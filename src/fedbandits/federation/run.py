@@ -1,60 +1,29 @@
-"""A run: a trial with its log. It begins once, and continues from its log after each stop."""
+"""A run: a trial with its log, which says what the run is."""
 
 from __future__ import annotations
 
 import json
 import platform
-import uuid
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from fedbandits.errors import InputError
-from fedbandits.federation.durable_log import DamagedLogError, DurableLog, has_begun
-from fedbandits.federation.local import server_of
+from fedbandits.federation.durable_log import DamagedLogError
 from fedbandits.federation.state_files import beside
 from fedbandits.federation.trial import Trial, read_trial
 from fedbandits.plugins import check_unchanged
-from fedbandits.protocol import Server
 from fedbandits.protocol.messages import PROTOCOL_VERSION
 
 LOG_FILE = "run.fedlog"
 """The default name of the log of a project's run."""
 
+_PATIENCE = "patience"
+
 
 def plan_path(log: Path) -> Path:
     """Return the file that says how `fedbandits up` runs a log on this machine."""
     return beside(log, ".up.json")
-
-
-def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, Server]:
-    """Open the log of a run, or begin one; return the log and the run's server.
-
-    A server that continues from a log starts a new epoch: messages to the one before it no longer
-    count.
-
-    Raises
-    ------
-    InputError
-        If the log is of another trial.
-    LogInUseError
-        If another server is writing it.
-    """
-    if not has_begun(path):
-        # A unique name: clients answer a phase that they have played before from memory.
-        name = f"{trial.title} {uuid.uuid4().hex[:8]}"
-        log = DurableLog(path, header_of(trial, name))
-        return log, server_of(trial, log, name)
-    log = DurableLog(path)
-    try:
-        name, begun = run_in_header(log.header, log.path)
-        check_same(begun, trial, log.path)
-        server = server_of(begun, log, name)
-        server.take_over(server.header.epoch + 1)
-    except BaseException:
-        log.close()
-        raise
-    return log, server
 
 
 def header_of(trial: Trial, name: str) -> dict[str, Any]:
@@ -96,8 +65,9 @@ def check_same(begun: Trial, trial: Trial, path: Path) -> None:
     InputError
         With the keys that differ.
     """
-    before, now = (json.loads(json.dumps(dict(one.tables))) for one in (begun, trial))
-    keys = (before.keys() | now.keys()) - {"patience"}
+    before = json.loads(json.dumps(dict(begun.tables)))
+    now = json.loads(json.dumps(dict(trial.tables)))
+    keys = (before.keys() | now.keys()) - {_PATIENCE}
     changed = sorted(key for key in keys if before.get(key) != now.get(key))
     if changed:
         raise InputError(

@@ -1,24 +1,40 @@
-"""Messages and records as plain values, to be carried or kept.
+"""Messages, records and states as plain values, to be carried or kept.
 
 A dataclass becomes a dictionary of its fields and the name of its class, which says what it is if a
 field may hold one of several. Reading checks every type, so that what comes from outside is either
-a message or an `InputError`. Numbers keep all their bits.
+a message or an `InputError`. Numbers keep all their bits, and mappings their order.
 """
 
 from __future__ import annotations
 
+import binascii
 import math
 import re
 import types
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+import numpy.typing as npt
 
 from fedbandits.errors import InputError
+from fedbandits.protocol.journal import Journal
+from fedbandits.rules.distortion import UNDISTORTED
 
 _CLASS = "is"
+
+AnySize: TypeAlias = Annotated[int, "of any size"]
+"""A whole number of a state that may have more than 64 bits."""
+
+# What arrays of a state hold.
+_DTYPES = ("bool", "int64", "float64")
+
+# Values that are compared by what they are, and not by what is in them.
+_CONSTANTS = {"UNDISTORTED": UNDISTORTED}
 
 # Larger whole numbers mean nothing here, and those of thousands of digits cannot be written down.
 _LARGEST_WHOLE = 2**63 - 1
@@ -33,16 +49,51 @@ def encode(value: Any) -> Any:
     >>> encode(Header(run="demo", epoch=1, arms="x"))
     {'is': 'Header', 'run': 'demo', 'epoch': 1, 'arms': 'x', 'version': 2}
     """
+    if type(value) in _PLAIN:
+        return value
     if is_dataclass(value) and not isinstance(value, type):
-        said = {field.name: encode(getattr(value, field.name)) for field in fields(value)}
-        return {_CLASS: type(value).__name__, **said}
+        constant = next((name for name, one in _CONSTANTS.items() if one is value), None)
+        names = () if constant else _field_names(type(value))
+        said = {name: encode(getattr(value, name)) for name in names}
+        return {_CLASS: constant or type(value).__name__, **said}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, bytes):
         return value.hex()
-    if isinstance(value, tuple | list):
+    if isinstance(value, np.ndarray):
+        return _plain_array(value)
+    return _plain_parts(value)
+
+
+def _plain_parts(value: Any) -> Any:
+    """Return what holds several values as a list; pairs if it is a mapping."""
+    if isinstance(value, tuple | list | Journal):
         return [encode(part) for part in value]
+    if isinstance(value, Mapping):
+        return [[encode(key), encode(part)] for key, part in value.items()]
+    if isinstance(value, set | frozenset):
+        return sorted(encode(part) for part in value)
     return value
+
+
+_PLAIN = frozenset({bool, int, float, str, type(None)})
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
+def _plain_array(array: npt.NDArray[Any]) -> dict[str, Any]:
+    """Return an array with all its bits, and the order of its axes in memory.
+
+    That order may decide in which order numbers are added up.
+    """
+    if array.dtype.name not in _DTYPES:
+        raise TypeError(f"an array of {array.dtype} cannot be kept")
+    order: Literal["C", "F"] = "F" if array.flags.fnc else "C"
+    data = binascii.b2a_base64(array.tobytes(order), newline=False).decode()
+    return {_CLASS: array.dtype.name, "shape": list(array.shape), "order": order, "data": data}
 
 
 def decode(kind: Any, said: Any, where: str = "message") -> Any:
@@ -91,15 +142,29 @@ def _reader(kind: Any) -> Reader:
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         return _one_of(parts)
-    if origin is tuple and parts[1:] == (Ellipsis,):
-        return _row_of(parts[0])
     if origin is Literal:
         return _choice(kind, {value: value for value in parts})
+    if kind == AnySize:
+        return _plain(int)
+    if origin is not None:
+        return _parts_reader(origin, parts)
     if is_dataclass(kind):
         return _record_of(kind)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return _choice(kind, {member.value: member for member in kind})
     return {int: _whole, float: _number, str: _text, bytes: _bytes}.get(kind) or _plain(kind)
+
+
+def _parts_reader(origin: Any, parts: tuple[Any, ...]) -> Reader:
+    """Return what reads a type that holds values of other types."""
+    if origin is tuple:
+        return _row_of(_reader(parts[0])) if parts[1:] == (Ellipsis,) else _parts_of(parts)
+    if origin in (list, set, frozenset):
+        return _collected(origin, _row_of(_reader(parts[0])))
+    if origin is np.ndarray:
+        return _array
+    pairs = _parts_of((parts[0], int if origin is Counter else parts[1]))
+    return _collected(_OF_PAIRS[origin], _row_of(pairs))
 
 
 def _plain(kind: Any) -> Reader:
@@ -162,6 +227,8 @@ def _choice(kind: Any, values: dict[Any, Any]) -> Reader:
 def _one_of(kinds: tuple[Any, ...]) -> Reader:
     others = [kind for kind in kinds if kind is not type(None)]
     only = _reader(others[0]) if len(others) == 1 else None
+    if str in others and only is None:
+        only = _member_or_text(others)
     named = {_name(kind): _record_of(kind) for kind in others if is_dataclass(kind)}
     optional = len(others) < len(kinds)
 
@@ -178,9 +245,71 @@ def _one_of(kinds: tuple[Any, ...]) -> Reader:
     return read
 
 
-def _row_of(kind: Any) -> Reader:
-    of_each = _reader(kind)
-    at_once = {int: _all_whole, float: _all_numbers}.get(kind)
+def _member_or_text(kinds: Sequence[Any]) -> Reader:
+    """Return what reads a member of an enumeration, or any other text."""
+    members = {member.value: member for kind in kinds if kind is not str for member in kind}
+
+    def read(said: Any) -> Any:
+        text = _text(said)
+        return members.get(text, text)
+
+    return read
+
+
+def _collected(collect: Callable[[Any], Any], row: Reader) -> Reader:
+    def read(said: Any) -> Any:
+        return collect(row(said))
+
+    return read
+
+
+def _counter(pairs: Any) -> Counter[Any]:
+    return Counter(dict(pairs))
+
+
+def _journal(entries: Sequence[tuple[Any, Any]]) -> Journal[Any, Any]:
+    found: Journal[Any, Any] = Journal()
+    for key, value in entries:
+        found = found.added(key, value)
+    return found
+
+
+_OF_PAIRS: dict[Any, Reader] = {
+    Mapping: dict,
+    dict: dict,
+    Counter: _counter,
+    Journal: _journal,
+}
+
+
+def _array(said: Any) -> npt.NDArray[Any]:
+    try:
+        if said.keys() != {_CLASS, "shape", "order", "data"} or said[_CLASS] not in _DTYPES:
+            raise _wrong(said, np.ndarray)
+        data = binascii.a2b_base64(said["data"], strict_mode=True)
+        # Of bytes that nobody else has: an array that cannot be written into.
+        flat = np.frombuffer(data, dtype=said[_CLASS])
+        return flat.reshape(_row_of(_whole)(said["shape"]), order=said["order"])
+    except (AttributeError, TypeError, ValueError):
+        raise _wrong(said, np.ndarray) from None
+
+
+def _parts_of(kinds: tuple[Any, ...]) -> Reader:
+    """Return what reads a tuple with a type of its own for each part."""
+    readers = [_reader(kind) for kind in kinds]
+
+    def read(said: Any) -> tuple[Any, ...]:
+        if not isinstance(said, list | tuple) or len(said) != len(readers):
+            raise _wrong(said, tuple)
+        return tuple([reader(part) for reader, part in zip(readers, said, strict=True)])
+
+    return read
+
+
+def _row_of(of_each: Reader) -> Reader:
+    known: dict[Reader, Callable[[Sequence[Any]], bool]]
+    known = {_whole: _all_whole, _number: _all_numbers}
+    at_once = known.get(of_each)
 
     def read(said: Any) -> tuple[Any, ...]:
         if not isinstance(said, list | tuple):
@@ -210,12 +339,15 @@ def _all_numbers(said: Sequence[Any]) -> bool:
 
 
 def _record_of(kind: Any) -> Reader:
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, include_extras=True)
     readers = [(field.name, _reader(hints[field.name])) for field in fields(kind)]
     named = kind.__name__
     expected = {_CLASS, *(name for name, _ in readers)}
+    constants = {name: one for name, one in _CONSTANTS.items() if isinstance(one, kind)}
 
     def read(said: Any) -> Any:
+        if constants and isinstance(said, dict) and said.get(_CLASS) in constants:
+            return constants[said[_CLASS]]
         if not isinstance(said, dict) or said.get(_CLASS) != named:
             raise _wrong(said, kind)
         if said.keys() != expected:

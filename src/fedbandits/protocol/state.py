@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
+from typing import Any, get_type_hints
 
 import numpy as np
 
 from fedbandits.privacy.mechanisms import Mechanism
+from fedbandits.protocol.codec import AnySize, decode, encode
 from fedbandits.protocol.journal import Journal
 from fedbandits.protocol.messages import Assignment, Decision, Halt, Header, Refused, Update
 from fedbandits.protocol.tally import Tally
@@ -50,7 +52,7 @@ class Judgement:
     """
 
     phase: int
-    looks: int
+    looks: AnySize
     active: BoolArray
     estimate: Estimate
 
@@ -159,8 +161,8 @@ class RunState:
     homes: Mapping[str, str] = field(default_factory=dict)
     claims: frozenset[tuple[str, str]] = frozenset()
     guarantee: Guarantee
-    comebacks: int = 1
-    decided_as: int = 0
+    comebacks: AnySize = 1
+    decided_as: AnySize = 0
 
     @classmethod
     def begun(cls, terms: Terms) -> RunState:
@@ -176,6 +178,24 @@ class RunState:
             counted=Tally.nothing(n_arms),
             guarantee=terms.guarantee(),
         )
+
+    def kept(self) -> dict[str, Any]:
+        """Return all but the terms as plain values, from which `restored` makes the same state."""
+        kept = (one.name for one in fields(self) if one.name != "terms")
+        return {name: encode(getattr(self, name)) for name in kept}
+
+    @classmethod
+    def restored(cls, said: dict[str, Any], terms: Terms) -> RunState:
+        """Return the state that was kept, of a run with these terms.
+
+        Raises
+        ------
+        InputError
+            If it is none.
+        """
+        kinds = get_type_hints(cls, include_extras=True)
+        found = {name: decode(kinds[name], value, name) for name, value in said.items()}
+        return cls(terms=terms, **found)
 
     @property
     def phases_over(self) -> int:

@@ -24,7 +24,8 @@ from fedbandits.federation.durable_log import is_held
 from fedbandits.federation.flower.transport import FlowerTransport
 from fedbandits.federation.presence import NowFile, now_path
 from fedbandits.federation.requests import RequestFolder
-from fedbandits.federation.run import LOG_FILE, begin_or_resume
+from fedbandits.federation.run import LOG_FILE
+from fedbandits.federation.served import begin_or_resume
 from fedbandits.federation.status import printable
 from fedbandits.federation.trial import Trial, check_not_above, load_trial
 
@@ -61,11 +62,11 @@ def serve(grid: Grid, config: Mapping[str, Any]) -> None:
 
 
 def _serve(grid: Grid, config: Mapping[str, Any], project: Path, path: Path, now: NowFile) -> None:
-    trial = load_trial(project)
-    log, server = begin_or_resume(trial, path)
-    with log:
+    log, run = begin_or_resume(load_trial(project), path)
+    with log, run.checkpoints as checkpoints:
         if log.dropped:
             _LOG.warning("%s: %d damaged records at its end are dropped", path, log.dropped)
+        trial, server = run.trial, run.server
         patience = _patience(trial, config)
         transport = FlowerTransport(
             grid, server, patience, tell=lambda news: _LOG.warning("%s", news), beat=now.beat
@@ -73,6 +74,7 @@ def _serve(grid: Grid, config: Mapping[str, Any], project: Path, path: Path, now
 
         def beat(at: Bulletin) -> None:
             now.write(at, server, transport.nodes())
+            checkpoints.beat()
 
         def watch(at: Bulletin) -> None:
             _LOG.info("%s", printable(at.news))

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import NoReturn, Protocol, TypeAlias
 
 from fedbandits.errors import InputError
-from fedbandits.federation.durable_log import has_begun, is_held, read_log
+from fedbandits.federation.durable_log import has_begun, is_held
 from fedbandits.federation.flower.command import FlowerCommand, FlowerError
+from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.presence import (
     SILENT_AFTER,
     Now,
@@ -20,7 +21,6 @@ from fedbandits.federation.presence import (
     presence_of,
     read_now,
 )
-from fedbandits.protocol import PhaseClosed
 
 MOST_CRASHES = 3
 """The number of crashes in a row, with no phase decided between them, after which it gives up."""
@@ -164,9 +164,7 @@ def _start_run(place: Place, stage: Stage, *, again: bool) -> int:
 
 def _decided(log: Path) -> int:
     """Return how many phases are decided: the progress that a run has made."""
-    if not has_begun(log):
-        return 0
-    return sum(isinstance(record, PhaseClosed) for record in read_log(log).records)
+    return LoggedRun(log).decided if has_begun(log) else 0
 
 
 def _watch_until_over(

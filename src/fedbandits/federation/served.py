@@ -1,0 +1,129 @@
+"""A run with the server that plays it: it begins once, and continues from its log after each stop.
+
+The process that serves a run is the only one that writes its log, and the checkpoint beside it.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fedbandits.errors import FedbanditsError
+from fedbandits.federation.durable_log import DurableLog, has_begun
+from fedbandits.federation.followed import LoggedRun
+from fedbandits.federation.run import check_same, header_of, run_in_header
+from fedbandits.federation.state_files import Closing
+from fedbandits.federation.trial import Trial
+from fedbandits.protocol import Server
+
+_LOG = logging.getLogger("flwr.fedbandits")
+
+_RECORDS = 10_000
+_SHARE = 0.02
+
+
+def records_between(length: int) -> int:
+    """Return after how many records a log of a length gets another checkpoint.
+
+    What one costs grows with the clients and phases in it, and stays small beside these records.
+    """
+    return max(_RECORDS, int(_SHARE * length))
+
+
+class Checkpoints(Closing):
+    """Writes the checkpoint of a log that this process writes, now and then and at the end.
+
+    Whatever goes wrong with it, the run goes on: the next reader reads the records instead.
+
+    Parameters
+    ----------
+    log : DurableLog
+        The log.
+    run : LoggedRun
+        The run as its records tell it, apart from the server that writes them.
+    """
+
+    def __init__(self, log: DurableLog, run: LoggedRun) -> None:
+        self._log = log
+        self._run = run
+        self._written = len(log)
+
+    def beat(self) -> None:
+        """Read what is new, and write a checkpoint if it is time."""
+        self._write(records_between(len(self._log)))
+
+    def close(self) -> None:
+        """Write a checkpoint of all records."""
+        self._write(0)
+
+    def _write(self, least: int) -> None:
+        """Write a checkpoint if at least so many records have come since the last one."""
+        try:
+            self._run.refresh()
+            if len(self._log) - self._written < least:
+                return
+            self._written = len(self._log)
+            self._run.write_checkpoint()
+        except (FedbanditsError, TypeError, ValueError) as error:
+            _LOG.warning("no checkpoint was written, and the run goes on without: %s", error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedRun:
+    """A run with the server that plays it.
+
+    Parameters
+    ----------
+    name : str
+        In every message; no two runs have the same.
+    trial : Trial
+        What is compared.
+    server : Server
+        Where it is.
+    checkpoints : Checkpoints
+        Of its log.
+    """
+
+    name: str
+    trial: Trial
+    server: Server
+    checkpoints: Checkpoints
+
+
+def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, ServedRun]:
+    """Open the log of a run, or begin one; return the log and the run.
+
+    A server that continues from a log starts a new epoch: messages to the one before it no longer
+    count. It checks all of the log, whose end may be damaged, before it writes more.
+
+    Raises
+    ------
+    InputError
+        If the log is of another trial.
+    LogInUseError
+        If another server is writing it.
+    """
+    resumes = has_begun(path)
+    # A unique name: clients answer a phase that they have played before from memory.
+    header = None if resumes else header_of(trial, f"{trial.title} {uuid.uuid4().hex[:8]}")
+    log = DurableLog(path, header)
+    try:
+        return log, _served(trial, log, resumes=resumes)
+    except BaseException:
+        log.close()
+        raise
+
+
+def _served(trial: Trial, log: DurableLog, *, resumes: bool) -> ServedRun:
+    if resumes:
+        _, begun = run_in_header(log.header, log.path)
+        check_same(begun, trial, log.path)
+        # How long to wait may change during a run; decisions do not depend on it.
+        trial = replace(begun, patience=trial.patience)
+    run = LoggedRun(log)
+    server, checkpoints = run.serving(log), Checkpoints(log, run)
+    if resumes:
+        server.take_over(server.header.epoch + 1)
+    return ServedRun(name=run.name, trial=trial, server=server, checkpoints=checkpoints)
