@@ -17,6 +17,8 @@ from fedbandits.simulation.attacks import Attack
 # Sums that are equal on paper differ by less than this in a computer.
 _ROUNDING = 1e-12
 
+_GIVEN = "its clients are given: their means follow no law"
+
 _ALWAYS_KEPT = (Assumption.NO_DRIFT, Assumption.NO_SELECTION, Assumption.LIARS_ANYWAY)
 """Of simulated clients."""
 
@@ -68,13 +70,15 @@ def guarantee_in(
         Assumption.IN_RANGE: _outside(found, problem, privacy),
         Assumption.HONEST: None if attack is None else "some clients lie",
         Assumption.FEW_LIARS: _too_many(rule, attack),
-        Assumption.NORMAL_LAWS: problem.cohort_law.obstacle,
+        Assumption.NORMAL_LAWS: _GIVEN
+        if problem.clients_are_given
+        else problem.cohort_law.obstacle,
         Assumption.SINGLE_BEST: None
         if _best(problem).size == 1
         else "several options are the best",
     }
     if problem.clients_are_given:
-        broken[Assumption.LIKE_DRAWS] = "its clients are given: their means follow no law"
+        broken[Assumption.LIKE_DRAWS] = _GIVEN
     elif problem.clients_are_like_draws:  # else nobody knows
         broken[Assumption.LIKE_DRAWS] = None
     whom = Assumption.ALL_CLIENTS if rule.asks_everyone else Assumption.RANDOM_CLIENTS
@@ -116,7 +120,11 @@ def doubts(
     found = guarantee_in(rule, problem, privacy, attack).conditions
     # A tie is part of the game, and no mistake.
     broken = [one for one in found if one.kind is not Assumption.SINGLE_BEST and one.why]
-    endless = (_tied(rule, problem), _rounded_away(problem, privacy))
+    endless = (
+        _tied(rule, problem),
+        _rounded_away(problem, privacy),
+        liars_hide(rule, gap(problem)),
+    )
     return [*(one.why for one in broken), *(why for why in endless if why is not None)]
 
 
@@ -133,6 +141,31 @@ def _too_many(rule: PhasedRule, attack: Attack | None) -> str | None:
                 f" allows for {allowed:,}"
             )
     return None
+
+
+def liars_hide(rule: PhasedRule, smallest: float) -> str | None:
+    """Return a sentence if the liars that a rule allows for can hide a gap from any sample.
+
+    Parameters
+    ----------
+    rule : PhasedRule
+        With an estimator that may stand liars.
+    smallest : float
+        The gap.
+    """
+    spread, estimator = rule.spread or 0.0, rule.estimator
+    # Of given clients the range is all that is known, and what a limit from the data makes of it
+    # depends on what liars send: nothing is said before.
+    if not estimator.stands_liars or rule.asks_everyone or smallest <= 0:
+        return None
+    floor = estimator.floor(spread)
+    if 2 * floor < smallest:
+        return None
+    return (
+        f"liars may move a comparison by {floor:.3g}, and the gap is {smallest:.3g}: if they do, no"
+        f" number of clients tells the best two arms apart (at most"
+        f" {100 * estimator.bearable(smallest, spread):.2g} % may lie for that)"
+    )
 
 
 def known_exactly(problem: Problem, noise: float | None, spread: float | None) -> bool:

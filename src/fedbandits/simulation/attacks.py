@@ -105,12 +105,16 @@ class Attack:
         low, high = self.range
         up, down = (high, low) if problem.goal == "max" else (low, high)
         best, rival = np.argsort(gaps(problem), kind="stable")[:2].tolist()
+        # Liars without anybody to hide among are honest.
         honest_still = self.name == "late" and scene.phase < self.from_phase
+        honest_still |= not scene.means.size
+        if honest_still:
+            return np.clip(scene.truth(arm), low, high)
         if self.name == "stall":
             honest = np.where(scene.pulls > 0, scene.means.mean(axis=-1), down)
             leads = honest.argmax() if up > down else honest.argmin()
             return np.full(scene.sums.shape[-1], down if arm == leads else up)
-        if arm not in (best, rival) or honest_still:
+        if arm not in (best, rival):
             return np.clip(scene.truth(arm), low, high)
         if self.name in ("extreme", "late"):
             return np.full(scene.sums.shape[-1], up if arm == rival else down)

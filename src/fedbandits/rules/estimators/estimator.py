@@ -80,6 +80,14 @@ class Estimator:
         """Return how many of this many clients may lie without harm: none by default."""
         return 0
 
+    def floor(self, spread: float, *, half_range: float = math.inf) -> float:
+        """Return by how much liars that it allows for can move a comparison, at most."""
+        return 0.0
+
+    def bearable(self, gap: float, spread: float, *, half_range: float = math.inf) -> float:
+        """Return the largest share of liars with which a gap can be resolved: none by default."""
+        return 0.0
+
     def honesty(self) -> tuple[Condition, ...]:
         """Return what it needs to be true of liars: that there are none, by default."""
         return (Condition(Assumption.HONEST),)
