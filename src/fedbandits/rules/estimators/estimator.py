@@ -76,6 +76,11 @@ class Estimator:
         """
         return ()
 
+    @property
+    def needs_spread(self) -> bool:
+        """Whether it must be told by how much clients differ, also if all of them play."""
+        return False
+
     def liars_among(self, clients: int) -> int:
         """Return how many of this many clients may lie without harm: none by default."""
         return 0

@@ -36,6 +36,11 @@ class Median(Robust):
     name: ClassVar[str] = "median"
     proven: ClassVar[bool] = True
 
+    @property
+    def needs_spread(self) -> bool:
+        """Whether it must be told σ_c: always."""
+        return True
+
     def conditions(self, context: ProofContext) -> tuple[Condition, ...]:
         """Return that values are normal, and those of clients independent of each other."""
         found = (Condition(Assumption.NORMAL_LAWS), Condition(Assumption.SPREAD_BOUND))

@@ -106,7 +106,8 @@ class Robust(Estimator):
                 liars=liars,
                 noise=np.asarray(noise / np.where(np.isfinite(fewest), fewest, 1.0)),
                 spread=np.asarray(spread, dtype=np.float64),
-                sampled=exist is None or admitted < exist,
+                # What clients leave open that were never heard is open about all.
+                sampled=exist is None or clients < exist,
                 # A spread of zero says that nobody knows it.
                 half_range=half or math.inf,
             ),

@@ -49,10 +49,15 @@ class Trimmed(Robust):
         Robust.__post_init__(self)
         check_word(self.law, Law, "law")
 
+    @property
+    def needs_spread(self) -> bool:
+        """Whether the floor is computed from σ_c alone, and not from a range or the data."""
+        return self.law == "normal"
+
     def conditions(self, context: ProofContext) -> tuple[Condition, ...]:
         """Return that clients differ by no more than was assumed, also if all of them play."""
-        normal = (Condition(Assumption.NORMAL_LAWS),) if self.law == "normal" else ()
-        return (*normal, Condition(Assumption.SPREAD_BOUND))
+        spread = Condition(Assumption.SPREAD_BOUND)
+        return (Condition(Assumption.NORMAL_LAWS), spread) if self.law == "normal" else (spread,)
 
     def middle(self, values: FloatArray, liars: int) -> FloatArray:
         """Return the mean of the values but for the f lowest and the f highest."""
