@@ -111,15 +111,15 @@ class RelayedFederation(LocalFederation):
     def start_node(self, name: str, config: Mapping[str, str | int]) -> Child:
         """Start a SuperNode that runs what it is sent."""
         assert self._certificates is not None
-        return self._child(
-            name,
-            "flower-supernode",
-            ["--root-certificates", str(self._certificates.authority)],
-            ["--superlink", f"{HOST}:{self._port}"],
-            ["--auth-supernode-private-key", str(self.key(name).private)],
-            ["--node-config", as_config(config)],
-            ["--host", HOST, "--port", str(free_port())],
-        )
+        options = {
+            "--root-certificates": self._certificates.authority,
+            "--superlink": f"{HOST}:{self._port}",
+            "--auth-supernode-private-key": self.key(name).private,
+            "--node-config": as_config(config),
+            "--host": HOST,
+            "--port": free_port(),
+        }
+        return self._child(name, "flower-supernode", [], options)
 
 
 class Memory:

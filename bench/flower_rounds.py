@@ -97,17 +97,18 @@ def _main(grid: Grid, context: Context) -> None:
     project = Path(str(context.run_config["project"]))
     rounds = int(str(context.run_config["rounds"]))
     weighed: Any = _Weighed(grid)
-    log, run = begin_or_resume(load_trial(project), project / "run.fedlog")
+    trial = load_trial(project)
+    log, server = begin_or_resume(trial, project / "run.fedlog")
     pause = random.Random(1)
     with log:
-        transport = FlowerTransport(weighed, run.server, run.trial.patience)
+        transport = FlowerTransport(weighed, server, trial.patience)
         coordinator = Coordinator(
-            run.server,
+            server,
             transport,
             clock=time.monotonic,
-            patience=run.trial.patience,
+            patience=trial.patience,
         )
-        while not run.server.phase:  # until all nodes are there
+        while not server.phase:  # until all nodes are there
             coordinator.step()
         _play_phase(coordinator)
         times: list[dict[str, Any]] = []

@@ -65,8 +65,7 @@ def cut(path: Path, to: Path, n_records: int) -> Path:
 
 
 def begun(path: Path, changes: dict[str, Any] | None = None) -> tuple[DurableLog, Server]:
-    log, run = begin_or_resume(read_trial(TABLES | (changes or {})), path)
-    return log, run.server
+    return begin_or_resume(read_trial(TABLES | (changes or {})), path)
 
 
 def update(server: Server, client: str, means: Sequence[float] = (0.2, 0.45, 0.8)) -> Update:
@@ -108,10 +107,10 @@ def eventful(path: Path) -> Path:
         assert server.receive(update(server, "a")) is Rejection.DUPLICATE
         server.close()
     trial = read_trial(read_log(path).header["trial"])
-    log, run = begin_or_resume(trial, path)
+    log, server = begin_or_resume(trial, path)
     with log:
-        run.server.withdraw(1, NASTY)
-        run.server.open(["d"])
+        server.withdraw(1, NASTY)
+        server.open(["d"])
     return path
 
 

@@ -417,10 +417,10 @@ def test_a_trial_takes_an_algorithm_of_ones_own(project: Path) -> None:
 
 
 def test_a_log_is_read_with_the_code_that_it_was_written_with(project: Path) -> None:
-    log, run = begin_or_resume(load_trial(project), project / "run.fedlog")
+    log, server = begin_or_resume(load_trial(project), project / "run.fedlog")
     log.close()
     again = LoggedRun(project / "run.fedlog")
-    assert again.trial.rule() == run.trial.rule()
+    assert again.trial.rule() == server.rule
     edit(project / "my_rules.py", "FACTOR = 0.5", "FACTOR = 0.1")
     # A log may come from anywhere: what is in it does not run.
     with pytest.raises(fb.InputError, match=r"my_rules\.py has changed since this was writ"):

@@ -10,10 +10,14 @@ import sys
 import time
 from pathlib import Path
 
+import click
 import polars as pl
 import pytest
+import typer
+from typer.core import TyperArgument, TyperOption
 
 from commands import command, in_a_process
+from fedbandits.cli.main import app
 
 FILE = """
 title = "demo"
@@ -288,6 +292,21 @@ HEAVY = ("matplotlib", "flwr", "scipy", "joblib", "pydantic", "numpy")
 )
 def test_help_says_what_an_argument_is(name: str, words: str) -> None:
     assert words in command(name, "--help").stdout
+
+
+def test_every_option_and_argument_says_what_it_is() -> None:
+    root = typer.main.get_group(app)
+    data = root.commands["data"]
+    assert isinstance(data, click.Group)
+    for name, one in {**root.commands, **data.commands}.items():
+        if one is data:
+            continue
+        assert one.help, name
+        assert "Parameters" not in one.help
+        for param in one.params:
+            said = isinstance(param, TyperArgument | TyperOption) and param.help
+            # The path to import is described in the help of the command.
+            assert said or (name, param.name) == ("import", "path"), (name, param.name)
 
 
 def test_help_and_version_import_nothing_heavy() -> None:

@@ -23,7 +23,7 @@ from fedbandits.federation.flower.up import plan_new, planned
 from fedbandits.federation.flower.wire import unpacked
 from fedbandits.federation.followed import FollowedRun, LoggedRun
 from fedbandits.federation.last_word import best_arm
-from fedbandits.federation.now_file import now_path, read_now
+from fedbandits.federation.presence import now_path, read_now
 from fedbandits.federation.run import begin_or_resume
 from fedbandits.federation.trial import load_trial
 from fedbandits.protocol import (

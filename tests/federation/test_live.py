@@ -25,7 +25,7 @@ from fedbandits.federation.host import ClientHost, ClientInfo
 from fedbandits.federation.last_word import best_arm
 from fedbandits.federation.live_store import LiveStore, order_of_units
 from fedbandits.federation.local import (
-    TrafficTransport,
+    LocalTransport,
     server_of,
     simulated_traffic,
     try_trial,
@@ -381,7 +381,7 @@ def test_they_are_the_same_to_the_last_bit() -> None:
 
 def test_who_has_no_traffic_is_left_out_at_the_deadline(tmp_path: Path) -> None:
     trial = read_trial({**TABLES, "live": LIVE, "admissions": "8", "quorum": {"fraction": 0.75}})
-    transport = TrafficTransport(600.0)
+    transport = LocalTransport(maturity=600.0)
     pull = coins(3)
     news: list[str] = []
 

@@ -304,10 +304,9 @@ def test_try_does_not_wait_for_a_client_whose_update_does_not_count(
     """
 
     class OneMiscounts(LocalTransport):
-        def __init__(self, hosts: list[ClientHost]) -> None:
-            first, *rest = hosts
-            wrong = Miscounting(first.info, constant(0.5), first.trial)
-            super().__init__([wrong, *rest])
+        def join(self, host: ClientHost, traffic: Callable[[], None] | None = None) -> None:
+            wrong = Miscounting(host.info, constant(0.5), host.trial)
+            super().join(host if self.connected() else wrong, traffic)
 
     monkeypatch.setattr("fedbandits.federation.local.LocalTransport", OneMiscounts)
     trial = read_trial({**TABLES, "quarantine_after": 1000, "quorum": {"fraction": 0.5}})

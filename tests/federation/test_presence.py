@@ -35,8 +35,15 @@ from fedbandits.federation.flower.watchdog import MOST_CRASHES, Stage, keep_runn
 from fedbandits.federation.flower.wire import unpacked
 from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.local import load_pull, try_trial
-from fedbandits.federation.now_file import Now, NowFile, now_path, read_now
-from fedbandits.federation.presence import SILENT_AFTER, Sign, presence_of
+from fedbandits.federation.presence import (
+    SILENT_AFTER,
+    Now,
+    NowFile,
+    Sign,
+    now_path,
+    presence_of,
+    read_now,
+)
 from fedbandits.federation.run import begin_or_resume
 from fedbandits.federation.trial import Trial, load_trial, read_trial
 from fedbandits.protocol import PhaseOpened, ServerStarted
@@ -145,19 +152,19 @@ class Watched:
     def __init__(self, project: Path, nodes: dict[int, dict[str, Any]], **patience: Any) -> None:
         self.now, self.wall = 0.0, 1_000_000_000.0
         self.path = project / "run.fedlog"
-        self.log, run = begin_or_resume(load_trial(project), self.path)
+        self.log, server = begin_or_resume(load_trial(project), self.path)
         self.room = Room(nodes, lambda message, reply: None if _of_phase(message) else reply)
         patient = Patience(**{"deadline": 60.0, "grace": 600.0, "clients": CLIENTS, **patience})
         transport = FlowerTransport(
-            self.room, run.server, patient, clock=lambda: self.now, sleep=self.sleep, beat=self.beat
+            self.room, server, patient, clock=lambda: self.now, sleep=self.sleep, beat=self.beat
         )
         self.file = NowFile(now_path(self.path), project, clock=lambda: self.wall + self.now)
         self.coordinator = Coordinator(
-            run.server,
+            server,
             transport,
             clock=lambda: self.now,
             patience=patient,
-            beat=lambda at: self.file.write(at, run.server, transport.nodes()),
+            beat=lambda at: self.file.write(at, server, transport.nodes()),
         )
 
     def sleep(self, seconds: float) -> None:

@@ -410,10 +410,10 @@ def test_a_server_that_runs_takes_the_arm_out(tmp_path: Path, command: Command) 
     servers: list[Server] = []
 
     def serve() -> None:
-        log, run = begin_or_resume(trial, path)
+        log, server = begin_or_resume(trial, path)
         with log:
             coordinator = Coordinator(
-                run.server,
+                server,
                 transport,
                 clock=time.monotonic,
                 patience=Patience(resend=0.02),
@@ -421,7 +421,7 @@ def test_a_server_that_runs_takes_the_arm_out(tmp_path: Path, command: Command) 
                 watch=lambda _: began.set(),
             )
             coordinator.run()
-            servers.append(run.server)
+            servers.append(server)
 
     thread = threading.Thread(target=serve)
     thread.start()
@@ -461,11 +461,11 @@ def test_nobody_is_not_said_to_have_confirmed_a_withdrawal(
     began = threading.Event()
 
     def serve() -> None:
-        log, run = begin_or_resume(trial, path)
+        log, server = begin_or_resume(trial, path)
         with log:
             began.set()
             requests = RequestFolder(path, len(trial.arms))
-            Coordinator(run.server, Empty(()), clock=time.monotonic, requests=requests).run()
+            Coordinator(server, Empty(()), clock=time.monotonic, requests=requests).run()
 
     thread = threading.Thread(target=serve)
     thread.start()
@@ -492,11 +492,11 @@ def test_without_a_server_the_arm_is_out_at_once(
     record = read_log(path).records[-1]
     assert record == ArmWithdrawn(arm=1, reason="complaints")
     # The run goes on without it.
-    log, run = begin_or_resume(read_trial(TABLES), path)
+    log, server = begin_or_resume(read_trial(TABLES), path)
     with log:
-        for client in run.server.clients:
-            assert run.server.receive(update(run.server, client)) is None
-        run.server.close()
+        for client in server.clients:
+            assert server.receive(update(server, client)) is None
+        server.close()
     done = command("status", path)
     assert "withdrawn in phase 1: complaints" in done.out
 
@@ -509,11 +509,11 @@ def test_a_withdrawn_arm_is_shown_as_it_was_known_then(
     path = cut(finished, tmp_path / "run.fedlog", first + 2)
     known = answer_of(LoggedRun(cut(finished, tmp_path / "then.fedlog", first)).server)
     assert command("withdraw", path, "blue", "--reason", "harm").code == 0
-    log, run = begin_or_resume(read_trial(TABLES), path)
+    log, server = begin_or_resume(read_trial(TABLES), path)
     with log:
-        for client in run.server.missing:
-            assert run.server.receive(update(run.server, client)) is None
-        run.server.close()
+        for client in server.missing:
+            assert server.receive(update(server, client)) is None
+        server.close()
     status = LoggedRun(path).status()
     (blue,) = [arm for arm in status.arms if arm.name == "blue"]
     assert blue.state is ArmState.WITHDRAWN

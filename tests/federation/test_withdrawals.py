@@ -31,7 +31,7 @@ from fedbandits.federation.last_word import best_arm
 from fedbandits.federation.live import LiveTrial
 from fedbandits.federation.live_store import LiveStore
 from fedbandits.federation.local import LocalTransport, server_of
-from fedbandits.federation.now_file import Now
+from fedbandits.federation.presence import Now
 from fedbandits.federation.requests import leave_request
 from fedbandits.federation.state_files import workbench_file
 from fedbandits.federation.trial import load_trial, read_trial

@@ -18,10 +18,10 @@ from fedbandits.experiments.files import read_experiment
 from fedbandits.planning.candidates import Candidate, Shape, foresee
 from fedbandits.planning.charts import gap_series, map_chart
 from fedbandits.planning.outlook import Outlook, look_ahead
+from fedbandits.planning.plan import variant_toml
 from fedbandits.planning.question import Question, least_favourable
 from fedbandits.planning.search import map_table
-from fedbandits.planning.text import assumptions, shown_plan
-from fedbandits.planning.variant import variant_toml
+from fedbandits.planning.text import assumptions, guarantee, in_short, shown_plan
 from fedbandits.report.chart import Heat
 from fedbandits.rules.phased import PhasedRule
 from plans import MEANS, command
@@ -255,6 +255,16 @@ def test_what_cannot_be_done_is_not_suggested(quick: None) -> None:
     tiny = fb.plan(n_arms=2, gap=1e-8, noise=0.5, spread=0.5)
     assert not tiny.feasible
     assert "Not feasible" in tiny.answer()[-1]
+
+
+def test_in_short_a_plan_is_at_most_four_sentences(quick: None) -> None:
+    late = fb.plan(n_arms=5, gap=0.01, noise=0.5, spread=0.1, clients=30, horizon=500)
+    for plan in (small(), movielens(), late):
+        said = in_short(plan)
+        assert len(said.split(". ")) <= 4
+        best = plan.suggested
+        assert said == plan.answer()[-1] if best is None else f"f(p) = {best.pulls}" in said
+        assert best is None or guarantee(plan).claim in said
 
 
 def test_a_plan_says_what_it_rests_on_and_draws_it(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedbandits.cli import data as command
-from fedbandits.cli.interrupt import RunInterruptedError
+from fedbandits.cli.printing import RunInterruptedError
 from fedbandits.errors import InputError
 from fedbandits.problems import Empirical, Exact, Gaussian, best_arm, gap
 from fedbandits.reproduce.movielens import container, hetrec

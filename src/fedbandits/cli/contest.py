@@ -9,30 +9,31 @@ from typing import Annotated
 
 import typer
 
-from fedbandits.cli.interrupt import interruptible
 from fedbandits.cli.options import OUT, Workers
-from fedbandits.cli.printing import print_table
+from fedbandits.cli.printing import interruptible, print_table
 
 
 def contest(  # noqa: PLR0917 - options of a command, all of them named
-    games: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help='Parts of names of games, such as "figure 4"; case does not matter. Default: all.',
-            metavar="GAME...",
-        ),
-    ] = None,
+    games: Annotated[list[str] | None, typer.Argument(metavar="GAME...")] = None,
     out: Annotated[Path | None, OUT] = None,
-    replications: Annotated[
-        int, typer.Option("--replications", "-n", min=2, help="Games that each algorithm plays.")
-    ] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 8,
+    replications: Annotated[int, typer.Option("--replications", "-n", min=2)] = 200,
+    seed: Annotated[int, typer.Option(min=0)] = 8,
     workers: Workers = None,
-    list_games: Annotated[
-        bool, typer.Option("--list", help="Print the names of the games, and play nothing.")
-    ] = False,
+    list_games: Annotated[bool, typer.Option("--list")] = False,
 ) -> None:
-    """Rank all algorithms on the games of the package; none is tuned to any game."""
+    """Rank all algorithms on the games of the package; none is tuned to any game.
+
+    Parameters
+    ----------
+    games
+        Parts of names of games, such as "figure 4"; case does not matter. Default: all.
+    replications
+        Games that each algorithm plays.
+    seed
+        Seed of all random draws.
+    list_games
+        Print the names of the games, and play nothing.
+    """
     from fedbandits.contest.play import chosen_games, play_contest  # noqa: PLC0415 - after --help
     from fedbandits.contest.summary import contest_summary  # noqa: PLC0415 - likewise
     from fedbandits.contest.words import printed_standings  # noqa: PLC0415 - likewise

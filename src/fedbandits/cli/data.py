@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fedbandits.cli.interrupt import interruptible
+from fedbandits.cli.options import add_command
+from fedbandits.cli.printing import interruptible
 
 app = typer.Typer(
     name="data",
@@ -16,24 +17,23 @@ app = typer.Typer(
 )
 
 
-@app.command("import")
 def import_(
     path: Annotated[Path, typer.Argument(metavar="PATH")],
-    groups: Annotated[
-        int | None,
-        typer.Option(
-            min=2,
-            show_default="100",
-            help="Split the movies of an archive into this many groups; a user takes part only if "
-            "they have rated a movie in every group.",
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of which movies are in which group.")] = 0,
+    groups: Annotated[int | None, typer.Option(min=2)] = None,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
 ) -> None:
     """Check MovieLens data, say what is in it, and store it in your data directory.
 
     PATH is the HetRec-2011 zip file or folder, or a .npy file with one row per user, one column per
     group and values from 0 to 1.
+
+    Parameters
+    ----------
+    groups : default 100
+        Split the movies of an archive into this many groups; a user takes part only if they have
+        rated a movie in every group.
+    seed
+        Seed of which movies are in which group.
     """
     from fedbandits.reproduce.movielens.store import import_data  # noqa: PLC0415 - after --help
 
@@ -41,7 +41,6 @@ def import_(
         typer.echo(import_data(path, seed=seed, n_groups=groups).report())
 
 
-@app.command()
 def show() -> None:
     """Print what is imported, and where it is stored."""
     from fedbandits.reproduce.movielens.container import data_directory  # noqa: PLC0415 - likewise
@@ -54,3 +53,7 @@ def show() -> None:
         typer.echo("PATH is the zip file of https://grouplens.org/datasets/hetrec-2011/, or a .npy")
     for data in found:
         typer.echo(data.report())
+
+
+add_command(app, import_)
+add_command(app, show)

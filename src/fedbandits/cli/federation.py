@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Project = Annotated[
     Path, typer.Argument(help="A project: a folder with fedbandits.toml and client.py.")
 ]
-
+Clients = Annotated[int, typer.Option("--clients", "-c", min=1, help="Number of clients.")]
 
 TRIAL_FILE = "fedbandits.toml"
 """The name by which ``check`` knows a trial; the module that also has it is slow to import."""
@@ -42,12 +42,14 @@ def check_trial(path: Path, plugins: Iterable[Path]) -> None:
     print_warnings(trial.doubts())
 
 
-def new(
-    folder: Annotated[
-        Path, typer.Argument(help="Folder of the new project; it must not exist yet.")
-    ],
-) -> None:
-    """Write a small project that runs as it is, for you to change into your own."""
+def new(folder: Path) -> None:
+    """Write a small project that runs as it is, for you to change into your own.
+
+    Parameters
+    ----------
+    folder
+        Folder of the new project; it must not exist yet.
+    """
     from fedbandits.federation.project import new_project  # noqa: PLC0415 - after --help
 
     for file in new_project(folder):
@@ -57,14 +59,20 @@ def new(
 
 def try_(
     project: Project,
-    clients: Annotated[int, typer.Option("--clients", "-c", min=1, help="Number of clients.")] = 8,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Override the trial's; it does not seed pull.")
-    ] = None,
+    clients: Clients = 8,
+    seed: Annotated[int | None, typer.Option(min=0)] = None,
     plugin: Plugins = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the answer.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False,
 ) -> None:
-    """Play the whole federation in this process, in memory, to debug a trial."""
+    """Play the whole federation in this process, in memory, to debug a trial.
+
+    Parameters
+    ----------
+    seed
+        Override the trial's; it does not seed pull.
+    quiet
+        Print only the answer.
+    """
     from fedbandits.federation.local import load_pull, try_trial  # noqa: PLC0415 - after --help
     from fedbandits.federation.trial import load_trial  # noqa: PLC0415 - likewise
     from fedbandits.protocol import answer_of  # noqa: PLC0415 - likewise

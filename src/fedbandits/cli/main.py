@@ -15,18 +15,22 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from fedbandits.cli.audit import audit
 from fedbandits.cli.contest import contest
 from fedbandits.cli.data import app as data_app
 from fedbandits.cli.federation import TRIAL_FILE, check_trial, new, try_
-from fedbandits.cli.halt import halt
-from fedbandits.cli.interrupt import RunInterruptedError, interruptible
-from fedbandits.cli.node import node
-from fedbandits.cli.options import OUT, AsJson, MemoryLimit, Plugins, Quiet, Workers
+from fedbandits.cli.options import OUT, AsJson, MemoryLimit, Plugins, Quiet, Workers, add_command
 from fedbandits.cli.plan import plan
-from fedbandits.cli.printing import print_json, print_plain, print_table, print_warnings
+from fedbandits.cli.printing import (
+    RunInterruptedError,
+    interruptible,
+    print_json,
+    print_plain,
+    print_table,
+    print_warnings,
+)
 from fedbandits.cli.reproduce import reproduce
 from fedbandits.cli.runs import rebind, report, status, stop, withdraw
+from fedbandits.cli.site import audit, halt, node
 from fedbandits.cli.sweep import check_sweep, sweep
 from fedbandits.cli.up import resume, serve, up
 from fedbandits.errors import FedbanditsError, InputError, UnstatedError
@@ -71,23 +75,25 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
     file: File,
     out: Annotated[Path | None, OUT] = None,
     plugin: Plugins = None,
-    replications: Annotated[
-        int | None,
-        typer.Option(
-            "--replications", "-n", min=1, help="Number of replications, instead of the file's."
-        ),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed, instead of the file's.")] = None,
-    fidelity: Annotated[
-        str | None,
-        typer.Option(help="Use cohorts, clients or pulls for every variant that has fidelities."),
-    ] = None,
+    replications: Annotated[int | None, typer.Option("--replications", "-n", min=1)] = None,
+    seed: Annotated[int | None, typer.Option(min=0)] = None,
+    fidelity: str | None = None,
     workers: Workers = None,
     memory_limit: MemoryLimit = 512,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Simulate every variant of an experiment file, print a table, write the results."""
+    """Simulate every variant of an experiment file, print a table, write the results.
+
+    Parameters
+    ----------
+    replications
+        Number of replications, instead of the file's.
+    seed
+        Seed, instead of the file's.
+    fidelity
+        Use cohorts, clients or pulls for every variant that has fidelities.
+    """
     from fedbandits.cli.progress import show_progress  # noqa: PLC0415 - after --help
     from fedbandits.experiments.files import read_experiment  # noqa: PLC0415 - after --help
     from fedbandits.experiments.output import open_output, write_results  # noqa: PLC0415 - likewise
@@ -135,14 +141,14 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
             typer.echo(f"report: {out / 'report.html'}")
 
 
-def check(
-    file: Annotated[
-        Path,
-        typer.Argument(help="An experiment file (TOML), or a trial's project.", metavar="FILE"),
-    ],
-    plugin: Plugins = None,
-) -> None:
-    """Validate an experiment file (with its sweep, if any) or a trial, without playing it."""
+def check(file: Annotated[Path, typer.Argument(metavar="FILE")], plugin: Plugins = None) -> None:
+    """Validate an experiment file (with its sweep, if any) or a trial, without playing it.
+
+    Parameters
+    ----------
+    file
+        An experiment file (TOML), or a trial's project.
+    """
     from fedbandits.experiments.files import read_experiment  # noqa: PLC0415 - after --help
     from fedbandits.plugins import load_tables  # noqa: PLC0415 - likewise
 
@@ -181,7 +187,7 @@ _PANELS = {
 }
 for panel, commands in _PANELS.items():
     for command in commands:
-        app.command(command.__name__.rstrip("_"), rich_help_panel=panel)(command)
+        add_command(app, command, panel)
 app.add_typer(data_app, rich_help_panel="Experiments")
 
 

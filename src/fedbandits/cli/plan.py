@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedbandits.cli.interrupt import interruptible
 from fedbandits.cli.options import OUT, AsJson
-from fedbandits.cli.printing import print_json, print_table
+from fedbandits.cli.printing import interruptible, print_json, print_table
 from fedbandits.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,73 +20,62 @@ _EXAMPLE = "{ quantize = { bits = 8 }, range = [0, 1] }"
 
 
 def plan(  # noqa: PLR0917 - options of a command, all of them named
-    arms: Annotated[
-        int | None, typer.Option("--arms", "-k", help="Number of arms to compare.")
-    ] = None,
-    gap: Annotated[
-        float | None, typer.Option(help="The smallest difference between arms that matters.")
-    ] = None,
-    noise: Annotated[
-        float | None, typer.Option(help="σ: how one observation scatters around a client's mean.")
-    ] = None,
-    spread: Annotated[
-        float | None, typer.Option(help="σ_c: how clients' means scatter around the global mean.")
-    ] = None,
-    clients: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of clients, if the answer is only for them.",
-            show_default="unlimited",
-        ),
-    ] = None,
-    cost: Annotated[float, typer.Option(help="C: what a client's report costs.")] = 1.0,
-    delta: Annotated[
-        float | None,
-        typer.Option(help="The error probability.", show_default="0.05, or 1/T with a horizon"),
-    ] = None,
-    horizon: Annotated[
-        int | None,
-        typer.Option(help="T: the number of slots.", show_default="until it is decided"),
-    ] = None,
-    means: Annotated[
-        str | None,
-        typer.Option(
-            help="The means that you expect, such as 0.70,0.75,0.79, instead of --arms and --gap.",
-            show_default="the hardest case: all others one gap below the best",
-        ),
-    ] = None,
-    pilot: Annotated[
-        Path | None,
-        typer.Option(
-            help="A CSV file to estimate noise and spread from, with the columns client, arm, value"
-            " or client, arm, count, mean, sd."
-        ),
-    ] = None,
-    pulls: Annotated[
-        str | None, typer.Option(help="Your own f(p), to compare with the best.")
-    ] = None,
-    admissions: Annotated[
-        str | None, typer.Option(help="Your own g(p), to compare with the best.")
-    ] = None,
-    privacy: Annotated[
-        str | None,
-        typer.Option(
-            help="How clients protect their means, as an inline table with the keys of an"
-            ' experiment file: { noise = "gaussian", epsilon = 2.0, delta = 1e-6, range = [0, 1] }.'
-            " Shows what that costs.",
-            show_default="means are sent as they are",
-        ),
-    ] = None,
+    arms: Annotated[int | None, typer.Option("--arms", "-k")] = None,
+    gap: float | None = None,
+    noise: float | None = None,
+    spread: float | None = None,
+    clients: int | None = None,
+    cost: float = 1.0,
+    delta: float | None = None,
+    horizon: int | None = None,
+    means: str | None = None,
+    pilot: Path | None = None,
+    pulls: str | None = None,
+    admissions: str | None = None,
+    privacy: str | None = None,
     out: Annotated[Path | None, OUT] = None,
     as_json: AsJson = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulations.")] = 0,
-    workers: Annotated[
-        int, typer.Option("--workers", "-w", min=1, help="Number of processes.")
-    ] = 1,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    workers: Annotated[int, typer.Option("--workers", "-w", min=1)] = 1,
 ) -> None:
     """Say how many clients, pulls and phases you need to find the best arm, and which f and g.
 
     This only runs simulations; it tries hundreds of schedules in seconds.
+
+    Parameters
+    ----------
+    arms
+        Number of arms to compare.
+    gap
+        The smallest difference between arms that matters.
+    noise
+        σ: how one observation scatters around a client's mean.
+    spread
+        σ_c: how clients' means scatter around the global mean.
+    clients : default unlimited
+        Number of clients, if the answer is only for them.
+    cost
+        C: what a client's report costs.
+    delta : default 0.05, or 1/T with a horizon
+        The error probability.
+    horizon : default until it is decided
+        T: the number of slots.
+    means : default the hardest case: all others one gap below the best
+        The means that you expect, such as 0.70,0.75,0.79, instead of --arms and --gap.
+    pilot
+        A CSV file to estimate noise and spread from, with the columns client, arm, value or client,
+        arm, count, mean, sd.
+    pulls
+        Your own f(p), to compare with the best.
+    admissions
+        Your own g(p), to compare with the best.
+    privacy : default means are sent as they are
+        How clients protect their means, as an inline table with the keys of an experiment file:
+        { noise = "gaussian", epsilon = 2.0, delta = 1e-6, range = [0, 1] }. Shows what that costs.
+    seed
+        Seed of the simulations.
+    workers
+        Number of processes.
     """
     from fedbandits.cli.progress import show_search  # noqa: PLC0415 - after --help
     from fedbandits.experiments.output import check_output  # noqa: PLC0415 - likewise

@@ -1,9 +1,10 @@
-"""How all commands print JSON, warnings and tables."""
+"""How all commands print JSON, warnings and tables, and what they say when interrupted."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -36,3 +37,23 @@ def print_table(shown: Shown) -> None:
     from rich.console import Console  # noqa: PLC0415 - after --help
 
     shown.print(Console())
+
+
+class RunInterruptedError(Exception):
+    """The user pressed Ctrl-C; the message says what is left behind."""
+
+
+@contextmanager
+def interruptible(left_behind: str | Callable[[], str]) -> Iterator[None]:
+    """Turn Ctrl-C into an error that reaches `main`; Click would end without a message.
+
+    Parameters
+    ----------
+    left_behind : str or callable
+        The message, or a function that makes it when needed.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        said = left_behind if isinstance(left_behind, str) else left_behind()
+        raise RunInterruptedError(said) from None

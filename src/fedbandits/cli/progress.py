@@ -31,7 +31,11 @@ from fedbandits.sweeps.run import OnSweepStep, SweepStep
 
 @contextmanager
 def _bar(
-    *columns: ProgressColumn, console: Console | None = None, quiet: bool = False, **fields: Any
+    *columns: ProgressColumn,
+    console: Console | None = None,
+    quiet: bool = False,
+    description: str = "",
+    **fields: Any,
 ) -> Iterator[Callable[..., None] | None]:
     """Yield a function that updates a bar; None if quiet, or if there is no terminal.
 
@@ -43,7 +47,7 @@ def _bar(
         return
     what = TextColumn("{task.description}", markup=False)
     with Progress(what, BarColumn(), *columns, console=console, transient=True) as bar:
-        yield partial(bar.update, bar.add_task("", **fields))
+        yield partial(bar.update, bar.add_task(description, **fields))
 
 
 @contextmanager
@@ -57,23 +61,16 @@ def show_progress(experiment: Experiment, *, quiet: bool) -> Iterator[Report | N
         *(MofNCompleteColumn(), TextColumn("replications,"), TimeElapsedColumn()),
         *(TextColumn("so far,"), TimeRemainingColumn(), TextColumn("left"), SpinnerColumn()),
     )
-    total = experiment.replications * len(experiment.variants)
-    with _bar(*columns, quiet=quiet, total=total) as update:
-        if update is None:
-            yield None
-        else:
-            update(description=experiment.variants[0].label)
-            yield lambda label, done: update(advance=done, description=label)
+    total, label = experiment.replications * len(experiment.variants), experiment.variants[0].label
+    with _bar(*columns, quiet=quiet, total=total, description=label) as update:
+        yield update and (lambda label, done: update(advance=done, description=label))
 
 
 @contextmanager
 def show_search() -> Iterator[OnTried | None]:
     """Yield what the search of a plan calls as it proceeds; None if nothing is shown."""
     with _bar(MofNCompleteColumn(), TextColumn("schedules"), total=None) as update:
-        if update is None:
-            yield None
-        else:
-            yield lambda what, done, of: update(description=what, completed=done, total=of)
+        yield update and (lambda what, n, of: update(description=what, completed=n, total=of))
 
 
 _QUIET_SECONDS = 10.0

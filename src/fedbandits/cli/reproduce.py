@@ -7,37 +7,30 @@ from typing import Annotated
 
 import typer
 
-from fedbandits.cli.interrupt import interruptible
 from fedbandits.cli.options import OUT, Fresh, Workers
+from fedbandits.cli.printing import interruptible
 
 
 def reproduce(  # noqa: PLR0917 - options of a command, all of them named
-    figures: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="fig3 to fig8, movielens, theory, scaling, rules, index-rules, privacy, claims;"
-            " all by default.",
-            metavar="[FIGURE]...",
-        ),
-    ] = None,
+    figures: Annotated[list[str] | None, typer.Argument(metavar="[FIGURE]...")] = None,
     out: Annotated[Path, OUT] = Path("out/reproduction"),
-    replications: Annotated[
-        int | None,
-        typer.Option(
-            "--replications",
-            "-n",
-            min=1,
-            help="Number of replications, instead of the files'; parts without a file play at most"
-            " this many.",
-        ),
-    ] = None,
+    replications: Annotated[int | None, typer.Option("--replications", "-n", min=1)] = None,
     workers: Workers = None,
     fresh: Fresh = False,
-    show: Annotated[
-        str | None, typer.Option(help="Print an experiment file, e.g. fig4 or fig4-theory.")
-    ] = None,
+    show: str | None = None,
 ) -> None:
-    """Run the paper's experiments and draw its figures, on one page."""
+    """Run the paper's experiments and draw its figures, on one page.
+
+    Parameters
+    ----------
+    figures
+        fig3 to fig8, movielens, theory, scaling, rules, index-rules, privacy, claims; all by
+        default.
+    replications
+        Number of replications, instead of the files'; parts without a file play at most this many.
+    show
+        Print an experiment file, e.g. fig4 or fig4-theory.
+    """
     from fedbandits.reproduce.catalogue import experiment_text  # noqa: PLC0415 - after --help
 
     if show is not None:

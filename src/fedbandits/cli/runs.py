@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedbandits.cli.federation import require_flower
-from fedbandits.cli.interrupt import interruptible
 from fedbandits.cli.options import AsJson
-from fedbandits.cli.printing import print_json
+from fedbandits.cli.printing import interruptible, print_json
 from fedbandits.errors import InputError, ProtocolError, nearest
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ Wait = Annotated[float, typer.Option(min=0, help="Seconds to wait for a running 
 
 def withdraw(
     log: LogFile,
-    arm: Annotated[str, typer.Argument(help="Name of the arm.", metavar="ARM")],
+    arm: Annotated[str, typer.Argument(metavar="ARM")],
     reason: Why,
     wait: Wait = 60.0,
 ) -> None:
@@ -54,6 +53,11 @@ def withdraw(
 
     A running server puts it into the log within 1 second and tells all clients. Live traffic obeys
     within about 10 seconds, pull within about 25 seconds plus at most one call of pull.
+
+    Parameters
+    ----------
+    arm
+        Name of the arm.
     """
     from fedbandits.federation.coordinator import Withdrawal  # noqa: PLC0415 - after --help
 
@@ -159,24 +163,27 @@ def do_or_ask(
 
 def rebind(  # noqa: PLR0917 - options of a command, all of them named
     log: LogFile,
-    node: Annotated[
-        str,
-        typer.Option(help="The node that answers from now on: its public key, or SHA256:…"),
-    ],
-    reason: Annotated[str, typer.Option(help="Why, in words; the log and the status show it.")],
-    clients: Annotated[
-        list[str] | None, typer.Argument(help="Clients to move.", metavar="CLIENT...")
-    ] = None,
-    of: Annotated[
-        str | None,
-        typer.Option("--of", help="Move all clients of this node instead: its key, or SHA256:…"),
-    ] = None,
+    node: Annotated[str, typer.Option()],
+    reason: Annotated[str, typer.Option()],
+    clients: Annotated[list[str] | None, typer.Argument(metavar="CLIENT...")] = None,
+    of: str | None = None,
     wait: Wait = 60.0,
 ) -> None:
     """Let another node answer for clients, if a client has moved or a node has a new key.
 
     A client is bound to the key of the node that first answered for it. Without this command, no
     other node can answer for that client.
+
+    Parameters
+    ----------
+    node
+        The node that answers from now on: its public key, or SHA256:…
+    reason
+        Why, in words; the log and the status show it.
+    clients
+        Clients to move.
+    of
+        Move all clients of this node instead: its key, or SHA256:…
     """
     require_flower()
     from fedbandits.federation.coordinator import Rebinding  # noqa: PLC0415 - after --help
@@ -233,14 +240,14 @@ def _named(server: Server, clients: list[str], of: str | None) -> list[str]:
     return clients
 
 
-def report(
-    log: LogFile,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Write report.html here.", show_default="beside the log"),
-    ] = None,
-) -> None:
-    """Write a page about a run, over or not: what is known, what it assumes, what was sent."""
+def report(log: LogFile, out: Annotated[Path | None, typer.Option("--out", "-o")] = None) -> None:
+    """Write a page about a run, over or not: what is known, what it assumes, what was sent.
+
+    Parameters
+    ----------
+    out : default beside the log
+        Write report.html here.
+    """
     from fedbandits.experiments.output import open_output  # noqa: PLC0415 - after --help
 
     run = read_run(log)

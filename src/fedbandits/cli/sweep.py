@@ -9,35 +9,39 @@ from typing import Annotated, Any
 
 import typer
 
-from fedbandits.cli.interrupt import interruptible
 from fedbandits.cli.options import OUT, AsJson, Fresh, MemoryLimit, Plugins, Quiet, Workers
-from fedbandits.cli.printing import print_json, print_table, print_warnings
+from fedbandits.cli.printing import interruptible, print_json, print_table, print_warnings
 
 
 def sweep(  # noqa: PLR0917 - options of a command, all of them named
-    file: Annotated[
-        Path, typer.Argument(help='An experiment file with a table "sweep" (TOML).', metavar="FILE")
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE")],
     out: Annotated[Path, OUT],
-    backend: Annotated[
-        str, typer.Option(help="Where to run it: processes, dask or ray.")
-    ] = "processes",
-    address: Annotated[
-        str | None,
-        typer.Option(help="Address of a Dask scheduler or Ray cluster. Default: start one here."),
-    ] = None,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds to wait for an answer from the address.")
-    ] = 10.0,
+    backend: str = "processes",
+    address: str | None = None,
+    timeout: Annotated[float, typer.Option(min=0.1)] = 10.0,
     workers: Workers = None,
     memory_limit: MemoryLimit = 512,
     plugin: Plugins = None,
     fresh: Fresh = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Allow more than a million settings.")] = False,
+    yes: Annotated[bool, typer.Option("--yes")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Simulate a file under many settings of its keys, and draw the map."""
+    """Simulate a file under many settings of its keys, and draw the map.
+
+    Parameters
+    ----------
+    file
+        An experiment file with a table "sweep" (TOML).
+    backend
+        Where to run it: processes, dask or ray.
+    address
+        Address of a Dask scheduler or Ray cluster. Default: start one here.
+    timeout
+        Seconds to wait for an answer from the address.
+    yes
+        Allow more than a million settings.
+    """
     from fedbandits.cli.progress import show_sweep  # noqa: PLC0415 - after --help
     from fedbandits.experiments.output import check_output  # noqa: PLC0415 - likewise
     from fedbandits.sweeps.doubts import warnings_of  # noqa: PLC0415 - likewise

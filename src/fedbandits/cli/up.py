@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedbandits.cli.federation import Project, require_flower
-from fedbandits.cli.interrupt import interruptible
+from fedbandits.cli.federation import Clients, Project, require_flower
 from fedbandits.cli.options import UNDECIDED
-from fedbandits.cli.printing import print_plain
+from fedbandits.cli.printing import interruptible, print_plain
 from fedbandits.cli.runs import trusted
 
 if TYPE_CHECKING:
@@ -21,23 +20,24 @@ if TYPE_CHECKING:
 
     from fedbandits.federation.flower.up import LocalPlan
     from fedbandits.federation.flower.watchdog import ShowNow, Stage
-    from fedbandits.federation.now_file import Now
+    from fedbandits.federation.presence import Now
 
 
 def up(
     project: Project,
-    clients: Annotated[int, typer.Option("--clients", "-c", min=1, help="Number of clients.")] = 4,
-    nodes: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Number of SuperNodes.", show_default="one per processor, from 2 to 4"
-        ),
-    ] = None,
-    log: Annotated[
-        Path | None, typer.Option(help="Log of the run. Default: run.fedlog in the project.")
-    ] = None,
+    clients: Clients = 4,
+    nodes: Annotated[int | None, typer.Option(min=1)] = None,
+    log: Path | None = None,
 ) -> None:
-    """Run a trial for real: a SuperLink and SuperNodes on this machine, with TLS and keys."""
+    """Run a trial for real: a SuperLink and SuperNodes on this machine, with TLS and keys.
+
+    Parameters
+    ----------
+    nodes : default one per processor, from 2 to 4
+        Number of SuperNodes.
+    log
+        Log of the run. Default: run.fedlog in the project.
+    """
     require_flower()
     from fedbandits.federation.flower.up import plan_new  # noqa: PLC0415 - heavy
 
@@ -45,10 +45,14 @@ def up(
     _run(path, plan)
 
 
-def resume(
-    log: Annotated[Path, typer.Argument(help="Log of a run that fedbandits up has started.")],
-) -> None:
-    """Continue a run from its log; if it is over, tell the clients its result once more."""
+def resume(log: Path) -> None:
+    """Continue a run from its log; if it is over, tell the clients its result once more.
+
+    Parameters
+    ----------
+    log
+        Log of a run that fedbandits up has started.
+    """
     require_flower()
     from fedbandits.federation.flower.up import planned  # noqa: PLC0415 - heavy
 
@@ -59,27 +63,23 @@ def resume(
 
 def serve(
     project: Project,
-    log: Annotated[
-        Path | None,
-        typer.Option(help="Log of the run; if it exists, continue it.", show_default="run.fedlog"),
-    ] = None,
-    clients: Annotated[
-        int,
-        typer.Option(
-            *("--clients", "-c"),
-            min=0,
-            help="Number of clients to wait for at the start.",
-            show_default="patience.clients",
-        ),
-    ] = 0,
-    superlink: Annotated[
-        str | None, typer.Option(help="Its name in Flower's config.toml, if not the default.")
-    ] = None,
+    log: Path | None = None,
+    clients: Annotated[int, typer.Option("--clients", "-c", min=0)] = 0,
+    superlink: str | None = None,
 ) -> None:
     """Run a trial on a SuperLink of this machine, and continue from its log after a crash.
 
     It ends when the run is over. If you interrupt it, the server keeps running: run it again to
     watch.
+
+    Parameters
+    ----------
+    log : default run.fedlog
+        Log of the run; if it exists, continue it.
+    clients : default patience.clients
+        Number of clients to wait for at the start.
+    superlink
+        Its name in Flower's config.toml, if not the default.
     """
     require_flower()
     from fedbandits.federation.durable_log import has_begun  # noqa: PLC0415 - after --help
@@ -160,10 +160,7 @@ class _Lines:
         self.said: list[str] = []
 
     def stage(self, what: str) -> None:
-        from fedbandits.federation.status import printable  # noqa: PLC0415 - after --help
-
-        for line in what.split("\n"):
-            typer.echo(printable(line), err=True)
+        print_plain(what, err=True)
 
     def show(self, now: Now) -> None:
         """Print the lines that are new."""

@@ -39,12 +39,9 @@ class AuditFile:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._claimed = False
-        self._entries: list[Entry] = []
-        self._length = 0
-        if self.path.exists():
-            content = _content(self.path)
-            self._entries = _entries(content, self.path)
-            self._length = content.rfind(b"\n") + 1
+        content = _content(self.path) if self.path.exists() else b""
+        self._entries = _entries(content, self.path)
+        self._length = content.rfind(b"\n") + 1
 
     def claim(self) -> None:
         """Refuse a second client of the same outbox."""
@@ -105,15 +102,18 @@ def _content(path: Path) -> bytes:
 
 
 def _entries(content: bytes, path: Path) -> list[Entry]:
-    entries: list[Entry] = []
-    seen: set[tuple[str, str, int]] = set()
-    lines = content.split(b"\n")
+    entries: dict[tuple[str, str, int], Entry] = {}
     # Text after the last end of line was cut short by a crash, and never sent.
-    for number, line in enumerate(lines[:-1], start=1):
+    for number, line in enumerate(content.split(b"\n")[:-1], start=1):
         try:
             entry = _entry(json.loads(line))
             _check_entry(entry)
-            _check_alone(entry, entries, seen)
+            first = next(iter(entries.values()), entry)
+            if first.update.client != entry.update.client:
+                raise InputError("client", f'another client, "{entry.update.client}"')
+            release = (entry.update.header.run, entry.update.header.arms, entry.update.phase)
+            if release in entries:
+                raise InputError("phase", f"phase {entry.update.phase} was released before")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             reason = error.problem if isinstance(error, InputError) else type(error).__name__
             raise InputError(
@@ -121,8 +121,8 @@ def _entries(content: bytes, path: Path) -> list[Entry]:
                 f"is not an entry of an audit file ({reason}); restore the file: nothing else"
                 " says what was released and spent",
             ) from None
-        entries.append(entry)
-    return entries
+        entries[release] = entry
+    return list(entries.values())
 
 
 def _check_entry(entry: Entry) -> None:
@@ -144,17 +144,6 @@ def _check_entry(entry: Entry) -> None:
         places = unpack(update.packed, mechanism.bits, len(pulled))
         if mechanism.values(np.array(places, dtype=np.int64)).tolist() != pulled:
             raise InputError("means", "they are not what was sent")
-
-
-def _check_alone(entry: Entry, before: list[Entry], seen: set[tuple[str, str, int]]) -> None:
-    """Refuse an entry of another client, and a phase that was released before."""
-    update = entry.update
-    if before and before[0].update.client != update.client:
-        raise InputError("client", f'another client, "{update.client}"')
-    release = (update.header.run, update.header.arms, update.phase)
-    if release in seen:
-        raise InputError("phase", f"phase {update.phase} was released before")
-    seen.add(release)
 
 
 def _line(entry: Entry) -> bytes:
@@ -185,9 +174,8 @@ def _line(entry: Entry) -> bytes:
 def _mechanism(said: dict[str, Any] | None) -> Mechanism | None:
     if said is None:
         return None
-    values = {name: value for name, value in said.items() if name != "mechanism"}
     kinds: dict[str, type[Mechanism]] = {"rounded": Rounded, "noised": Noised}
-    return kinds[said["mechanism"]](**values)
+    return kinds[said.pop("mechanism")](**said)
 
 
 def _spending(said: dict[str, Any]) -> Spending:

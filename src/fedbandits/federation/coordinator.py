@@ -48,19 +48,15 @@ class Transport(Protocol):
 
     def connected(self) -> Sequence[str]:
         """Return the clients that can be reached now."""
-        ...
 
     def send(self, message: Sent, clients: Sequence[str]) -> None:
         """Send a message to clients; it may not arrive."""
-        ...
 
     def receive(self, timeout: float) -> Sequence[Received]:
         """Return what has come in, at the latest when the time is over."""
-        ...
 
     def flush(self, timeout: float) -> None:
         """Wait until the last word has arrived, or the time is over."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -450,11 +446,9 @@ class Coordinator:
 
     def _time_left(self, opened: float) -> tuple[float, float]:
         """Return the seconds until the deadline and until the end of the grace, or 0."""
-        deadline = opened + self.patience.deadline
-        now = self.clock()
-        ends = (deadline - now, deadline + self.patience.grace - now)
+        left = opened + self.patience.deadline - self.clock()
         # Less than a clock can measure is no time.
-        first, second = (end if end > _TICK else 0.0 for end in ends)
+        first, second = (end if end > _TICK else 0.0 for end in (left, left + self.patience.grace))
         return first, second
 
     def _take(self, answers: Sequence[Received]) -> None:
@@ -465,11 +459,10 @@ class Coordinator:
         missing = set(self.server.missing) if answers else set()
         for answer in answers:
             self._beat()
-            if isinstance(answer, Receipt):
-                continue
+            said = None
             if isinstance(answer, Refusal):
                 said = self._refused(answer, missing)
-            else:
+            elif not isinstance(answer, Receipt):
                 said = self._received(answer)
             if said is not None:
                 news[said] += 1
@@ -509,8 +502,7 @@ class Coordinator:
         self._note_halt(refusal)
         if refusal.why is Refused.PAUSED:
             self._sent = -math.inf
-            return None
-        if refusal.why is Refused.HALTED:
+        if refusal.why in (Refused.PAUSED, Refused.HALTED):
             return None
         if refusal.why is Refused.PENDING:
             return f"a client does not answer yet: {refusal.why.value}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -26,7 +27,7 @@ class PhaseEnd(Enum):
     """The run was given up in it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class PhaseCourse:
     """One phase of a run.
 
@@ -188,41 +189,41 @@ class Restart:
     at: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Course:
     """All that happened.
 
     Parameters
     ----------
-    phases : tuple of PhaseCourse
+    phases : list of PhaseCourse
         In order.
-    clients : tuple of ClientCourse
+    clients : list of ClientCourse
         Those that are in, in the order in which they joined.
-    withdrawals : tuple of Withdrawn
+    withdrawals : list of Withdrawn
         In order.
-    halts : tuple of HaltAtClient
+    halts : list of HaltAtClient
         In order.
-    moves : tuple of Move
+    moves : list of Move
         In order.
-    restarts : tuple of Restart
+    restarts : list of Restart
         In order; the first server of a run is none.
-    rejections : mapping of Rejection to int
+    rejections : counter of Rejection
         All messages that were not counted.
-    refusals : tuple of Refusal
+    refusals : list of Refusal
         Why clients did not answer, in order; once per client, phase and reason.
     ending : str or None
         Why the run was given up, or who refused to go on; None if neither happened.
     """
 
-    phases: tuple[PhaseCourse, ...]
-    clients: tuple[ClientCourse, ...]
-    withdrawals: tuple[Withdrawn, ...]
-    halts: tuple[HaltAtClient, ...]
-    moves: tuple[Move, ...]
-    restarts: tuple[Restart, ...]
-    rejections: Mapping[Rejection, int]
-    refusals: tuple[Refusal, ...]
-    ending: str | None
+    phases: list[PhaseCourse] = field(default_factory=list)
+    clients: list[ClientCourse] = field(default_factory=list)
+    withdrawals: list[Withdrawn] = field(default_factory=list)
+    halts: list[HaltAtClient] = field(default_factory=list)
+    moves: list[Move] = field(default_factory=list)
+    restarts: list[Restart] = field(default_factory=list)
+    rejections: Counter[Rejection] = field(default_factory=Counter)
+    refusals: list[Refusal] = field(default_factory=list)
+    ending: str | None = None
 
 
 _GIVEN_UP = {Reason.QUORUM: "too few clients answer", Reason.STOPPED: "somebody has stopped it"}
@@ -243,91 +244,77 @@ class CourseReader:
     >>> reader.take(records.ServerStarted(epoch=2), "2026-01-01T00:01:00+00:00")
     >>> course = reader.course()
     >>> course.withdrawals[0].arm, course.restarts[0].epoch, course.phases
-    ('blue', 2, ())
+    ('blue', 2, [])
     """
 
     def __init__(self, arms: Sequence[str]) -> None:
         self._arms = tuple(arms)
         self._active = (True,) * len(self._arms)
-        self._phases: list[PhaseCourse] = []
-        self._reported = 0
+        self._so_far = Course()
         self._clients: dict[str, ClientCourse] = {}
-        self._rejected: dict[str, Counter[Rejection]] = {}
-        self._rejections: Counter[Rejection] = Counter()
-        self._refusals: list[Refusal] = []
-        self._withdrawals: list[Withdrawn] = []
-        self._halts: list[HaltAtClient] = []
-        self._moves: list[Move] = []
-        self._restarts: list[Restart] = []
-        self._ending: str | None = None
+        self._rejected: defaultdict[str, Counter[Rejection]] = defaultdict(Counter)
 
     @property
     def _when(self) -> str:
-        if not self._phases:
+        if not self._so_far.phases:
             return "before phase 1"
-        last = self._phases[-1]
+        last = self._so_far.phases[-1]
         return f"{'in' if last.end is PhaseEnd.OPEN else 'after'} phase {last.phase}"
 
     def take(self, record: records.Record, at: str) -> None:
         """Take one more record, and when it was written."""
+        so_far = self._so_far
         match record:
             case records.UpdateAccepted(update=update):
                 self._clients[update.client].add(update)
-                self._reported += 1
+                so_far.phases[-1].reported += 1
             case records.UpdateRejected(client=client, rejection=rejection):
-                self._rejected.setdefault(client, Counter())[rejection] += 1
-                self._rejections[rejection] += 1
+                self._rejected[client][rejection] += 1
+                so_far.rejections[rejection] += 1
             case records.PhaseOpened():
                 self._open(record, at)
             case records.AnswerRefused(refusal=refusal):
-                self._refusals.append(refusal)
+                so_far.refusals.append(refusal)
             case records.PhaseClosed(decision=decision):
                 self._end(PhaseEnd.DECIDED, at, dropped=self._dropped_by(decision))
             case records.PhaseAbandoned():
                 self._end(PhaseEnd.ABANDONED, at)
-            case records.ArmWithdrawn():
-                self._withdraw(record, at)
+            case records.ArmWithdrawn(arm=number, reason=reason):
+                self._active = tuple(a and k != number for k, a in enumerate(self._active))
+                arm, phase = self._arms[number], so_far.phases[-1].phase if so_far.phases else 0
+                so_far.withdrawals.append(
+                    Withdrawn(arm=arm, reason=reason, phase=phase, when=self._when, at=at)
+                )
             case records.ClientHalted(client=client, arms=arms, reason=reason):
                 named = tuple(self._arms[arm] for arm in arms)
-                self._halts.append(
+                so_far.halts.append(
                     HaltAtClient(client=client, arms=named, reason=reason, when=self._when, at=at)
                 )
             case records.ClientsBound(node=node, clients=clients, reason=reason) if reason:
-                self._moves.append(Move(clients=clients, node=node, reason=reason, at=at))
+                so_far.moves.append(Move(clients=clients, node=node, reason=reason, at=at))
             case records.ServerStarted(epoch=epoch):
-                self._restarts.append(Restart(epoch=epoch, when=self._when, at=at))
+                so_far.restarts.append(Restart(epoch=epoch, when=self._when, at=at))
             case records.RunEnded(decision=decision, words=words):
                 self._give_up(decision.reason, words, at)
 
     def course(self) -> Course:
         """Return what has happened so far."""
-        phases = tuple(self._phases)
-        if phases and phases[-1].end is PhaseEnd.OPEN:
-            phases = (*phases[:-1], replace(phases[-1], reported=self._reported))
-        return Course(
-            phases=phases,
-            clients=tuple(
-                replace(one, rejections=dict(self._rejected.get(one.name, {})))
-                for one in self._clients.values()
-            ),
-            withdrawals=tuple(self._withdrawals),
-            halts=tuple(self._halts),
-            moves=tuple(self._moves),
-            restarts=tuple(self._restarts),
-            rejections=dict(self._rejections),
-            refusals=tuple(self._refusals),
-            ending=self._ending,
-        )
+        found = Course(**{name: copy(value) for name, value in vars(self._so_far).items()})
+        found.phases[-1:] = map(copy, found.phases[-1:])  # the last one may go on
+        found.clients = [
+            replace(one, rejections=dict(self._rejected.get(one.name, {})))
+            for one in self._clients.values()
+        ]
+        return found
 
     def _open(self, record: records.PhaseOpened, at: str) -> None:
         assignment = record.assignment
         for client in record.admitted:
             self._clients[client] = ClientCourse(name=client, admitted=assignment.phase)
-        self._reported = 0
         # A withdrawal may have brought arms back.
         pulled = zip(self._active, assignment.pulls, strict=True)
         self._active = tuple(active or n > 0 for active, n in pulled)
-        self._phases.append(
+        self._so_far.phases.append(
             PhaseCourse(
                 phase=assignment.phase,
                 opened=at,
@@ -342,27 +329,19 @@ class CourseReader:
 
     def _end(self, end: PhaseEnd, at: str, dropped: tuple[str, ...] = ()) -> None:
         """End the open phase, if one is."""
-        if self._phases and self._phases[-1].end is PhaseEnd.OPEN:
-            self._phases[-1] = replace(
-                self._phases[-1], end=end, ended=at, dropped=dropped, reported=self._reported
-            )
-
-    def _withdraw(self, record: records.ArmWithdrawn, at: str) -> None:
-        self._active = tuple(a and k != record.arm for k, a in enumerate(self._active))
-        arm, phase = self._arms[record.arm], self._phases[-1].phase if self._phases else 0
-        self._withdrawals.append(
-            Withdrawn(arm=arm, reason=record.reason, phase=phase, when=self._when, at=at)
-        )
+        for last in self._so_far.phases[-1:]:
+            if last.end is PhaseEnd.OPEN:
+                last.end, last.ended, last.dropped = end, at, dropped
 
     def _give_up(self, reason: Reason, words: str, at: str) -> None:
         """Note why a run was given up, if it was; an open phase ends with it."""
-        refused = [one for one in self._refusals if one.why is Refused.BUDGET]
+        refused = [one for one in self._so_far.refusals if one.why is Refused.BUDGET]
         if reason is Reason.BUDGET and refused:
             self._end(PhaseEnd.REFUSED, at)
-            self._ending = f"{refused[-1].client} cannot go on: {refused[-1].why.value}"
+            self._so_far.ending = f"{refused[-1].client} cannot go on: {refused[-1].why.value}"
         elif reason in _GIVEN_UP:
             self._end(PhaseEnd.STOPPED, at)
-            self._ending = _GIVEN_UP[reason] + (f": {words}" if words else "")
+            self._so_far.ending = _GIVEN_UP[reason] + (f": {words}" if words else "")
 
     def _dropped_by(self, decision: Decision) -> tuple[str, ...]:
         before, self._active = self._active, decision.active

@@ -6,7 +6,7 @@ import inspect
 import traceback
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -136,9 +136,8 @@ class ClientHost:
 
     def halt(self) -> Halt | None:
         """Return what the operator of this client has halted here, or None."""
-        if self.folder is None:
-            return None
-        return halt_of(self.folder, self.info.name, self.trial.arms)
+        name, arms = self.info.name, self.trial.arms
+        return None if self.folder is None else halt_of(self.folder, name, arms)
 
     def answer(self, assignment: Assignment, within: Slice | None = None) -> Update | Refusal:
         """Play a phase, or as much of it as a slice of time allows, or refuse to.
@@ -162,21 +161,19 @@ class ClientHost:
         )
 
     def _answer(self, assignment: Assignment, within: Slice | None) -> Update | Refusal:
+        refused = partial(assignment.refused, self.info.name)
         if assignment.header.arms != arms_hash(self.trial.arms):
             words = "server and clients need the same in fedbandits.toml, in the same order"
-            return assignment.refused(self.info.name, Refused.ARMS, words)
+            return refused(Refused.ARMS, words)
         check_demand(assignment, len(self.trial.arms))
         if self._asks_too_much(assignment.release):
-            words = f"{assignment.release}, which is not in the trial"
-            return assignment.refused(self.info.name, Refused.POLICY, words)
+            return refused(Refused.POLICY, f"{assignment.release}, which is not in the trial")
         if self.live is None:
             run, bench = assignment.header.run, self._workbench
             out = self._recalls.add(run, assignment.withdrawn)
             other = None if bench is None else bench.other_run(run)
             if other is not None:
-                return assignment.refused(
-                    self.info.name, Refused.BUSY, f'"{other}" has a phase here'
-                )
+                return refused(Refused.BUSY, f'"{other}" has a phase here')
             return self._played(assignment, out, within)
         try:  # before any unit gets an option for it
             self._client.refuse_forbidden(assignment)

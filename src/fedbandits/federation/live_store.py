@@ -256,7 +256,7 @@ class LiveStore(Closing):
     def assign(self, unit: str) -> str:
         """Return a unit's option, the one it has or a new one, once it is on disk."""
         halt = self._halt_here()
-        out = () if halt is None else halt.arms
+        out = halt.arms
         with self._reading():
             state, found = self._look_up(unit)
             if found is not None and self._keeps(state, found, out):
@@ -264,7 +264,7 @@ class LiveStore(Closing):
         with self._writing():
             state, found = self._look_up(unit)
             if not state.given(out):
-                why = "" if halt is None else f" ({halt.reason})"
+                why = f" ({halt.reason})" if halt.arms else ""
                 raise HaltedError(
                     "assign", f"the trial is halted here{why}; give what you give without it"
                 )
@@ -276,9 +276,10 @@ class LiveStore(Closing):
                 arm = self._allocate(state, unit, out, fresh=fresh)
             return state.arms[arm]
 
-    def _halt_here(self) -> Halt | None:
-        """Return what the operator of this client has halted."""
-        return halt_of(self.path.parent, self.client, self.trial.arms)
+    def _halt_here(self) -> Halt:
+        """Return what the operator of this client has halted, or that nothing is."""
+        found = halt_of(self.path.parent, self.client, self.trial.arms)
+        return found or Halt(arms=(), reason="")
 
     def halt(self) -> Halt | None:
         """Return the options that were halted here at any time since the phase was opened."""
@@ -468,14 +469,13 @@ class LiveStore(Closing):
                 words = f"phase {phase} with {assignment.pulls} pulls, and {state.pulls} before"
                 return refused(Refused.PLAYED, words)
             halt = self._halt_here()
-            state = _withdrawn(state, assignment.withdrawn)
-            state = self._without(state, () if halt is None else halt.arms)
+            state = self._without(_withdrawn(state, assignment.withdrawn), halt.arms)
             came = self._came(state)
             if not state.complete and came == state.size and self._all_final(state):
                 state = replace(state, complete=True)
                 self._keep_report(state)
             self._keep(state)
-            if halt is not None and state.asked <= set(halt.arms):
+            if halt.arms and state.asked <= set(halt.arms):
                 return refused(Refused.HALTED, halt.reason)
             if state.complete:
                 return state.withdrawn

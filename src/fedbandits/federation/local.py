@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from types import ModuleType
 from typing import cast
 
 import numpy as np
@@ -26,7 +25,6 @@ from fedbandits.federation.host import (
     error_line,
 )
 from fedbandits.federation.live import LiveTrial
-from fedbandits.federation.live_store import LiveStore
 from fedbandits.federation.trial import Trial
 from fedbandits.privacy.sampling import seeded_noise
 from fedbandits.protocol import Conclusion, Log, Recall, Refusal, Refused, Server
@@ -42,13 +40,23 @@ class LocalTransport:
     Parameters
     ----------
     hosts : sequence of ClientHost
-        All clients.
+        All clients, except those that join.
+    maturity : float
+        Seconds that pass when traffic has come.
     """
 
-    def __init__(self, hosts: Sequence[ClientHost]) -> None:
+    def __init__(self, hosts: Sequence[ClientHost] = (), *, maturity: float = 0.0) -> None:
         self.now = 0.0
         self._hosts = {host.info.name: host for host in hosts}
+        self._maturity = maturity
+        self._traffic: dict[str, Callable[[], None]] = {}
         self._answers: list[Reply] = []
+
+    def join(self, host: ClientHost, traffic: Callable[[], None] | None = None) -> None:
+        """Add a client, and the function that sends it traffic while it waits for outcomes."""
+        self._hosts[host.info.name] = host
+        if traffic is not None:
+            self._traffic[host.info.name] = traffic
 
     def clock(self) -> float:
         """Return the time, which passes only while nobody has anything to say."""
@@ -60,57 +68,35 @@ class LocalTransport:
 
     def send(self, message: Sent, clients: Sequence[str]) -> None:
         """Let clients answer at once."""
-        for name in clients:
+        for host in map(self._hosts.__getitem__, clients):
             if isinstance(message, Conclusion):
-                self._hosts[name].conclude(message)
+                host.conclude(message)
             elif isinstance(message, Recall):
-                self._answers.append(self._hosts[name].recall(message))
+                self._answers.append(host.recall(message))
             else:
-                self._answers.append(self._hosts[name].answer(message))
+                self._answers.append(host.answer(message))
 
     def receive(self, timeout: float) -> list[Reply]:
-        """Return the answers; if there are none, let the waiting time pass."""
+        """Return the answers; if there are none, let the waiting time pass.
+
+        Clients that wait for outcomes get traffic, and are asked again later.
+        """
         answers, self._answers = self._answers, []
         if not answers:
             self.now += timeout
-        return answers
-
-    def flush(self, timeout: float) -> None:
-        """Return: everything has arrived."""
-
-
-class TrafficTransport(LocalTransport):
-    """Carries messages by calling the clients, with traffic for those that wait for outcomes.
-
-    Parameters
-    ----------
-    maturity : float
-        Seconds that pass when traffic has come.
-    """
-
-    def __init__(self, maturity: float) -> None:
-        super().__init__(())
-        self._maturity = maturity
-        self._traffic: dict[str, Callable[[], None]] = {}
-
-    def join(self, host: ClientHost, traffic: Callable[[], None]) -> None:
-        """Add a client, and the function that sends it traffic."""
-        self._hosts[host.info.name] = host
-        self._traffic[host.info.name] = traffic
-
-    def receive(self, timeout: float) -> list[Reply]:
-        """Return the answers of clients that are done; the others are asked again later."""
-        answers = super().receive(timeout)
-        waiting = [answer.client for answer in answers if _pending(answer)]
+        waiting = [answer.client for answer in answers if self._waits(answer)]
         for name in waiting:
             self._traffic[name]()
         if waiting:
             self.now += self._maturity
-        return [answer for answer in answers if not _pending(answer)]
+        return [answer for answer in answers if not self._waits(answer)]
 
+    def _waits(self, answer: Reply) -> bool:
+        pending = isinstance(answer, Refusal) and answer.why is Refused.PENDING
+        return pending and answer.client in self._traffic
 
-def _pending(answer: Reply) -> bool:
-    return isinstance(answer, Refusal) and answer.why is Refused.PENDING
+    def flush(self, timeout: float) -> None:
+        """Return: everything has arrived."""
 
 
 def simulated_traffic(live: LiveTrial, pull: PullByName, info: ClientInfo) -> Callable[[], None]:
@@ -195,30 +181,22 @@ def try_trial(
     check_count(clients, "clients")
     trial.check_clients(clients)
     chosen = trial.seed if seed is None else seed
-    infos = [ClientInfo(name=f"client-{number}", number=number) for number in range(clients)]
     server = server_of(replace(trial, seed=chosen), log)
-
-    def host(
-        info: ClientInfo, pull: PullByName | None, live: LiveStore | None = None
-    ) -> ClientHost:
-        """Return a client with seeds for what it draws, which is for trying only."""
-        noise = seeded_noise(np.random.default_rng([chosen, info.number, 1]))
-        rng = np.random.default_rng([chosen, info.number, 2])
-        return ClientHost(info, pull, trial, noise=noise, rng=rng, live=live)
-
-    transport: LocalTransport
-    with ExitStack() as stack:
-        if trial.live is None:
-            transport = LocalTransport([host(info, pull) for info in infos])
-        else:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fedbandits-"))
-            transport = traffic = TrafficTransport(trial.live.maturity or 0.0)
-            for info in infos:
-                live = LiveTrial(
-                    trial, client=info.name, state=folder, clock=traffic.clock, durable=False
-                )
-                live.close()
-                traffic.join(host(info, None, live.store), simulated_traffic(live, pull, info))
+    transport = LocalTransport(maturity=0.0 if trial.live is None else trial.live.maturity or 0.0)
+    with tempfile.TemporaryDirectory(prefix="fedbandits-") as folder:
+        for number in range(clients):
+            info = ClientInfo(name=f"client-{number}", number=number)
+            # What a client draws is seeded: for trying only.
+            noise = seeded_noise(np.random.default_rng([chosen, number, 1]))
+            rng = np.random.default_rng([chosen, number, 2])
+            if trial.live is None:
+                transport.join(ClientHost(info, pull, trial, noise=noise, rng=rng))
+                continue
+            name, clock = info.name, transport.clock
+            live = LiveTrial(trial, client=name, state=folder, clock=clock, durable=False)
+            live.close()
+            host = ClientHost(info, None, trial, noise=noise, rng=rng, live=live.store)
+            transport.join(host, simulated_traffic(live, pull, info))
         Coordinator(
             server,
             transport,
@@ -242,15 +220,13 @@ def load_pull(folder: Path) -> PullByName:
     path = folder / CLIENT_FILE
     if not path.is_file():
         raise InputError(str(path), "is not there; write a function pull(arm, n, client) in it")
-    spec = importlib.util.spec_from_file_location("fedbandits_client_file", path)
-    if spec is None or spec.loader is None:
-        raise InputError(str(path), "is not Python")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
+    module = ModuleType("fedbandits_client_file")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
     if str(folder) not in sys.path:  # it may import what lies beside it
         sys.path.insert(0, str(folder))
     try:
-        spec.loader.exec_module(module)
+        exec(compile(path.read_bytes(), str(path), "exec"), vars(module))
     except Exception as error:
         raise InputError(
             str(path), f"fails when it is read: {error_line(error, str(path))}"

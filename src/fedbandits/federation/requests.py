@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -52,21 +52,15 @@ class RequestFolder:
         for path in self._seen:
             with suppress(OSError):  # another account's file, which may remove it
                 path.unlink(missing_ok=True)
-        return list(self._fresh())
-
-    def _fresh(self) -> Iterator[Wanted]:
-        folder = _folder(self._log)
-        for path in sorted(folder.glob("*.json")) if folder.is_dir() else []:
-            if path in self._seen:
-                continue
-            try:
+        found = []
+        for path in sorted(set(_folder(self._log).glob("*.json")) - self._seen):
+            with suppress(InputError):  # half written, or not one of ours; it is read again
                 wanted = _file(path).read()
-            except InputError:  # half written, or not one of ours; it is read again
-                continue
-            self._seen.add(path)
-            known = not isinstance(wanted, Withdrawal) or 0 <= wanted.arm < self._n_arms
-            if wanted is not None and known:
-                yield wanted
+                self._seen.add(path)
+                known = not isinstance(wanted, Withdrawal) or 0 <= wanted.arm < self._n_arms
+                if wanted is not None and known:
+                    found.append(wanted)
+        return found
 
 
 def _folder(log: Path) -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import platform
 import uuid
-from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,35 +21,14 @@ from fedbandits.protocol.messages import PROTOCOL_VERSION
 LOG_FILE = "run.fedlog"
 """The default name of the log of a project's run."""
 
-_PATIENCE = "patience"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedRun:
-    """A run with the server that plays it.
-
-    Parameters
-    ----------
-    name : str
-        In every message; no two runs have the same.
-    trial : Trial
-        What is compared.
-    server : Server
-        Where it is.
-    """
-
-    name: str
-    trial: Trial
-    server: Server
-
 
 def plan_path(log: Path) -> Path:
     """Return the file that says how `fedbandits up` runs a log on this machine."""
     return beside(log, ".up.json")
 
 
-def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, ServedRun]:
-    """Open the log of a run, or begin one; return the log and the run.
+def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, Server]:
+    """Open the log of a run, or begin one; return the log and the run's server.
 
     A server that continues from a log starts a new epoch: messages to the one before it no longer
     count.
@@ -62,17 +40,21 @@ def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, ServedRun]:
     LogInUseError
         If another server is writing it.
     """
-    if has_begun(path):
-        log = DurableLog(path)
-        try:
-            return log, _resumed(trial, log)
-        except BaseException:
-            log.close()
-            raise
-    # A unique name: clients answer a phase that they have played before from memory.
-    name = f"{trial.title} {uuid.uuid4().hex[:8]}"
-    log = DurableLog(path, header_of(trial, name))
-    return log, ServedRun(name=name, trial=trial, server=server_of(trial, log, name))
+    if not has_begun(path):
+        # A unique name: clients answer a phase that they have played before from memory.
+        name = f"{trial.title} {uuid.uuid4().hex[:8]}"
+        log = DurableLog(path, header_of(trial, name))
+        return log, server_of(trial, log, name)
+    log = DurableLog(path)
+    try:
+        name, begun = run_in_header(log.header, log.path)
+        check_same(begun, trial, log.path)
+        server = server_of(begun, log, name)
+        server.take_over(server.header.epoch + 1)
+    except BaseException:
+        log.close()
+        raise
+    return log, server
 
 
 def header_of(trial: Trial, name: str) -> dict[str, Any]:
@@ -106,16 +88,6 @@ def run_in_header(header: dict[str, Any], path: Path) -> tuple[str, Trial]:
         ) from None
 
 
-def _resumed(trial: Trial, log: DurableLog) -> ServedRun:
-    name, begun = run_in_header(log.header, log.path)
-    check_same(begun, trial, log.path)
-    # How long to wait may change during a run; decisions do not depend on it.
-    begun = replace(begun, patience=trial.patience)
-    server = server_of(begun, log, name)
-    server.take_over(server.header.epoch + 1)
-    return ServedRun(name=name, trial=begun, server=server)
-
-
 def check_same(begun: Trial, trial: Trial, path: Path) -> None:
     """Refuse to continue with another trial than the log's; how long to wait may change.
 
@@ -124,9 +96,8 @@ def check_same(begun: Trial, trial: Trial, path: Path) -> None:
     InputError
         With the keys that differ.
     """
-    before = json.loads(json.dumps(dict(begun.tables)))
-    now = json.loads(json.dumps(dict(trial.tables)))
-    keys = (before.keys() | now.keys()) - {_PATIENCE}
+    before, now = (json.loads(json.dumps(dict(one.tables))) for one in (begun, trial))
+    keys = (before.keys() | now.keys()) - {"patience"}
     changed = sorted(key for key in keys if before.get(key) != now.get(key))
     if changed:
         raise InputError(

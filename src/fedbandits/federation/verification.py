@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from fedbandits.errors import InputError
@@ -69,11 +70,12 @@ def verified(entries: Sequence[Entry], ledger: Path) -> list[Verified]:
 def _verified(entry: Entry, file: sqlite3.Connection) -> Verified:
     update = entry.update
     run, phase = update.header.run, update.phase
+    told = partial(Verified, run=run, phase=phase)
     row = file.execute(
         "SELECT first, last, body, forgotten FROM reports WHERE run = ? AND phase = ?", (run, phase)
     ).fetchone()
     if row is None:
-        return Verified(run=run, phase=phase, wrong=("the ledger knows nothing of this phase",))
+        return told(wrong=("the ledger knows nothing of this phase",))
     first, last, body, forgotten = row
     kept = json.loads(body)
     wrong = []
@@ -86,8 +88,7 @@ def _verified(entry: Entry, file: sqlite3.Connection) -> Verified:
         elif not _agrees(entry.means[arm], mean, entry.release.mechanism):
             wrong.append(f"{kept['arms'][arm]}: {entry.means[arm]:g} was sent, and {mean:g} kept")
     if forgotten:
-        words = f"{forgotten} of its units were forgotten"
-        return Verified(run=run, phase=phase, wrong=tuple(wrong), unknown=words)
+        return told(wrong=tuple(wrong), unknown=f"{forgotten} of its units were forgotten")
     sent = [arm for arm, n in enumerate(kept["counts"]) if n]
     for arm, values in values_of(file, (first, last, phase), sent, kept).items():
         count, mean, again = kept["counts"][arm], kept["means"][arm], mean_of(values)
@@ -95,7 +96,7 @@ def _verified(entry: Entry, file: sqlite3.Connection) -> Verified:
             wrong.append(f"{kept['arms'][arm]}: {count} units were kept, {len(values)} are there")
         elif abs(again - mean) > _LAST_DIGITS * max(1.0, abs(mean)):
             wrong.append(f"{kept['arms'][arm]}: {mean:g} was kept, and the rows give {again:g}")
-    return Verified(run=run, phase=phase, wrong=tuple(wrong))
+    return told(wrong=tuple(wrong))
 
 
 def _agrees(sent: float, kept: float, mechanism: Mechanism | None) -> bool:

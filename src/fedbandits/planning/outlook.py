@@ -221,27 +221,36 @@ def look_ahead(question: Question, pulls: str, admissions: str | None, **setting
     gone = np.isnan(trace[last, np.arange(replications), best]) & (played.phases > 0)
     lost = np.where(decided, played.winner != best, gone)
     return Outlook(
+        **_simulated(algorithm, played, over, lost),
         pulls=pulls,
         admissions=admissions,
-        algorithm=algorithm.name,
         weights="equal" if admissions is None else question.weights,
-        regret=Expected.over(played.total[over]),
         exploration=Expected.over(played.exploration[over]),
-        communication=Expected.over(played.communication[over]),
-        clients=Expected.over(played.clients[over]),
-        phases=Expected.over(played.phases[over]),
         slots=Expected.over(played.decision_slot[decided]) if decided.any() else None,
         pulls_of_arm=Expected.over(np.cumsum(each)[played.phases[over]]),
         pulls_in_all=Expected.over(in_all[over]),
         reports=Expected.over(np.cumsum(members)[played.phases[over]]),
         uplink_bits=Expected.over((played.uplink_bits / np.maximum(played.clients, 1))[over]),
-        wrong_rate=float(lost.mean()),
-        undecided_rate=float((~decided & ~lost).mean()),
         spent_rate=float(played.spent.mean()),
-        replications=replications,
         decided=int(decided.sum()),
         cut=cut,
     )
+
+
+def _simulated(
+    algorithm: Algorithm, played: PlayedGames, over: BoolArray, lost: BoolArray
+) -> dict[str, Any]:
+    """Return the fields of `Simulated`: what came out of the games that are over."""
+    return {
+        "algorithm": algorithm.name,
+        "regret": Expected.over(played.total[over]),
+        "communication": Expected.over(played.communication[over]),
+        "clients": Expected.over(played.clients[over]),
+        "phases": Expected.over(played.phases[over]),
+        "wrong_rate": float(lost.mean()),
+        "undecided_rate": float(((played.winner < 0) & ~lost).mean()),
+        "replications": played.winner.size,
+    }
 
 
 def _phases(rule: PhasedRule | SlotRule, last: int) -> FloatArray:
@@ -277,16 +286,8 @@ def look_at_index_rule(question: Question, **settings: Any) -> IndexOutlook | No
     except InputError:
         return None
     played = run.games
-    decided = played.winner >= 0
-    wrong = decided & (played.winner != int(np.argmax(question.means)))
+    wrong = (played.winner >= 0) & (played.winner != int(np.argmax(question.means)))
     return IndexOutlook(
-        algorithm=FedIndex.name,
-        regret=Expected.over(played.total),
-        communication=Expected.over(played.communication),
-        clients=Expected.over(played.clients),
-        phases=Expected.over(played.phases),
-        wrong_rate=float(wrong.mean()),
-        undecided_rate=float((~decided).mean()),
-        replications=played.winner.size,
+        **_simulated(FedIndex(), played, ended(question, played), wrong),
         guarantee=run.rule.guarantee().statement(),
     )

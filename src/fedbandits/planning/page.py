@@ -12,7 +12,7 @@ from fedbandits.experiments.report.glossary import glossary
 from fedbandits.planning.charts import enough_clients, gap_chart, map_chart, planned_pulls
 from fedbandits.planning.detection import POWER
 from fedbandits.planning.plan import Plan
-from fedbandits.planning.text import assumptions, columns, guarantee, shown_plan
+from fedbandits.planning.text import assumptions, columns, guarantee, in_short, shown_plan
 from fedbandits.report.markup import definitions, items
 from fedbandits.report.page import html_page, live_chart
 from fedbandits.report.still import still
@@ -43,13 +43,14 @@ def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
     images : dict
         The still pictures by the names of their charts.
     """
-    sections = [("In short", "\n".join(f"<p>{escape(line)}</p>" for line in plan.answer()))]
+    sections = [("In short", f"<p>{escape(in_short(plan))}</p>")]
     if plan.suggested is not None:
         said = "<p>This variant of an experiment file gives the numbers below.</p>"
         code = f"<pre><code>{escape(plan.toml())}</code></pre>"
         sections.append(("To run it", f"{said}\n{code}"))
     if columns(plan):
         sections.append(("What to expect", _expected(plan)))
+    sections.append(("In detail", "\n".join(f"<p>{escape(line)}</p>" for line in plan.answer())))
     found, best = map_chart(plan), plan.searched.best_on_map
     if found is not None and best is not None:
         least = f"{best.pulls:,} pulls and {best.admissions:,} new clients"

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fedbandits.errors import InputError, check_count
+from fedbandits.experiments.describe import describe_privacy
 from fedbandits.experiments.output import open_output
+from fedbandits.planning import text
 from fedbandits.planning.candidates import scheduled
 from fedbandits.planning.detection import POWER, Feasibility, feasibility, gap_table
 from fedbandits.planning.outlook import IndexOutlook, Outlook, look_ahead, look_at_index_rule
 from fedbandits.planning.pilot import Pilot, read_pilot
 from fedbandits.planning.question import Question, least_favourable
 from fedbandits.planning.search import OnTried, Searched, map_table, search
-from fedbandits.planning.variant import variant_table, variant_toml
 from fedbandits.privacy.policy import Privacy
 from fedbandits.problems.approximate import Approximate
 from fedbandits.rules.algorithms import Algorithm
 
 REPLICATIONS = 1000
 """Games behind the numbers of a plan."""
+
+DEFAULT_COST = 1.0
+"""What a report costs if a file does not say it."""
 
 T = TypeVar("T")
 
@@ -94,25 +98,19 @@ class Plan:
 
     def answer(self) -> list[str]:
         """Return the plan in plain words, one paragraph per item."""
-        from fedbandits.planning.text import answer  # noqa: PLC0415 - it needs this module
-
-        return answer(self)
+        return text.answer(self)
 
     def table(self) -> str:
         """Return the numbers as plain text."""
-        from fedbandits.planning.text import shown_plan  # noqa: PLC0415 - likewise
-
-        return shown_plan(self).text()
+        return text.shown_plan(self).text()
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON."""
-        from fedbandits.planning.text import answer, assumptions  # noqa: PLC0415 - likewise
-
         suggested, bare = self.suggested, self.unprotected
         pulls = 1.0 if suggested is None else max(1.0, suggested.pulls_of_arm.mean)
         return {
-            "answer": answer(self),
-            "assumptions": list(assumptions(self)),
+            "answer": self.answer(),
+            "assumptions": list(text.assumptions(self)),
             "question": self.question.as_dict(),
             "pilot": _plain(self.pilot),
             "feasible": self.feasible,
@@ -300,3 +298,66 @@ def _made(
         index=look_at_index_rule(question, **games),
         seed=games["seed"],
     )
+
+
+def variant_table(question: Question, outlook: Outlook) -> dict[str, Any]:
+    """Return the variant that does what was foreseen, whatever its file says of the problem.
+
+    Its rule is told the noise and spread of the question.
+    """
+    at_once = outlook.admissions is None
+    cost, privacy = question.communication_cost, question.privacy
+    table = {
+        "algorithm": outlook.algorithm,
+        "pulls": outlook.pulls,
+        "admissions": outlook.admissions,
+        "weights": None if at_once else outlook.weights,
+        "clients" if at_once else "max_clients": question.population,
+        "radius": {"rule": question.radius.rule},
+        "delta": question.delta if question.horizon is None else "1/T",
+        "assume": {"noise": question.noise, "spread": question.spread},
+        "communication_cost": None if cost == DEFAULT_COST else cost,
+        "privacy": None if privacy is None else describe_privacy(privacy),
+    }
+    return {key: value for key, value in table.items() if value is not None}
+
+
+def variant_toml(question: Question, outlook: Outlook) -> str:
+    """Return that table as it stands in a file.
+
+    Examples
+    --------
+    >>> from fedbandits.planning.outlook import look_ahead
+    >>> from fedbandits.planning.question import least_favourable
+    >>> question = least_favourable(n_arms=2, gap=0.3, noise=0.5, spread=0.1)
+    >>> print(variant_toml(question, look_ahead(question, "20", "8", replications=9, seed=1)))
+    [[variants]]
+    algorithm = "fed2-ucb"
+    pulls = "20"
+    admissions = "8"
+    weights = "inverse-variance"
+    radius = { rule = "certified" }
+    delta = 0.05
+    assume = { noise = 0.5, spread = 0.1 }
+    """
+    lines = ["[[variants]]"]
+    if question.population is not None:
+        # Only the problem can say that a game has N clients, not the variant.
+        lines.append(f"# in a game with [problem] population = {question.population}")
+    table = variant_table(question, outlook)
+    return "\n".join([*lines, *(f"{key} = {_value(value)}" for key, value in table.items())])
+
+
+def _value(value: Any) -> str:
+    """Return a value as TOML has it.
+
+    Examples
+    --------
+    >>> _value({"range": [0.0, 1.0], "noise": "gaussian", "delta": 1e-06})
+    '{ range = [0.0, 1.0], noise = "gaussian", delta = 1e-06 }'
+    """
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_value(part)}" for key, part in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return f'"{value}"' if isinstance(value, str) else str(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from fedbandits.experiments.protection import protection_words
 from fedbandits.experiments.wording import listed, share
@@ -10,7 +11,6 @@ from fedbandits.planning.candidates import rule_for
 from fedbandits.planning.detection import POWER
 from fedbandits.planning.outlook import LAST_PHASE, Expected, Outlook, Simulated
 from fedbandits.planning.pilot import Pilot
-from fedbandits.planning.plan import Plan
 from fedbandits.planning.protection import release_error
 from fedbandits.planning.question import MOST_CLIENTS, Question
 from fedbandits.planning.search import MOST_UNDECIDED
@@ -19,6 +19,9 @@ from fedbandits.privacy.policy import Privacy
 from fedbandits.report.chart import NORMAL_95
 from fedbandits.report.shown import Shown
 from fedbandits.rules.guarantees import Assumption, ConditionKind, Guarantee, within
+
+if TYPE_CHECKING:  # it shows itself by what is here
+    from fedbandits.planning.plan import Plan
 
 # What each row of the table shows: an attribute of `Outlook`.
 _ROWS = {
@@ -78,6 +81,22 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
     )
 
 
+def in_short(plan: Plan) -> str:
+    """Return what to run and what to expect of it, or why nothing is, in a few short sentences."""
+    best, found = plan.suggested, guarantee(plan)
+    if best is None:
+        return _refusal(plan)
+    joining = "all clients from the start"
+    if best.admissions is not None:
+        joining = f"g(p) = {best.admissions} new clients in phase p"
+    clients, phases = counted(best.clients.mean, "client"), counted(best.phases.mean, "phase")
+    return (
+        f"Run {best.algorithm} with f(p) = {best.pulls} pulls of each arm and {joining}."
+        f" Expect {clients}, {phases} and a regret of {rounded(best.regret.mean)}."
+        f" It {found.claim}, under the conditions below. The answer is for {found.whom}."
+    )
+
+
 def answer(plan: Plan) -> list[str]:
     """Return the plan in plain words, one paragraph per item."""
     return [
@@ -85,7 +104,7 @@ def answer(plan: Plan) -> list[str]:
         *([] if plan.pilot is None else [_pilot(plan.question, plan.pilot)]),
         *_reach(plan),
         *_privacy(plan),
-        *(_no_advice(plan) if plan.suggested is None else _advice(plan, plan.suggested)),
+        *_advice(plan),
     ]
 
 
@@ -205,10 +224,10 @@ def _left_out(question: Question, privacy: Privacy) -> str:
     return said
 
 
-def _no_advice(plan: Plan) -> list[str]:
+def _refusal(plan: Plan) -> str:
+    """Return why nothing is suggested, and what would help."""
     because = _too_coarse(plan) or _no_room(plan) or _too_noisy(plan) or _too_many(plan)
-    refusal = f"Not feasible: {because or _undecided_by_all(plan.question)}"
-    return [refusal] if plan.yours is None else [_compared("yours", plan.yours), refusal]
+    return f"Not feasible: {because or _undecided_by_all(plan.question)}"
 
 
 def _too_coarse(plan: Plan) -> str | None:
@@ -288,8 +307,11 @@ def _undecided_by_all(question: Question) -> str:
     )
 
 
-def _advice(plan: Plan, best: Outlook) -> list[str]:
-    question, index = plan.question, plan.index
+def _advice(plan: Plan) -> list[str]:
+    question, index, best = plan.question, plan.index, plan.suggested
+    if best is None:
+        yours = [] if plan.yours is None else [_compared("yours", plan.yours)]
+        return [*yours, _refusal(plan)]
     until = "until the decision" if question.horizon is None else "in all"
     delta = f"{question.delta:g}" if question.horizon is None else '"1/T"'
     longer = "" if best.weights == "equal" else ' (the default, "equal", takes longer)'

@@ -44,20 +44,18 @@ def all_of(clients: int) -> str:
     return f"all {clients:,} clients together"
 
 
-def between(expected: Expected, what: str | None = None) -> str:
-    """Return the range in which nine of ten games end, with a unit.
+def between(expected: Expected) -> str:
+    """Return the range in which nine of ten games end.
 
     Examples
     --------
-    >>> always_one = Expected(mean=1.0, stderr=0.0, low=1.0, high=1.0)
-    >>> between(always_one), between(always_one, "client")
-    ('1', '1 client')
-    >>> between(Expected(mean=2.9, stderr=0.1, low=2.0, high=4.0), "phase")
-    '2 to 4 phases'
+    >>> between(Expected(mean=1.0, stderr=0.0, low=1.0, high=1.0))
+    '1'
+    >>> between(Expected(mean=2.9, stderr=0.1, low=2.0, high=4.0))
+    '2 to 4'
     """
     low, high = rounded(expected.low), rounded(expected.high)
-    most = high if what is None else counted(expected.high, what)
-    return most if low == high else f"{low} to {most}"
+    return high if low == high else f"{low} to {high}"
 
 
 def changed(after: float, before: float) -> str:

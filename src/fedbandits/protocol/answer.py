@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -223,41 +223,26 @@ def _intervals(
     return dict(zip(server.arms, zip(low.tolist(), high.tolist(), strict=True), strict=True))
 
 
-def conclusion_of(server: Server, *, level: float = 0.05) -> Conclusion:
+def conclusion_of(server: Server) -> Conclusion:
     """Return the last word of a server that is finished, for all clients.
 
-    Parameters
-    ----------
-    server : Server
-        One that is finished. If it has decided nothing, that is what it says.
-    level : float
-        Error probability of the intervals.
+    If it has decided nothing, that is what it says.
     """
     decision = server.run_state.last_word
     if decision is None:
         raise ProtocolError("there is no last word before the run is over")
-    unknown = (math.inf,) * len(server.arms)
-    nothing = Conclusion(
+    answer = None if server.decision is None else answer_of(server)
+    unknown = [(-math.inf, math.inf)] * len(server.arms)
+    low, high = zip(*(answer.intervals.values() if answer else unknown), strict=True)
+    nothing = "It is over, and nothing was decided: no phase was closed."
+    return Conclusion(
         header=server.header,
         arms=server.arms,
         decision=decision,
-        low=tuple(-width for width in unknown),
-        high=unknown,
-        level=1.0,
-        error=None,
-        assumptions=(),
-        words="It is over, and nothing was decided: no phase was closed.",
-    )
-    if server.decision is None:
-        return nothing
-    answer = answer_of(server, level=level)
-    low, high = zip(*answer.intervals.values(), strict=True)
-    return replace(
-        nothing,
         low=low,
         high=high,
-        level=answer.level,
-        error=answer.error,
-        assumptions=answer.assumptions,
-        words=answer.words(),
+        level=answer.level if answer else 1.0,
+        error=answer.error if answer else None,
+        assumptions=answer.assumptions if answer else (),
+        words=answer.words() if answer else nothing,
     )

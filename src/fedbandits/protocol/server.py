@@ -11,15 +11,7 @@ from functools import reduce
 from typing import TypeAlias, Unpack
 
 from fedbandits.errors import ProtocolError
-from fedbandits.protocol import records
-from fedbandits.protocol.decisions import (
-    admission,
-    decided,
-    ending,
-    interval_widths,
-    last_word,
-    planned,
-)
+from fedbandits.protocol import decisions, records
 from fedbandits.protocol.fold import apply, refusal_key, stage_after
 from fedbandits.protocol.log import Log, MemoryLog
 from fedbandits.protocol.messages import (
@@ -202,7 +194,7 @@ class Server:
 
     def wanted(self) -> int:
         """Return how many new clients the next phase asks for."""
-        return admission(self.run_state)[0]
+        return decisions.admission(self.run_state)[0]
 
     def open(self, admitted: Sequence[str]) -> Assignment:
         """Open the next phase with these new clients and return what everybody plays.
@@ -215,13 +207,13 @@ class Server:
         known = [client for client in admitted if client in state.columns]
         if known or len(set(admitted)) != len(admitted):
             raise ProtocolError(f"a client was admitted twice: {(known or list(admitted))[0]}")
-        wanted, capped = admission(state)
+        wanted, capped = decisions.admission(state)
         if len(admitted) > wanted:
             raise ProtocolError(f"{len(admitted)} new clients, but the phase wants {wanted}")
         if not state.columns and not admitted:
             raise ProtocolError("the first phase needs at least one client")
         self.terms.check_admitted(admitted, wanted)
-        assignment, complete = planned(state, len(admitted))
+        assignment, complete = decisions.planned(state, len(admitted))
         self._commit(
             records.PhaseOpened(
                 admitted=tuple(admitted), assignment=assignment, complete=complete, capped=capped
@@ -370,7 +362,7 @@ class Server:
             missing = len(self.missing)
             asked = len(self.run_state.reports) + missing
             raise ProtocolError(f"{missing} of {asked} clients have not reported")
-        decision = decided(self.run_state)
+        decision = decisions.decided(self.run_state)
         self._commit(records.PhaseClosed(decision))
         self.end()
         return decision
@@ -378,7 +370,7 @@ class Server:
     def end(self) -> None:
         """Write the last word if no phase follows; a crash may have come in between."""
         if self.state is ServerState.ENDING:
-            self.stop(ending(self.run_state) or Reason.HORIZON)
+            self.stop(decisions.ending(self.run_state) or Reason.HORIZON)
 
     def stop(self, reason: Reason = Reason.STOPPED, words: str = "") -> Decision | None:
         """End the run, and an open phase with it; return what is known.
@@ -390,7 +382,7 @@ class Server:
         words : str
             The same in the words of the person who stopped it.
         """
-        self._commit(records.RunEnded(last_word(self.run_state, reason), words))
+        self._commit(records.RunEnded(decisions.last_word(self.run_state, reason), words))
         return self.decision
 
     @classmethod
@@ -404,7 +396,7 @@ class Server:
         """Return half-widths of intervals around all estimates, after the last closed phase."""
         if self.decision is None:
             raise ProtocolError("nothing is known before the first phase is closed")
-        return interval_widths(self.run_state, level)
+        return decisions.interval_widths(self.run_state, level)
 
     def snapshot(self) -> ServerSnapshot:
         """Return what was counted and decided as values that can be compared."""

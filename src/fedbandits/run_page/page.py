@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 
 from fedbandits.experiments.protection import protection_words
+from fedbandits.experiments.report.glossary import read_words
 from fedbandits.federation.course import PhaseEnd
 from fedbandits.federation.followed import FollowedRun
 from fedbandits.federation.status import RunStatus, clock_time, counted
@@ -15,54 +17,12 @@ from fedbandits.protocol import Answer
 from fedbandits.report.markup import definitions, items
 from fedbandits.report.page import html_page, live_chart
 from fedbandits.rules.outliers import FEWEST, THRESHOLD
-from fedbandits.run_page.charts import (
-    MOST_COLOURED,
-    MOST_ROWS,
-    ArmRow,
-    arm_rows,
-    intervals_chart,
-    phases_chart,
-)
-from fedbandits.run_page.tables import (
-    FEW_CLIENTS,
-    MOST_CLIENTS,
-    arms_table,
-    clients_table,
-    means_table,
-    phases_table,
-    strangers,
-    text,
-)
+from fedbandits.run_page import charts, tables
+from fedbandits.run_page.tables import text
 
-_WORDS = (
-    (
-        "options, clients",
-        "The options are what is compared. Clients try them where they are, and what they observe"
-        " stays there. The best option has the best mean over all clients; a single client's own"
-        " best may be another.",
-    ),
-    (
-        "phase",
-        "New clients join, everybody tries the options that are left, and sends the average of"
-        " each. Then the server drops the options that are clearly worse.",
-    ),
-    (
-        "estimate, interval",
-        "The estimate is the average over clients. The true mean lies in the interval; how sure"
-        " that is, and what it rests on, is said above. Intervals are for reading: the server"
-        " decides by a rule of its own, so that one may overlap the best and be out.",
-    ),
-    (
-        "abandoned",
-        "Too few clients reported in time. What came is counted, and nothing was decided.",
-    ),
-    (
-        "not counted",
-        "A message that is late, repeated, malformed, out of range or from a stranger changes"
-        " nothing; the log has the reason.",
-    ),
-    ("pull", "One try of one option by one client."),
-)
+_GLOSSARY = read_words(Path(__file__).with_name("glossary.toml"))
+# What stands above and below charts and tables.
+_SAID = dict(read_words(Path(__file__).with_name("texts.toml")))
 
 
 def run_html(run: FollowedRun) -> str:
@@ -85,7 +45,7 @@ def run_html(run: FollowedRun) -> str:
     (True, True)
     """
     status = run.status()
-    rows = arm_rows(status.arms, run.trial.goal)
+    rows = charts.arm_rows(status.arms, run.trial.goal)
     sections = [("In short", _verdict(status)), ("Estimates", _estimates(status, rows))]
     if rows:
         sections.append(("Eliminations over time", _over_time(rows, run.answers(), status)))
@@ -94,7 +54,7 @@ def run_html(run: FollowedRun) -> str:
         sections.append(("Means of each client", _means(run, status)))
     sections += [
         ("The course of the run", _course(status)),
-        ("How to read this", definitions(_WORDS)),
+        ("How to read this", definitions(_GLOSSARY)),
         ("The trial", _trial(run)),
     ]
     return html_page(title=run.trial.title, byline=_byline(status), sections=sections)
@@ -143,89 +103,58 @@ def _with_bold(line: str, winner: str | None) -> str:
     return text(line)
 
 
-def _estimates(status: RunStatus, rows: Sequence[ArmRow]) -> str:
+def _estimates(status: RunStatus, rows: Sequence[charts.ArmRow]) -> str:
     answer = status.answer
-    table = arms_table(status.arms, None if answer is None else answer.winner)
+    table = tables.arms_table(status.arms, None if answer is None else answer.winner)
     if not rows or answer is None:
         return f"<p>There are none before a phase is decided.</p>\n{table}"
-    caption = (
-        f"Dots are estimates after phase {answer.phase}, lines their intervals, which"
-        f" {text(answer.coverage)}. Grey: out, and not tried since."
-    )
-    if len(rows) > MOST_ROWS:
-        caption += f" Of {len(rows):,} options the best {MOST_ROWS} are shown."
+    caption = _SAID["estimates"].format(phase=answer.phase, coverage=text(answer.coverage))
+    if len(rows) > charts.MOST_ROWS:
+        caption += f" Of {len(rows):,} options the best {charts.MOST_ROWS} are shown."
     alt = "Estimates with intervals: " + "; ".join(
         f"{row.label} {row.estimate:.4g}, {row.low:.4g} to {row.high:.4g}, {row.fate}"
-        for row in rows[:MOST_ROWS]
+        for row in rows[: charts.MOST_ROWS]
     )
-    shown = live_chart("estimates", intervals_chart(rows), alt=alt, caption=caption)
+    shown = live_chart("estimates", charts.intervals_chart(rows), alt=alt, caption=caption)
     return f"{shown}\n{table}"
 
 
-def _over_time(rows: Sequence[ArmRow], answers: Sequence[Answer], status: RunStatus) -> str:
-    withdrawn = ", a square where one was withdrawn" if status.course.withdrawals else ""
-    caption = (
-        "Estimates after each phase, with the same intervals. A cross is where an option was"
-        f" decided against{withdrawn}. Options of one phase stand side by side"
-        " so that none hides another."
-    )
-    if len(rows) > MOST_COLOURED:
-        caption += f" The best {MOST_COLOURED} of {len(rows):,} options have a colour."
+def _over_time(rows: Sequence[charts.ArmRow], answers: Sequence[Answer], status: RunStatus) -> str:
+    square = ", a square where one was withdrawn" if status.course.withdrawals else ""
+    caption = _SAID["over time"].format(square=square)
+    if len(rows) > charts.MOST_COLOURED:
+        caption += f" The best {charts.MOST_COLOURED} of {len(rows):,} options have a colour."
     decided = sum(each.end is PhaseEnd.DECIDED for each in status.course.phases)
     if decided > len(answers):
-        caption += (
-            f" Of {decided:,} phases that were decided {len(answers):,} are shown, all among them"
-            " in which an option went out; the axis is logarithmic."
-        )
-    fates = "; ".join(f"{row.label} {row.fate}" for row in rows[:MOST_ROWS])
+        caption += " " + _SAID["some phases"].format(decided=decided, shown=len(answers))
+    fates = "; ".join(f"{row.label} {row.fate}" for row in rows[: charts.MOST_ROWS])
     alt = f"Estimates against phase; {fates}"
-    return live_chart("eliminations", phases_chart(rows, answers), alt=alt, caption=caption)
+    return live_chart("eliminations", charts.phases_chart(rows, answers), alt=alt, caption=caption)
 
 
 def _sent(run: FollowedRun, status: RunStatus) -> str:
     clients, privacy = status.course.clients, run.trial.privacy
-    said = [
-        "Clients send how often they tried each option in a phase, and the average of what they"
-        " observed; never an observation. Bits are those of the averages alone, without what"
-        " carries them."
-    ]
+    said = [_SAID["sent"]]
     if privacy is not None:
         spent = privacy.in_words(spent_at_most(run.server.rule, privacy, len(status.course.phases)))
-        said.append(
-            f"These averages are protected: {protection_words(privacy)}. A client has spent at"
-            f" most: {spent}."
-        )
-    if strangers(status):
-        said.append(
-            f"Besides, {counted(strangers(status), 'message')} came from who is not in the run, or"
-            " cannot be told, and did not count."
-        )
-    if len(clients) > MOST_CLIENTS:
-        said.append(
-            f"{FEW_CLIENTS} of {len(clients):,} clients have a row: first those with messages that"
-            " did not count, then the others in the order in which they joined. The command status"
-            " with the option --json prints all of them."
-        )
+        said.append(_SAID["protected"].format(how=protection_words(privacy), spent=spent))
+    strangers = tables.strangers(status)
+    if strangers:
+        said.append(_SAID["strangers"].format(messages=counted(strangers, "message")))
+    if len(clients) > tables.MOST_CLIENTS:
+        said.append(_SAID["some clients"].format(few=tables.FEW_CLIENTS, all=len(clients)))
     clipped = privacy is not None or any(client.clipped for client in clients)
-    return _below(said, clients_table(status, clipped=clipped))
+    return _below(said, tables.clients_table(status, clipped=clipped))
 
 
 def _means(run: FollowedRun, status: RunStatus) -> str:
     """Return each client's means, with those marked that are unlike the others."""
-    said = [
-        "The mean of each option over all phases that are over, as the server knows it"
-        + ("." if run.trial.privacy is None else ": after rounding or noise."),
-        f"Marked with ! is a mean more than {THRESHOLD:g} robust standard deviations (1.4826 times"
-        " the median absolute deviation) from the median of all clients, if at least"
-        f" {FEWEST} have reported. It may be a broken client, a false report or a place that is"
-        " different: ask there. Marks change no decision, and a false report that is not extreme"
-        " has none.",
-    ]
-    if len(status.means) > MOST_CLIENTS:
-        said.append(
-            f"{FEW_CLIENTS} of {len(status.means):,} clients have a row, those with a mark first."
-        )
-    return _below(said, means_table(status))
+    rounded = "" if run.trial.privacy is None else ": after rounding or noise"
+    marked = _SAID["marked means"].format(threshold=THRESHOLD, fewest=FEWEST)
+    said = [_SAID["means"].format(rounded=rounded), marked]
+    if len(status.means) > tables.MOST_CLIENTS:
+        said.append(_SAID["some means"].format(few=tables.FEW_CLIENTS, all=len(status.means)))
+    return _below(said, tables.means_table(status))
 
 
 def _below(said: Sequence[str], table: str) -> str:
@@ -245,11 +174,7 @@ def _course(status: RunStatus) -> str:
         happened.append(("at the end", text(_sentence(course.ending))))
     parts = ["<p>No phase was opened.</p>"]
     if course.phases:
-        parts = [
-            "<p>Reported are clients whose update was counted; pulls each, how often a client tries"
-            " options in the phase, all of them together.</p>",
-            phases_table(course.phases),
-        ]
+        parts = [f"<p>{_SAID['phases']}</p>", tables.phases_table(course.phases)]
     if happened:
         parts.append(f"<h3>What else happened</h3>\n{definitions(happened)}")
     return "\n".join(parts)

@@ -5,8 +5,13 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-_FILE = Path(__file__).with_suffix(".toml")
-WORDS: list[tuple[str, str]] = [*tomllib.loads(_FILE.read_text(encoding="utf-8")).items()]
+
+def read_words(file: Path) -> list[tuple[str, str]]:
+    """Return the words of a page and what they mean, in the order of their file."""
+    return [*tomllib.loads(file.read_text(encoding="utf-8")).items()]
+
+
+WORDS = read_words(Path(__file__).with_suffix(".toml"))
 
 
 def glossary(*terms: str) -> list[tuple[str, str]]:

@@ -188,8 +188,7 @@ def _failure(info: ClientInfo, assignment: Assignment, error: Exception) -> Refu
     _LOG.error(
         "client %s cannot answer phase %d: %s", info.name, assignment.phase, error, exc_info=error
     )
-    outside = isinstance(error, OutOfRangeError)
-    why = Refused.OUTSIDE if outside else Refused.FAILED
+    why = Refused.OUTSIDE if isinstance(error, OutOfRangeError) else Refused.FAILED
     return assignment.refused(info.name, why, _kind(error))
 
 

@@ -142,6 +142,17 @@ def as_config(config: Mapping[str, str | int]) -> str:
     return " ".join(f"{key}={json.dumps(value)}" for key, value in config.items())
 
 
+def as_options(options: Mapping[str, object]) -> list[str]:
+    """Return the options of a program as its words.
+
+    Examples
+    --------
+    >>> as_options({"--host": "127.0.0.1", "--port": 9092})
+    ['--host', '127.0.0.1', '--port', '9092']
+    """
+    return [str(word) for option in options.items() for word in option]
+
+
 def _end_of(out: str) -> str:
     return " ".join(out.split())[-500:]
 

@@ -23,6 +23,7 @@ from fedbandits.federation.state_files import open_private, private_folder
 
 _VALID = timedelta(days=3650)  # a node may run for years, and makes one when it starts
 _HOST = "127.0.0.1"
+_AUTHORITY = "fedbandits local authority"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,28 +63,15 @@ def make_certificates(folder: Path) -> Certificates:
     The authority's key is forgotten at once: nobody can sign another one.
     """
     private_folder(folder)
-    authority_key, server_key = _key(), _key()
-    authority_name = _named("fedbandits local authority")
-    authority = (
-        _builder(authority_name, authority_name, authority_key)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(authority_key, hashes.SHA256())
-    )
-    names = [x509.DNSName("localhost"), x509.IPAddress(ip_address(_HOST))]
-    server = (
-        _builder(_named("localhost"), authority_name, server_key)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .sign(authority_key, hashes.SHA256())
-    )
+    authority, server = _key(), _key()
     made = Certificates(
         authority=folder / "authority.pem",
         certificate=folder / "server.pem",
         key=folder / "server.key",
     )
-    write_private(made.authority, authority.public_bytes(serialization.Encoding.PEM))
-    write_private(made.certificate, server.public_bytes(serialization.Encoding.PEM))
-    _write_key(made.key, server_key, serialization.PrivateFormat.TraditionalOpenSSL)
+    write_private(made.authority, _certificate(_AUTHORITY, authority, authority, ca=True))
+    write_private(made.certificate, _certificate("localhost", server, authority, ca=False))
+    _write_key(made.key, server, serialization.PrivateFormat.TraditionalOpenSSL)
     return made
 
 
@@ -133,23 +121,25 @@ def _write_key(
     write_private(path, key.private_bytes(serialization.Encoding.PEM, kind, nobody))
 
 
-def _named(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
-) -> x509.CertificateBuilder:
+def _certificate(
+    subject: str, key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey, *, ca: bool
+) -> bytes:
+    """Return a certificate of the authority, for itself or for a server on this machine."""
     now = datetime.now(UTC)
-    return (
+    made = (
         x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)]))
+        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _AUTHORITY)]))
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(minutes=5))
         .not_valid_after(now + _VALID)
+        .add_extension(x509.BasicConstraints(ca, 0 if ca else None), critical=True)
     )
+    if not ca:
+        names = [x509.DNSName("localhost"), x509.IPAddress(ip_address(_HOST))]
+        made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    return made.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
 def write_private(path: Path, content: bytes) -> None:

@@ -24,14 +24,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from fedbandits.federation.flower import processes
 from fedbandits.federation.flower.client import NodePlan
 from fedbandits.federation.flower.clocks import check_clock
-from fedbandits.federation.flower.command import FlowerError, end_process
+from fedbandits.federation.flower.command import FlowerError, as_options, end_process
 from fedbandits.federation.flower.keys import make_certificates, write_private
 from fedbandits.federation.flower.pinned import CLIENT_APP, check_flower
 from fedbandits.federation.flower.task import LocalPort, Task, TaskQueue, answer_task
@@ -147,7 +146,6 @@ def _supernode(
     connection: NodeConnection, folder: Path, address: str
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start a SuperNode that starts nothing itself; end it afterwards."""
-    host, port = address.split(":")
     options = {
         "--superlink": connection.superlink,
         "--root-certificates": connection.authority,
@@ -157,12 +155,11 @@ def _supernode(
         "--ssl-certfile": folder / "server.pem",
         "--ssl-keyfile": folder / "server.key",
         "--ssl-ca-certfile": folder / "authority.pem",
-        "--host": host,
-        "--port": port,
+        "--host": processes.HOST,
+        "--port": address.rpartition(":")[2],
     }
-    words = map(str, chain.from_iterable(options.items()))
     process = subprocess.Popen(
-        [processes.flower_program("flower-supernode"), *words],
+        [processes.flower_program("flower-supernode"), *as_options(options)],
         stdin=subprocess.DEVNULL,
         env={"FLWR_HOME": str(folder / "home"), **os.environ},
         # In a group of its own it gets one signal, from here. A second signal would cut its

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from fedbandits.errors import InputError
 from fedbandits.federation.flower import keys
-from fedbandits.federation.flower.command import QUIET, FlowerCommand, FlowerError
+from fedbandits.federation.flower.command import QUIET, FlowerCommand, FlowerError, as_options
 from fedbandits.federation.state_files import Closing, open_private, private_folder, write_whole
 
 HOST = "127.0.0.1"
@@ -136,15 +136,15 @@ class LocalFederation(Closing):
             f"root-certificates = {json.dumps(str(self._certificates.authority))}\n",
         )
         self.command.start()  # it loads while the SuperLink does
-        self.superlink = self._child(
-            "superlink",
-            "flower-superlink",
-            ["--ssl-certfile", str(self._certificates.certificate)],
-            ["--ssl-keyfile", str(self._certificates.key)],
-            ["--ssl-ca-certfile", str(self._certificates.authority)],
-            ["--enable-supernode-auth", "--disable-runtime-dependency-installation"],
-            ["--host", HOST, "--port", str(self._port)],
-        )
+        words = ["--enable-supernode-auth", "--disable-runtime-dependency-installation"]
+        options = {
+            "--ssl-certfile": self._certificates.certificate,
+            "--ssl-keyfile": self._certificates.key,
+            "--ssl-ca-certfile": self._certificates.authority,
+            "--host": HOST,
+            "--port": self._port,
+        }
+        self.superlink = self._child("superlink", "flower-superlink", words, options)
         self._wait_for(self.superlink)
 
     def key(self, name: str) -> keys.NodeKey:
@@ -161,13 +161,11 @@ class LocalFederation(Closing):
             raise FlowerError("the SuperLink is not there yet")
         options = {
             "--superlink": f"{HOST}:{self._port}",
-            "--root-certificates": str(self._certificates.authority),
-            "--key": str(self.key(name).private),
-            **{f"--{key}": str(value) for key, value in config.items() if key != "project"},
+            "--root-certificates": self._certificates.authority,
+            "--key": self.key(name).private,
+            **{f"--{key}": value for key, value in config.items() if key != "project"},
         }
-        return self._child(
-            name, "fedbandits", ["node", str(config["project"])], *map(list, options.items())
-        )
+        return self._child(name, "fedbandits", ["node", str(config["project"])], options)
 
     def close(self) -> None:
         """End all children, and what they have started."""
@@ -202,11 +200,13 @@ class LocalFederation(Closing):
                     found.append(int(entry.parent.name))
         return found
 
-    def _child(self, name: str, program: str, *arguments: Sequence[str]) -> Child:
+    def _child(
+        self, name: str, program: str, words: Sequence[str], options: Mapping[str, object]
+    ) -> Child:
         output = private_folder(self.folder / "output") / f"{name}.txt"
         with open_private(output, "ab") as file:
             process = subprocess.Popen(
-                [flower_program(program), *(word for words in arguments for word in words)],
+                [flower_program(program), *words, *as_options(options)],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,

@@ -22,7 +22,7 @@ from fedbandits.errors import InputError
 from fedbandits.federation.coordinator import Bulletin, Coordinator, Patience
 from fedbandits.federation.durable_log import is_held
 from fedbandits.federation.flower.transport import FlowerTransport
-from fedbandits.federation.now_file import NowFile, now_path
+from fedbandits.federation.presence import NowFile, now_path
 from fedbandits.federation.requests import RequestFolder
 from fedbandits.federation.run import LOG_FILE, begin_or_resume
 from fedbandits.federation.status import printable
@@ -61,12 +61,12 @@ def serve(grid: Grid, config: Mapping[str, Any]) -> None:
 
 
 def _serve(grid: Grid, config: Mapping[str, Any], project: Path, path: Path, now: NowFile) -> None:
-    log, run = begin_or_resume(load_trial(project), path)
+    trial = load_trial(project)
+    log, server = begin_or_resume(trial, path)
     with log:
         if log.dropped:
             _LOG.warning("%s: %d damaged records at its end are dropped", path, log.dropped)
-        server = run.server
-        patience = _patience(run.trial, config)
+        patience = _patience(trial, config)
         transport = FlowerTransport(
             grid, server, patience, tell=lambda news: _LOG.warning("%s", news), beat=now.beat
         )
@@ -82,10 +82,10 @@ def _serve(grid: Grid, config: Mapping[str, Any], project: Path, path: Path, now
             server,
             transport,
             clock=time.monotonic,
-            seed=run.trial.seed,
+            seed=trial.seed,
             patience=patience,
             watch=watch,
-            requests=RequestFolder(path, len(run.trial.arms)),
+            requests=RequestFolder(path, len(trial.arms)),
             beat=beat,
         ).run()
 

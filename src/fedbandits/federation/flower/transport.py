@@ -206,13 +206,10 @@ class FlowerTransport:
 
     def nodes(self) -> list[dict[str, Any]]:
         """Return what is known of each node, for those who watch."""
-        hosted: dict[int, list[str]] = {}
-        for client, number in self._homes.items():
-            hosted.setdefault(number, []).append(client)
+        hosted, now = self._by_node(self._homes), self.clock()
         asked: dict[int, float] = {}
         for sent in self._sent.values():
             asked[sent.node] = min(sent.at, asked.get(sent.node, sent.at))
-        now = self.clock()
         return [
             {
                 "node": str(number),
@@ -300,9 +297,6 @@ class FlowerTransport:
 
     def _post(self, message: Sent, clients: Iterable[str]) -> None:
         """Send a message to the nodes of these clients, one to each node."""
-        by_node: dict[int, list[str]] = {}
-        for client in clients:
-            by_node.setdefault(self._homes[client], []).append(client)
         match message:
             case Conclusion():
                 kind, number = CONCLUDE, 0
@@ -310,10 +304,17 @@ class FlowerTransport:
                 kind, number = RECALL, len(arms)
             case Assignment(phase=phase):
                 kind, number = PHASE, phase
-        for node, names in by_node.items():
+        for node, names in self._by_node(clients).items():
             if not self._nodes[node].muted:
                 said = {"clients": names, "message": encode(message)}
                 self._ask(kind, node, said, key=(message.header.epoch, number))
+
+    def _by_node(self, clients: Iterable[str]) -> dict[int, list[str]]:
+        """Return clients by the node that hosts them."""
+        found: dict[int, list[str]] = {}
+        for client in clients:
+            found.setdefault(self._homes[client], []).append(client)
+        return found
 
     def _obey_moves(self) -> None:
         """Let go of clients that were moved to another node, and ask that node for them."""
@@ -423,7 +424,8 @@ class FlowerTransport:
                     self._settle(sent.node, said)
                     self._compare_clocks(sent, said)
                 case "conclude":
-                    self._note_told(sent, said)
+                    told: tuple[str, ...] = decode(tuple[str, ...], said.get("told"), "told")
+                    self._unconfirmed.difference_update(set(told).intersection(sent.clients))
                 case "phase" | "recall":
                     return self._answers(sent, said)
         except InputError as error:
@@ -450,14 +452,12 @@ class FlowerTransport:
             raise InputError("clients", "are too many, or there twice")
         for name in names:
             check_name(name, "clients")
-        key = self._nodes[node].key
-        bound = {name for name, home in self.server.run_state.homes.items() if home == key}
+        known = self._nodes[node]
+        bound = {name for name, home in self.server.run_state.homes.items() if home == known.key}
         if len(bound.union(names)) > MOST_CLIENTS:
             raise InputError("clients", "are others every time, and too many")
-        for name in [name for name, home in self._homes.items() if home == node]:
-            del self._homes[name]
+        self._homes = {name: home for name, home in self._homes.items() if home != node}
         self._obey_moves()
-        known = self._nodes[node]
         own = self.server.settle(known.key, names)
         self._bound = self.server.run_state.homes
         known.denied = set(names).difference(own)
@@ -482,10 +482,6 @@ class FlowerTransport:
         if abs(ahead) >= WORTH_SAYING:
             off = f"is {clock_words(ahead)} this server's; {LIMITS}"
             self._tell(f"the clock of {self._named(sent.node)} {off}")
-
-    def _note_told(self, sent: _Sent, said: dict[str, Any]) -> None:
-        told: tuple[str, ...] = decode(tuple[str, ...], said.get("told"), "told")
-        self._unconfirmed.difference_update(set(told).intersection(sent.clients))
 
     def _answers(self, sent: _Sent, said: dict[str, Any]) -> list[Received]:
         """Return the answers of a node's clients, and one None if anything else came."""

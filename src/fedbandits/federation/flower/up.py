@@ -106,68 +106,67 @@ def planned(log: Path) -> LocalPlan:
     return plan
 
 
-class LocalPlace(Place):
+class LocalPlace(LocalFederation, Place):
     """A federation on this machine, started when it is needed and repaired when a part dies.
 
     Parameters
     ----------
-    federation : LocalFederation
-        Its processes.
+    folder : path
+        For keys, certificates, and what the processes say.
     log : path
         Of the run.
     plan : LocalPlan
         What runs.
     """
 
-    def __init__(self, federation: LocalFederation, log: Path, plan: LocalPlan) -> None:
-        self._federation = federation
+    def __init__(self, folder: Path, log: Path, plan: LocalPlan) -> None:
+        super().__init__(folder)
         self._log = log
         self._plan = plan
+        self._said = f"what processes say is in {self.folder / 'output'}"
         self._nodes: dict[str, Child] = {}
         self._restarts: Counter[str] = Counter()
         self._again = 0.0
 
     def begin(self, stage: Stage) -> int:
         """Start the SuperLink and the nodes if they are not there, and submit the run."""
-        federation, plan = self._federation, self._plan
-        if federation.superlink is None or not federation.superlink.alive:
-            federation.close()  # what is left of an earlier one
+        plan = self._plan
+        if self.superlink is None or not self.superlink.alive:
+            self.close()  # what is left of an earlier one
             stage("starting the SuperLink")
-            federation.start()
+            self.start()
             names = [f"node-{place}" for place in range(plan.nodes)]
             stage(f"registering the keys of {plan.nodes} SuperNodes")
-            federation.register(names)
+            self.register(names)
             stage(f"starting {plan.nodes} SuperNodes with {plan.clients} clients")
-            self._nodes = {name: self._start_node(name) for name in names}
-        run = federation.command.run(
-            flower_app(federation.folder / "app", Path(plan.project)),
+            self._nodes = {name: self._start_share(name) for name in names}
+        run = self.command.run(
+            flower_app(self.folder / "app", Path(plan.project)),
             {"project": plan.project, "log": str(self._log), "clients": plan.clients},
         )
-        federation.command.close()  # it is not needed for long
-        stage(f"waiting for the server; {self._said()}")
+        self.command.close()  # it is not needed for long
+        stage(f"waiting for the server; {self._said}")
         return run
 
     def end(self) -> None:
         """End everything if the server cannot be left alone: it hangs, or its SuperLink is gone."""
-        superlink = self._federation.superlink
-        if is_held(self._log) or superlink is None or not superlink.alive:
-            self._federation.close()
+        if is_held(self._log) or self.superlink is None or not self.superlink.alive:
+            self.close()
 
     def status_of(self, run: int) -> str:
         """Return what Flower says of a run."""
-        return self._federation.command.status_of(run)
+        return self.command.status_of(run)
 
     def look_after(self, stage: Stage) -> None:
         """Raise if the SuperLink is gone; start again the nodes that are.
 
         A SuperNode that was killed is refused for up to a minute: it is started until it is let in.
         """
-        for child in self._federation.children:
+        for child in self.children:
             child.trim_output()
-        superlink = self._federation.superlink
-        if superlink is not None and not superlink.alive:
-            code = superlink.process.returncode
-            raise CrashError(f"the SuperLink has ended (exit code {code}); {self._said()}")
+        if self.superlink is not None and not self.superlink.alive:
+            code = self.superlink.process.returncode
+            raise CrashError(f"the SuperLink has ended (exit code {code}); {self._said}")
         if time.monotonic() < self._again:
             return
         self._again = time.monotonic() + _NODE_PAUSE
@@ -175,23 +174,19 @@ class LocalPlace(Place):
             if not node.alive and self._restarts[name] < MOST_NODE_RESTARTS:
                 self._restarts[name] += 1
                 if self._restarts[name] == 1:
-                    stage(f"{name} has ended and is started again; {self._said()}")
-                self._federation.children.remove(node)
-                self._nodes[name] = self._start_node(name)
+                    stage(f"{name} has ended and is started again; {self._said}")
+                self.children.remove(node)
+                self._nodes[name] = self._start_share(name)
 
     def last_words(self) -> str:
         """Return the end of what the SuperLink and the server have said."""
-        superlink = self._federation.superlink
-        return "" if superlink is None else superlink.last_words()
+        return "" if self.superlink is None else self.superlink.last_words()
 
-    def _said(self) -> str:
-        return f"what processes say is in {self._federation.folder / 'output'}"
-
-    def _start_node(self, name: str) -> Child:
+    def _start_share(self, name: str) -> Child:
         """Start a SuperNode with its share of the clients, as evenly as it goes."""
         plan, place = self._plan, int(name.rpartition("-")[2])
         first, end = (plan.clients * each // plan.nodes for each in (place, place + 1))
-        return self._federation.start_node(
+        return self.start_node(
             name,
             {"project": plan.project, "name": "client", "first": first, "clients": end - first},
         )
@@ -210,14 +205,14 @@ def bring_up(log: Path, plan: LocalPlan, *, stage: Stage, watch: ShowNow) -> Non
         If the server refuses, for instance because another one writes the log.
     """
     # Logs with the same name in two places are two runs.
-    place = hashlib.blake2b(str(log).encode(), digest_size=4).hexdigest()
-    folder = Path(plan.project) / ".federation" / f"{log.stem}-{place}"
+    own = hashlib.blake2b(str(log).encode(), digest_size=4).hexdigest()
+    folder = Path(plan.project) / ".federation" / f"{log.stem}-{own}"
     private_folder(folder)
-    with _alone(folder, log), LocalFederation(folder) as federation:
-        federation.close()  # what is left of an earlier one that was killed
+    with _alone(folder, log), LocalPlace(folder, log, plan) as place:
+        place.close()  # what is left of an earlier one that was killed
         if is_held(log):
             raise InputError(str(log), "has a server already; watch it with: fedbandits status")
-        keep_running(log, LocalPlace(federation, log, plan), stage=stage, watch=watch)
+        keep_running(log, place, stage=stage, watch=watch)
 
 
 @contextmanager

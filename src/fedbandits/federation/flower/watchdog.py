@@ -11,8 +11,15 @@ from typing import NoReturn, Protocol, TypeAlias
 from fedbandits.errors import InputError
 from fedbandits.federation.durable_log import has_begun, is_held, read_log
 from fedbandits.federation.flower.command import FlowerCommand, FlowerError
-from fedbandits.federation.now_file import Now, now_path, read_now
-from fedbandits.federation.presence import SILENT_AFTER, Sign, duration, presence_of
+from fedbandits.federation.presence import (
+    SILENT_AFTER,
+    Now,
+    Sign,
+    duration,
+    now_path,
+    presence_of,
+    read_now,
+)
 from fedbandits.protocol import PhaseClosed
 
 MOST_CRASHES = 3
