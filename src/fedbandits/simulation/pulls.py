@@ -89,11 +89,11 @@ class _ClientSource:
         noise, means = self.problem.noise, model.means[:, 0].tolist()
         cells = [None] * len(means) if model.cells is None else model.cells[:, 0].tolist()
 
-        def pull(arm: int, n: int) -> FloatArray:
+        def observe(arm: int, n: int) -> FloatArray:
             return noise.observe(noise.variates(rng, n), means[arm], cells[arm])
 
-        if self.attack is not None:
-            pull = self._attacking(self.attack, number, pull)
+        attack = self.attack
+        pull = observe if attack is None else self._attacking(attack, number, observe)
 
         own = self.streams.open(Purpose.CLIENT_RELEASES, replication=self.replication, arm=number)
         return Client(name, pull, privacy=self.privacy, noise=seeded_noise(own), rng=own)

@@ -14,7 +14,7 @@ from fedbandits.rules.contrasts import Crowd
 from fedbandits.rules.estimators.robust import Robust
 from fedbandits.rules.guarantees import Assumption, Condition, ProofContext
 
-Law: TypeAlias = Literal["any", "normal"]
+Clients: TypeAlias = Literal["any", "normal"]
 """What is known of the values of honest clients: no more than proxies, or that they are normal."""
 
 
@@ -31,7 +31,7 @@ class Trimmed(Robust):
     ----------
     liars, groups
         As in `Robust`.
-    law : {"any", "normal"}
+    clients : {"any", "normal"}
         "normal" if outcomes and the means of clients are normal: the floor is then half as high.
 
     Examples
@@ -43,21 +43,23 @@ class Trimmed(Robust):
     name: ClassVar[str] = "trimmed"
     proven: ClassVar[bool] = True
 
-    law: Law = "any"
+    clients: Clients = "any"
 
     def __post_init__(self) -> None:
         Robust.__post_init__(self)
-        check_word(self.law, Law, "law")
+        check_word(self.clients, Clients, "clients")
 
     @property
     def needs_spread(self) -> bool:
         """Whether the floor is computed from σ_c alone, and not from a range or the data."""
-        return self.law == "normal"
+        return self.clients == "normal"
 
     def conditions(self, context: ProofContext) -> tuple[Condition, ...]:
         """Return that clients differ by no more than was assumed, also if all of them play."""
         spread = Condition(Assumption.SPREAD_BOUND)
-        return (Condition(Assumption.NORMAL_LAWS), spread) if self.law == "normal" else (spread,)
+        return (
+            (Condition(Assumption.NORMAL_LAWS), spread) if self.clients == "normal" else (spread,)
+        )
 
     def middle(self, values: FloatArray, liars: int) -> FloatArray:
         """Return the mean of the values but for the f lowest and the f highest."""
@@ -76,7 +78,7 @@ class Trimmed(Robust):
         """
         if not crowd.liars or crowd.kept < 1:
             return _by_chance(crowd, log)
-        if self.law == "normal":
+        if self.clients == "normal":
             floor = np.sqrt(crowd.variance) * _mean_of_highest(crowd.kept / crowd.honest)
             return np.asarray(floor + np.sqrt(2.0 * crowd.variance * log / crowd.kept))
         log = log + math.log(2.0)
@@ -95,7 +97,7 @@ class Trimmed(Robust):
         Whoever lies, the honest values are at least h of them. It takes no bound on how much
         clients differ, and is the sharper limit unless liars send extremes.
         """
-        if not crowd.liars or self.law == "normal":
+        if not crowd.liars or self.clients == "normal":
             return None
         honest = crowd.honest
         lowest = np.partition(values, honest - 1, axis=-1)[..., :honest].mean(axis=-1)
