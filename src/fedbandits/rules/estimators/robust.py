@@ -128,10 +128,9 @@ class Robust(Estimator):
         Examples
         --------
         >>> from fedbandits.rules.estimators import Median, Trimmed
-        >>> for way in (Trimmed(liars=0.2), Trimmed(liars=0.2, clients="normal"), Median(liars=0.2)):
+        >>> for way in (Trimmed(liars=0.2), Median(liars=0.2)):
         ...     print(f"{way.floor(1.0) / 2**0.5:.2f}")
         0.58
-        0.42
         0.32
         """
         many = 10**9
