@@ -57,7 +57,7 @@ class Bold(Algorithm):
 class Median(Estimator):
     """The median of the means of clients, with the variance of their average."""
 
-    name: ClassVar[str] = "median"
+    name: ClassVar[str] = "middle"
     needs_each_client: ClassVar[bool] = True
 
     def estimate(self, reports: Any, sampling: Any) -> Any:

@@ -61,7 +61,7 @@ label = "mine"
 algorithm = "bold"
 pulls = 10
 radius = { rule = "scaled", factor = 0.25 }
-estimator = "median"
+estimator = "middle"
 
 [[variants]]
 label = "its radius"
@@ -776,7 +776,7 @@ def test_the_command_finds_an_entry_point(distribution: Path) -> None:
         .replace('model = "ladder"\nrungs = [0, 0.5, 0.5]\napart = 0.1', PLAIN)
         .replace('noise = { law = "laplace", scale = 0.2 }\n', "")
         .replace('"bold"\n', '"fed2-ucb"\nadmissions = "2^p"\n')
-        .replace('estimator = "median"\n', "")
+        .replace('estimator = "middle"\n', "")
         .replace('"scaled", factor = 0.25', '"narrow"')
         .replace('"scaled"', '"narrow"'),
         encoding="utf-8",

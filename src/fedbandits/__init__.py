@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from fedbandits.rules.algorithms import Ucb1 as Ucb1
     from fedbandits.rules.beliefs import Beliefs as Beliefs
     from fedbandits.rules.estimators import ESTIMATORS as ESTIMATORS
+    from fedbandits.rules.estimators import Median as Median
+    from fedbandits.rules.estimators import Trimmed as Trimmed
     from fedbandits.rules.radii import RADII as RADII
     from fedbandits.rules.radii import BernsteinRadius as BernsteinRadius
     from fedbandits.rules.radii import CertifiedRadius as CertifiedRadius
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     from fedbandits.rules.radii import PaperRadius as PaperRadius
     from fedbandits.rules.schedules import Schedule as Schedule
     from fedbandits.simulation import Assume as Assume
+    from fedbandits.simulation import Attack as Attack
     from fedbandits.simulation import Simulation as Simulation
     from fedbandits.simulation import Variant as Variant
     from fedbandits.simulation import simulate as simulate
@@ -99,14 +102,14 @@ _HOMES = {
         "ALGORITHMS AuthorsBaseline Centralized Fed1Ucb Fed2Ucb FedIndex FedTs ImprovedUcb "
         "LocalUcb Ucb1"
     ),
-    "fedbandits.rules.estimators": "ESTIMATORS",
+    "fedbandits.rules.estimators": "ESTIMATORS Median Trimmed",
     "fedbandits.rules.beliefs": "Beliefs",
     "fedbandits.rules.radii": (
         "RADII BernsteinRadius CertifiedRadius ChernoffRadius JointRadius PairedTRadius "
         "PairwiseRadius PaperRadius"
     ),
     "fedbandits.rules.schedules": "Schedule",
-    "fedbandits.simulation": "Assume Simulation Variant simulate simulate_all",
+    "fedbandits.simulation": "Assume Attack Simulation Variant simulate simulate_all",
     "fedbandits.sweeps.results": "SweepResults",
     "fedbandits.sweeps.run": "run_sweep",
     "fedbandits.sweeps.sweep": "Sweep load_sweep read_sweep",

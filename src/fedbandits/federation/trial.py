@@ -250,11 +250,16 @@ class Trial(TrialKeys):
             raise InputError(
                 "algorithm", f'"{self.algorithm.name}" decides in every slot; use one with phases'
             )
-        if self.spread is None and spread == 0.0 and not rule.asks_everyone:
+        unknown = self.spread is None and spread == 0.0
+        if unknown and (rule.estimator.needs_spread or not rule.asks_everyone):
+            why = (
+                f'the estimator "{rule.estimator.name}" needs it'
+                if rule.asks_everyone
+                else "the answer is for more clients than those who play"
+            )
             raise InputError(
                 "assume.spread",
-                "is missing, and the answer is for more clients than those who play; give a bound,"
-                " or a range of outcomes",
+                f"is missing, and {why}; give a bound, or a range of outcomes",
             )
         return replace(rule.with_fewest_pulls(self.min_pulls), max_phases=self.max_phases)
 

@@ -15,7 +15,12 @@ from fedbandits.protocol import (
 )
 
 
-def play(server: Server, admit: Callable[[int], Sequence[Client]]) -> Decision | None:
+def play(
+    server: Server,
+    admit: Callable[[int], Sequence[Client]],
+    *,
+    in_order: Callable[[Sequence[Client]], Sequence[Client]] = lambda clients: clients,
+) -> Decision | None:
     """Play a game to its end and return its last decision.
 
     A phase that the horizon cuts short is not played here: nobody would read its observations.
@@ -26,6 +31,8 @@ def play(server: Server, admit: Callable[[int], Sequence[Client]]) -> Decision |
         Ready for its next phase.
     admit : callable
         Takes how many new clients the server wants and returns them; fewer when there are no more.
+    in_order : callable
+        From all clients to the order in which they report; that of admission by default.
 
     Returns
     -------
@@ -51,7 +58,7 @@ def play(server: Server, admit: Callable[[int], Sequence[Client]]) -> Decision |
         if server.finished:
             break
         try:
-            _report(server, clients, assignment)
+            _report(server, in_order(clients), assignment)
         except RefusalError as error:
             last = server.refuse(error.refusal)
         else:

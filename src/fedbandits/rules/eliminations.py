@@ -62,7 +62,7 @@ def drop_below(
     array([ True,  True])
     """
     highest = np.where(active, lower, -np.inf).max(axis=-1, keepdims=True)
-    return _with_best(active & ~(upper <= highest), estimates, active)
+    return with_best(active & ~(upper <= highest), estimates, active)
 
 
 def drop_beaten(
@@ -91,7 +91,7 @@ def drop_beaten(
     first = widths_to(0)
     if widths_to(estimates.shape[-1] - 1) is first:
         ahead = np.where(active, estimates, -np.inf).max(axis=-1, keepdims=True) - estimates
-        return _with_best(active & ~(ahead >= first), estimates, active)
+        return with_best(active & ~(ahead >= first), estimates, active)
     beaten = np.zeros(estimates.shape, dtype=np.bool_)
     arms = np.arange(estimates.shape[-1])
     for arm in arms.tolist():
@@ -99,7 +99,7 @@ def drop_beaten(
         # No arm beats itself, even by a width of zero.
         rival = active[..., arm, np.newaxis] & (arms != arm)
         beaten |= rival & (ahead >= widths_to(arm))
-    return _with_best(active & ~beaten, estimates, active)
+    return with_best(active & ~beaten, estimates, active)
 
 
 def widest_margins(widths_to: Callable[[int], FloatArray], active: BoolArray) -> FloatArray:
@@ -119,6 +119,6 @@ def widest_margins(widths_to: Callable[[int], FloatArray], active: BoolArray) ->
     return margins
 
 
-def _with_best(stays: BoolArray, estimates: FloatArray, active: BoolArray) -> BoolArray:
+def with_best(stays: BoolArray, estimates: FloatArray, active: BoolArray) -> BoolArray:
     """Return the arms that stay and the one with the highest estimate, whatever the widths."""
     return np.asarray(stays | highest(estimates, active))

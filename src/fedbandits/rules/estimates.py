@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.contrasts import Contrasts
 from fedbandits.rules.distortion import UNDISTORTED, Distortion
 
 
@@ -42,7 +43,10 @@ class Estimate:
     distortion : Distortion
         What the protection of clients' means leaves in an estimate; nothing by default.
     client_means : array, shape (..., arms, clients), optional
-        The means of clients that have pulled every active arm, for radii that need them.
+        The means of clients that have pulled every active arm, if arms are compared within
+        clients.
+    contrasts : Contrasts, optional
+        How arms are compared within clients in place of variances, if some clients may lie.
     """
 
     values: FloatArray
@@ -56,6 +60,7 @@ class Estimate:
     independent_clients: bool = False
     distortion: Distortion = UNDISTORTED
     client_means: FloatArray | None = None
+    contrasts: Contrasts | None = None
 
     @property
     def variance(self) -> FloatArray:
@@ -89,7 +94,8 @@ class Estimate:
         """Return the estimate with a change of all that belongs to arms, and other means."""
         parts: dict[str, Any] = {name: change(getattr(self, name)) for name in _OF_ARMS}
         left = Distortion.merged([self.distortion], lambda values: change(values[0]))
-        return replace(self, **parts, distortion=left, client_means=means)
+        pairs = None if self.contrasts is None else self.contrasts.changed(change)
+        return replace(self, **parts, distortion=left, client_means=means, contrasts=pairs)
 
     @staticmethod
     def joined(parts: Sequence[Estimate]) -> Estimate:

@@ -69,6 +69,16 @@ class Assumption(Enum):
         " how good the options are for them"
     )
     """Of a run in which a site did: else who reports an option depends on how good it is there."""
+    FEW_LIARS = "no more clients lie than was declared"
+    """Of estimators that stand liars."""
+    LIARS_ANYWAY = (
+        "which clients lie has nothing to do with what they would observe (they may know"
+        " everything, and act together)"
+    )
+    """Of estimators that stand liars: if those lie who would report the highest values, the others
+    are no sample of all."""
+    NORMAL_LAWS = "outcomes and the means of clients are normal"
+    """Of floors that are exact for normal clients."""
     HONEST = "clients report what they observed (a false report inside the range goes unnoticed)"
     """Of every statement."""
 

@@ -306,6 +306,8 @@ class PhasedRule(Beliefs):
         clients = (
             "this one client" if self.population == 1 else f"these {self.population:,} clients"
         )
+        if self.estimator.stands_liars:
+            return f"the honest ones of {clients}"
         return f"{clients}, weighted" if self.estimator.needs_shares else clients
 
     def part_conditions(self) -> tuple[Condition, ...] | None:
@@ -336,9 +338,9 @@ class PhasedRule(Beliefs):
     def grounds(self) -> tuple[Condition, ...]:
         """Return what every statement about the rule assumes."""
         whom = Assumption.ALL_CLIENTS if self.asks_everyone else Assumption.RANDOM_CLIENTS
-        return tuple(
-            Condition(kind)
-            for kind in (whom, Assumption.NO_DRIFT, Assumption.NO_SELECTION, Assumption.HONEST)
+        return (
+            tuple(Condition(kind) for kind in (whom, Assumption.NO_DRIFT, Assumption.NO_SELECTION))
+            + self.estimator.honesty()
         )
 
     def _estimated(self) -> tuple[Condition, ...]:
@@ -512,6 +514,8 @@ class PhasedRule(Beliefs):
                 f'"{averaged.name}" does not go with the radius "{self.radius.rule}", whose'
                 ' width is that of a plain average; use "equal"',
             )
+        if averaged.stands_liars:
+            self._check_liars()
         unknown = self._not_told
         if len(unknown) == 2 and not any(unknown.values()):
             return
@@ -528,6 +532,31 @@ class PhasedRule(Beliefs):
                     f'"estimate" takes at least {self.min_clients} clients, and there are'
                     f" {self.population}; give a number, or lower assume.min_clients",
                 )
+
+    def _check_liars(self) -> None:
+        """Refuse what nothing is proven for if clients may lie."""
+        named = f'"{self.estimator.name}" for clients that may lie'
+        if not self.radius.takes_contrasts:
+            raise InputError(
+                "radius.rule",
+                f'"{self.radius.rule}" does not go with the estimator {named}; use "certified"',
+            )
+        if self.needs_components:
+            name = "noise" if self.noise is None else "spread"
+            raise InputError(
+                f"assume.{name}",
+                f'"estimate", but the estimator is {named}, who would be in it; give a number',
+            )
+        if self.epsilon > 0:
+            raise InputError(
+                "epsilon",
+                f"{self.epsilon:g}, but the estimator is {named}, and a tolerance is not proven"
+                " for it; leave it out",
+            )
+        if not self.scheduled:
+            raise InputError(
+                "estimator", f"is {named}, and the pulls of this rule depend on what they report"
+            )
 
     @property
     def fewest_clients(self) -> int:

@@ -1,5 +1,6 @@
 """The simulator: the rules driven over many replications at once."""
 
+from fedbandits.simulation.attacks import Attack
 from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.simulation.game import PlayedGames
 from fedbandits.simulation.simulator import Simulation, simulate, simulate_all
@@ -7,6 +8,7 @@ from fedbandits.simulation.variants import Assume, Variant, build_rules
 
 __all__ = [
     "Assume",
+    "Attack",
     "Fidelity",
     "PlayedGames",
     "Simulation",

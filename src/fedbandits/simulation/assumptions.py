@@ -12,15 +12,27 @@ from fedbandits.problems.problem import Problem, gap, gaps
 from fedbandits.rules.arrays import IntArray
 from fedbandits.rules.guarantees import Assumption, Guarantee, within
 from fedbandits.rules.phased import PhasedRule, Player
+from fedbandits.simulation.attacks import Attack
 
 # Sums that are equal on paper differ by less than this in a computer.
 _ROUNDING = 1e-12
 
+_GIVEN = "its clients are given: their means follow no law"
 
-def guarantee_in(rule: PhasedRule, problem: Problem, privacy: Privacy | None = None) -> Guarantee:
+_ALWAYS_KEPT = (Assumption.NO_DRIFT, Assumption.NO_SELECTION, Assumption.LIARS_ANYWAY)
+"""Of simulated clients."""
+
+
+def guarantee_in(
+    rule: PhasedRule,
+    problem: Problem,
+    privacy: Privacy | None = None,
+    attack: Attack | None = None,
+) -> Guarantee:
     """Return the guarantee of a rule with every condition that a game keeps, or breaks, marked.
 
-    Simulated clients are drawn at random, do not drift, do not drop out and do not lie. Clients of
+    Simulated clients are drawn at random, do not drift, do not drop out, and lie only if there is
+    an attack; who does depends on nothing that they observe. Clients of
     a finite population are drawn without replacement, which makes them depend on each other; their
     arms still do not, because each arm is drawn and recentred by itself. Arms of given clients do,
     because the same sample of them judges all arms.
@@ -33,6 +45,8 @@ def guarantee_in(rule: PhasedRule, problem: Problem, privacy: Privacy | None = N
         What is true.
     privacy : Privacy, optional
         How clients protect their means.
+    attack : Attack, optional
+        What clients do that lie.
 
     Examples
     --------
@@ -54,12 +68,17 @@ def guarantee_in(rule: PhasedRule, problem: Problem, privacy: Privacy | None = N
         else "the laws of its game are not exactly the normal ones that it is told",
         Assumption.INDEPENDENT_OPTIONS: _dependent(rule, problem),
         Assumption.IN_RANGE: _outside(found, problem, privacy),
+        Assumption.HONEST: None if attack is None else "some clients lie",
+        Assumption.FEW_LIARS: _too_many(rule, attack),
+        Assumption.NORMAL_LAWS: _GIVEN
+        if problem.clients_are_given
+        else problem.cohort_law.obstacle,
         Assumption.SINGLE_BEST: None
         if _best(problem).size == 1
         else "several options are the best",
     }
     if problem.clients_are_given:
-        broken[Assumption.LIKE_DRAWS] = "its clients are given: their means follow no law"
+        broken[Assumption.LIKE_DRAWS] = _GIVEN
     elif problem.clients_are_like_draws:  # else nobody knows
         broken[Assumption.LIKE_DRAWS] = None
     whom = Assumption.ALL_CLIENTS if rule.asks_everyone else Assumption.RANDOM_CLIENTS
@@ -67,18 +86,23 @@ def guarantee_in(rule: PhasedRule, problem: Problem, privacy: Privacy | None = N
     if broken[whom] is None:
         broken[Assumption.SPREAD_BOUND] = _too_little("spread", rule.spread, problem.spread_proxy)
     kept = [kind for kind, why in broken.items() if why is None]
-    found = found.kept(Assumption.NO_DRIFT, Assumption.NO_SELECTION, Assumption.HONEST, *kept)
+    found = found.kept(*_ALWAYS_KEPT, *kept)
     for kind, why in broken.items():
         found = found if why is None else found.broken(kind, why)
     return found
 
 
-def doubts(rule: PhasedRule, problem: Problem, privacy: Privacy | None = None) -> list[str]:
+def doubts(
+    rule: PhasedRule,
+    problem: Problem,
+    privacy: Privacy | None = None,
+    attack: Attack | None = None,
+) -> list[str]:
     """Return what breaks a rule's guarantee and other doubts about the game, in words.
 
     Parameters
     ----------
-    rule, problem, privacy
+    rule, problem, privacy, attack
         As in `guarantee_in`.
 
     Examples
@@ -93,11 +117,55 @@ def doubts(rule: PhasedRule, problem: Problem, privacy: Privacy | None = None) -
     up to 39 % of the observations of an arm lie outside [0, 1] and are clipped: the answer is about
     means of clipped observations, whose gap is 0.01221 where it was 0.02
     """
-    found = guarantee_in(rule, problem, privacy).conditions
+    found = guarantee_in(rule, problem, privacy, attack).conditions
     # A tie is part of the game, and no mistake.
     broken = [one for one in found if one.kind is not Assumption.SINGLE_BEST and one.why]
-    endless = (_tied(rule, problem), _rounded_away(problem, privacy))
+    endless = (
+        _tied(rule, problem),
+        _rounded_away(problem, privacy),
+        liars_hide(rule, gap(problem)),
+    )
     return [*(one.why for one in broken), *(why for why in endless if why is not None)]
+
+
+def _too_many(rule: PhasedRule, attack: Attack | None) -> str | None:
+    """Return a sentence if more clients lie in some phase than a rule allows for."""
+    if attack is None:
+        return None
+    for phase in rule.checked_phases():
+        liars = attack.number_among(phase.clients)
+        allowed = rule.estimator.liars_among(phase.clients)
+        if liars > allowed:
+            return (
+                f"{liars:,} of {phase.clients:,} clients lie in phase {phase.number:,}, and it"
+                f" allows for {allowed:,}"
+            )
+    return None
+
+
+def liars_hide(rule: PhasedRule, smallest: float) -> str | None:
+    """Return a sentence if the liars that a rule allows for can hide a gap from any sample.
+
+    Parameters
+    ----------
+    rule : PhasedRule
+        With an estimator that may stand liars.
+    smallest : float
+        The gap.
+    """
+    spread, estimator = rule.spread or 0.0, rule.estimator
+    # Of given clients the range is all that is known, and what a limit from the data makes of it
+    # depends on what liars send: nothing is said before.
+    if not estimator.stands_liars or rule.asks_everyone or smallest <= 0:
+        return None
+    floor = estimator.floor(spread)
+    if 2 * floor < smallest:
+        return None
+    return (
+        f"liars may move a comparison by {floor:.3g}, and the gap is {smallest:.3g}: if they do, no"
+        f" number of clients tells the best two arms apart (at most"
+        f" {100 * estimator.bearable(smallest, spread):.2g} % may lie for that)"
+    )
 
 
 def known_exactly(problem: Problem, noise: float | None, spread: float | None) -> bool:

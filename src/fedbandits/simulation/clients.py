@@ -21,6 +21,7 @@ from fedbandits.rules.estimates import Estimate
 from fedbandits.rules.reports import Reports
 from fedbandits.rules.statistics import aggregate
 from fedbandits.rules.variance_components import merged_squares
+from fedbandits.simulation.attacks import Attack, Scene
 from fedbandits.simulation.game import Game
 from fedbandits.simulation.memory_limit import check_memory
 from fedbandits.simulation.phases import Played
@@ -100,6 +101,7 @@ class ClientEvidence:
         self._shares = self.problem.shares
         self._kept: list[ClientsOfReplication] = []
         self._releases = Releases(game, replications.size)
+        self.attack = game.attack
 
     def admit(self, phase: int, newcomers: IntArray, active: BoolArray) -> None:
         """Admit new clients, with their local means of the remaining arms."""
@@ -135,7 +137,10 @@ class ClientEvidence:
         distortion = self._releases.play(
             phase, pulls, fresh, self.counts[np.newaxis], np.ones((1, 1, 1))
         )
+        honest = None if self.attack is None else self._sums(pulls)
         self._pull(phase, pulls, before)
+        if self.attack is not None and honest is not None:
+            self._lie(self.attack, phase, pulls, honest)
         # Means are held for some rows at once, and for none if averages are enough.
         at_once = n_rows = active.shape[0]
         if self.rule.scheduled and self.rule.needs_each_client:
@@ -217,6 +222,48 @@ class ClientEvidence:
                     )
                     fresh = n * how[row if len(how) > 1 else 0].simulated(fresh / n, rng)
             sums += fresh
+
+    def _lie(self, attack: Attack, phase: int, pulls: IntArray, before: list[FloatArray]) -> None:
+        """Let liars report what they like in place of what they have observed in a phase.
+
+        Parameters
+        ----------
+        attack : Attack
+            What they do.
+        phase : int
+            The phase that was played.
+        pulls : array of int, shape (rows, arms)
+            How often.
+        before : list of array
+            The sums of all clients before it, shape (arms, clients); one per row.
+        """
+        counts = np.broadcast_to(self.counts, (*pulls.shape, self.counts.shape[-1]))
+        for row, (state, sums) in enumerate(zip(self._kept, before, strict=True)):
+            clients, n = sums.shape[-1], pulls[row].astype(np.float64)[:, np.newaxis]
+            liars, arms = attack.liars(clients), np.flatnonzero(pulls[row]).tolist()
+            after = sums.copy()
+            for arm in arms:
+                after[arm] = state.sums[arm]
+            known = np.maximum(counts[row, :, :clients], 1.0)
+            seen = (after - sums) / np.maximum(n, 1.0)
+            scene = Scene(
+                phase=phase,
+                means=(after / known)[:, ~liars],
+                truth=seen[:, liars].__getitem__,
+                sums=sums[:, liars],
+                counts=(known - n)[:, liars],
+                pulls=n[:, 0],
+            )
+            for arm in arms:
+                told = attack.lies(arm, scene, self.problem)
+                state.sums[arm][liars] = scene.sums[arm] + n[arm] * told
+
+    def _sums(self, pulls: IntArray) -> list[FloatArray]:
+        """Return the sums of all clients, shape (arms, clients); 0 for arms that are not pulled."""
+        found = [np.zeros((pulls.shape[1], clients)) for clients in self._clients.tolist()]
+        for row, arm in np.argwhere(pulls).tolist():
+            found[row][arm] = self._kept[row].sums[arm]
+        return found
 
     def keep(self, going: BoolArray) -> None:
         """Forget the replications that are over."""

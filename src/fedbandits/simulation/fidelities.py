@@ -11,6 +11,7 @@ from fedbandits.problems.clipping import clipping
 from fedbandits.problems.problem import Problem
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import PhasedRule
+from fedbandits.simulation.attacks import Attack
 from fedbandits.simulation.releases import NormalPrivacy
 
 
@@ -35,6 +36,7 @@ def obstacle(
     problem: Problem,
     rule: PhasedRule | SlotRule,
     privacy: Privacy | None = None,
+    attack: Attack | None = None,
 ) -> str | None:
     """Return why a fidelity is not valid for a game, or None if it is.
 
@@ -48,6 +50,8 @@ def obstacle(
         What decides.
     privacy : Privacy, optional
         How clients protect their means.
+    attack : Attack, optional
+        What clients do that lie.
     """
     if rule.decides_every_slot != (fidelity is Fidelity.SLOTS):
         return (
@@ -64,7 +68,9 @@ def obstacle(
     if fidelity is Fidelity.COHORTS:
         if privacy is not None and not rough and privacy.noise != "gaussian":
             return "clients round their means, or add noise to them that is not gaussian"
-        return _needs_clients(rule) or _obstacle_to_cohorts(problem, rule)
+        lied = "some clients lie, and only averages over clients are drawn"
+        own = lied if attack is not None else _needs_clients(rule)
+        return own or _obstacle_to_cohorts(problem, rule)
     if not problem.noise.sums_in_closed_form:
         return f"a sum of {problem.noise.law} observations has no closed form"
     if not rule.scheduled and rule.radius.needs_each_client:
@@ -96,7 +102,11 @@ def _needs_clients(rule: PhasedRule) -> str | None:
 
 
 def choose_fidelity(
-    asked: str | None, problem: Problem, rule: PhasedRule | SlotRule, privacy: Privacy | None = None
+    asked: str | None,
+    problem: Problem,
+    rule: PhasedRule | SlotRule,
+    privacy: Privacy | None = None,
+    attack: Attack | None = None,
 ) -> Fidelity:
     """Return the fidelity asked for, or the fastest valid one.
 
@@ -118,7 +128,9 @@ def choose_fidelity(
     and this is bernoulli (valid: clients, pulls)
     """
     valid = [
-        fidelity for fidelity in Fidelity if obstacle(fidelity, problem, rule, privacy) is None
+        fidelity
+        for fidelity in Fidelity
+        if obstacle(fidelity, problem, rule, privacy, attack) is None
     ]
     if asked is None:
         return valid[0]
@@ -127,6 +139,6 @@ def choose_fidelity(
         raise InputError("fidelity", f'"{asked}" is not a fidelity (valid here: {names})')
     wanted = Fidelity(asked)
     if wanted not in valid:
-        reason = obstacle(wanted, problem, rule, privacy)
+        reason = obstacle(wanted, problem, rule, privacy, attack)
         raise InputError("fidelity", f'"{asked}" is not valid here: {reason} (valid: {names})')
     return wanted

@@ -13,6 +13,7 @@ from fedbandits.problems.problem import Problem, gaps
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import Charge, PhasedRule, Player
+from fedbandits.simulation.attacks import Attack
 from fedbandits.simulation.regret import Breakpoints, RegretLedger
 from fedbandits.simulation.streams import Streams
 
@@ -46,6 +47,8 @@ class Game:
         Whether to keep every point at which a regret curve bends or jumps.
     privacy : Privacy, optional
         How clients protect their means.
+    attack : Attack, optional
+        What clients do that lie; none do by default.
     """
 
     problem: Problem
@@ -57,6 +60,7 @@ class Game:
     trace: bool = False
     breakpoints: bool = False
     privacy: Privacy | None = None
+    attack: Attack | None = None
 
     @property
     def played(self) -> Problem:

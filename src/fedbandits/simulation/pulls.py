@@ -5,6 +5,8 @@ The reference that everything is checked against, for any reward law.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from fedbandits.loopback import play
@@ -13,6 +15,7 @@ from fedbandits.privacy.sampling import seeded_noise
 from fedbandits.protocol import Client, PhaseClosed, PhaseOpened, Reason, Server
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.phased import Charge, PhasedRule
+from fedbandits.simulation.attacks import Attack, Scene
 from fedbandits.simulation.game import Game, PlayedGames, ledger_of
 from fedbandits.simulation.memory_limit import check_memory
 from fedbandits.simulation.streams import Purpose
@@ -48,7 +51,7 @@ def _play(game: Game, rule: PhasedRule, replication: int) -> tuple[Server, _Clie
         privacy=game.privacy,
         draws=lambda phase: lambda draw: streams.draws(number, phase)(draw)[0],
     )
-    play(server, source.admit)
+    play(server, source.admit, in_order=source.liars_last)
     return server, source
 
 
@@ -58,7 +61,9 @@ class _ClientSource:
     def __init__(self, game: Game, replication: int) -> None:
         self.problem, self.privacy = game.played, game.privacy
         self.streams, self.replication = game.streams(), replication
-        self.clients: list[Client] = []
+        self.attack, self.clients = game.attack, list[Client]()
+        # What clients have reported, if some of them lie: sums and pulls, shape (arms, clients).
+        self.told = np.zeros((2, self.problem.means.size, 0))
         # The clients of a finite population depend on each other: they are drawn together.
         self.together = None
         if self.problem.population is not None:
@@ -84,11 +89,54 @@ class _ClientSource:
         noise, means = self.problem.noise, model.means[:, 0].tolist()
         cells = [None] * len(means) if model.cells is None else model.cells[:, 0].tolist()
 
-        def pull(arm: int, n: int) -> FloatArray:
+        def observe(arm: int, n: int) -> FloatArray:
             return noise.observe(noise.variates(rng, n), means[arm], cells[arm])
+
+        attack = self.attack
+        pull = observe if attack is None else self._attacking(attack, number, observe)
 
         own = self.streams.open(Purpose.CLIENT_RELEASES, replication=self.replication, arm=number)
         return Client(name, pull, privacy=self.privacy, noise=seeded_noise(own), rng=own)
+
+    def liars_last(self, clients: Sequence[Client]) -> Sequence[Client]:
+        """Return the clients in the order in which they report: liars know what others say."""
+        if self.attack is None:
+            return clients
+        lying = self.attack.liars(len(clients)).tolist()
+        return [clients[at] for at in sorted(range(len(clients)), key=lying.__getitem__)]
+
+    def _attacking(
+        self, attack: Attack, number: int, observe: Callable[[int, int], FloatArray]
+    ) -> Callable[[int, int], FloatArray]:
+        """Return how a client pulls if some lie: what it reports is noted, and a lie if it lies."""
+        self.told = np.pad(self.told, ((0, 0), (0, 0), (0, number + 1 - self.told.shape[-1])))
+        asked = np.zeros(self.problem.means.size, dtype=np.int64)
+
+        def pull(arm: int, n: int) -> FloatArray:
+            asked[arm] += 1
+            liars = attack.liars(self.told.shape[-1])
+            sums, counts = self.told
+            if not liars[number]:
+                seen = observe(arm, n)
+            else:
+                honest = ~liars
+                known = np.maximum(counts[:, honest], 1.0)
+                # Arms that are still played have been pulled by everybody in this phase.
+                most = counts[:, honest].max(axis=-1, initial=0.0)
+                scene = Scene(
+                    phase=int(asked[arm]),
+                    means=sums[:, honest] / known,
+                    truth=lambda other: np.array([observe(other, n).mean()]),
+                    sums=sums[:, [number]],
+                    counts=counts[:, [number]],
+                    pulls=np.where(most == most.max(), float(n), 0.0),
+                )
+                seen = np.full(n, attack.lies(arm, scene, self.problem)[0])
+            self.told[0, arm, number] += seen.sum()
+            self.told[1, arm, number] += n
+            return seen
+
+        return pull
 
 
 def _play_one(game: Game, rule: PhasedRule, replication: int) -> PlayedGames:

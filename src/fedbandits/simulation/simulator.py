@@ -18,6 +18,7 @@ from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import PhasedRule
+from fedbandits.simulation.attacks import Attack
 from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.simulation.game import Game, PlayedGames
 from fedbandits.simulation.in_step import in_batches, key_in_step
@@ -174,6 +175,7 @@ def simulate_all(
             trace=trace,
             breakpoints=breakpoints,
             privacy=variant.privacy,
+            attack=variant.attack,
         )
         for variant, (rule, _) in zip(variants, rules, strict=True)
     ]
@@ -241,6 +243,7 @@ def simulate(
     max_clients: int | None = None,
     max_phases: int | None = None,
     privacy: Privacy | None = None,
+    attack: Attack | None = None,
     **settings: Any,
 ) -> Simulation:
     """Simulate one algorithm on one problem; see `Variant` and `simulate_all`.
@@ -264,6 +267,7 @@ def simulate(
         max_clients=max_clients,
         max_phases=max_phases,
         privacy=privacy,
+        attack=attack,
     )
     rules = build_rules([variant], horizon)
     if settings.pop("warn", True):

@@ -22,9 +22,10 @@ from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.beliefs import Beliefs
 from fedbandits.rules.guarantees import Guarantee
 from fedbandits.rules.indices import SlotRule
-from fedbandits.rules.phased import PhasedRule
+from fedbandits.rules.phased import PhasedRule, Player
 from fedbandits.rules.variance_components import FEWEST_TO_ESTIMATE
 from fedbandits.simulation.assumptions import doubts, guarantee_in, known_exactly
+from fedbandits.simulation.attacks import Attack
 from fedbandits.simulation.fidelities import DEFAULT_MAX_CLIENTS, Fidelity, choose_fidelity
 from fedbandits.simulation.game import as_played
 
@@ -105,6 +106,8 @@ class Variant:
         After this many phases the best estimate is played on; unlimited by default.
     privacy : Privacy, optional
         How clients protect the means that they send; sent as they are by default.
+    attack : Attack, optional
+        What clients do that lie; none do by default.
     """
 
     label: str
@@ -116,6 +119,7 @@ class Variant:
     max_clients: int | None = None
     max_phases: int | None = None
     privacy: Privacy | None = None
+    attack: Attack | None = None
 
     def __post_init__(self) -> None:
         check_stated(self.problem, Problem, "problem", parent="PlainProblem")
@@ -179,6 +183,10 @@ def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | Slo
     for name in ("max_clients", "max_phases"):
         if getattr(variant, name) is not None:
             raise InputError(name, "an algorithm that decides in every slot has no such cap")
+    if variant.attack is not None:
+        raise InputError(
+            "attack", "is by clients that report, but here nobody reports anything; leave it out"
+        )
     if variant.privacy is not None:
         raise InputError(
             "privacy", "protects what clients send, but here nobody sends anything; leave it out"
@@ -202,7 +210,10 @@ def _build_phased(variant: Variant, rule: PhasedRule) -> tuple[PhasedRule, Fidel
             rule = protected(rule, privacy)
         except InputError as error:
             raise error.within("privacy") from None
-    fidelity = choose_fidelity(variant.fidelity, as_played(variant.problem, rule), rule, privacy)
+    played = as_played(variant.problem, rule)
+    if variant.attack is not None:
+        _check_attack(rule, privacy)
+    fidelity = choose_fidelity(variant.fidelity, played, rule, privacy, variant.attack)
     if rule.max_clients is None:
         most = DEFAULT_MAX_CLIENTS[fidelity]
         if rule.admissions(1) > most:
@@ -232,6 +243,20 @@ def _build_phased(variant: Variant, rule: PhasedRule) -> tuple[PhasedRule, Fidel
     return rule, fidelity
 
 
+def _check_attack(rule: PhasedRule, privacy: Privacy | None) -> None:
+    """Refuse games in which it is not said what liars would report."""
+    if rule.player is Player.SERVER:
+        raise InputError(
+            "attack", "is by clients, but here one player makes all pulls; leave it out"
+        )
+    if privacy is not None:
+        raise InputError("attack", "is not simulated for means that are protected; leave one out")
+    if rule.needs_squares:
+        raise InputError(
+            "attack", "is not simulated for rules that estimate noise or spread; give numbers"
+        )
+
+
 @lru_cache(maxsize=2**12)
 def _check_schedules(rule: PhasedRule, privacy: Privacy | None) -> None:
     """Refuse schedules that have no value in a phase, or one that privacy does not allow."""
@@ -244,9 +269,11 @@ def guarantee_of(variant: Variant, rule: PhasedRule | SlotRule) -> Guarantee:
     """Return what is proven about a variant's game, with all that the game keeps and breaks."""
     if rule.decides_every_slot:
         return rule.guarantee()
-    return guarantee_in(rule, variant.problem, variant.privacy)
+    return guarantee_in(rule, variant.problem, variant.privacy, variant.attack)
 
 
 def all_doubts(variant: Variant, rule: PhasedRule | SlotRule) -> list[str]:
     """Return what breaks a variant's guarantee or speaks against its game, in words."""
-    return [] if rule.decides_every_slot else doubts(rule, variant.problem, variant.privacy)
+    if rule.decides_every_slot:
+        return []
+    return doubts(rule, variant.problem, variant.privacy, variant.attack)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from fedbandits.errors import InputError, check_not_negative, check_word
 from fedbandits.rules.algorithms.algorithm import Algorithm
 from fedbandits.rules.beliefs import Beliefs
-from fedbandits.rules.estimators import Estimator, InverseVariance, Plain
+from fedbandits.rules.estimators import Estimator, InverseVariance, Plain, Trimmed
 from fedbandits.rules.levels import LevelLike
 from fedbandits.rules.phase_numbers import FirstThen, Scheduled
 from fedbandits.rules.phased import PhasedRule, Weights
@@ -34,6 +34,9 @@ class Elimination(Algorithm):
         How clients' means are averaged.
     estimator : Estimator, optional
         How clients' means become one value per arm, in place of ``weights``.
+    liars : int or float, optional
+        How many clients may send anything: a number of clients, or a share of them. Short for the
+        estimator ``Trimmed(liars=...)``; see ``docs/liars.md``.
     epsilon : float
         The tolerance: stop when all arms that are left are this close to the best.
     delta, dependence
@@ -47,6 +50,7 @@ class Elimination(Algorithm):
     target: Target | None = None
     weights: Weights = "equal"
     estimator: Estimator | None = None
+    liars: float | None = None
     epsilon: float = 0.0
     delta: LevelLike | None = None
     dependence: Dependence | None = None
@@ -57,6 +61,7 @@ class Elimination(Algorithm):
         check_not_negative(self.epsilon, "epsilon")
         check_word(self.weights, Weights, "weights")
         _check_estimator(self.estimator, self.weights)
+        _check_liars(self.liars, self.estimator, self.weights)
         if self.target is not None:
             check_word(self.target, Target, "target")
         object.__setattr__(self, "pulls", self._schedule("pulls"))
@@ -83,11 +88,13 @@ class Elimination(Algorithm):
     @property
     def parts(self) -> dict[str, Any]:
         """What its rule is made of, apart from clients."""
-        by_weights = Plain() if self.weights == "equal" else InverseVariance()
+        usual: Estimator = Plain() if self.weights == "equal" else InverseVariance()
+        if self.liars is not None:
+            usual = Trimmed(liars=self.liars)
         return {
             "pulls": self.pulls,
             "radius": self.radius,
-            "estimator": by_weights if self.estimator is None else self.estimator,
+            "estimator": usual if self.estimator is None else self.estimator,
             "epsilon": self.epsilon,
             "delta": self.delta,
             "target": self.target or "clients",
@@ -104,6 +111,19 @@ def _check_estimator(estimator: object, weights: Weights) -> None:
         )
     if weights != "equal":
         raise InputError("weights", f'"{weights}", and there is an estimator; give one of the two')
+
+
+def _check_liars(liars: float | None, estimator: Estimator | None, weights: Weights) -> None:
+    """Refuse a number of liars that is none, and one beside an estimator or weights."""
+    if liars is None:
+        return
+    Trimmed(liars=liars)
+    if estimator is not None or weights != "equal":
+        raise InputError(
+            "liars",
+            'is short for the estimator { name = "trimmed", liars = ... }, but there are'
+            f" {'weights' if estimator is None else 'an estimator'}; give one of the two",
+        )
 
 
 def elimination_rule(

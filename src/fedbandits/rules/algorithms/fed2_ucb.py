@@ -39,6 +39,8 @@ class Fed2Ucb(Elimination):
         needs an unlimited population.
     estimator : Estimator, optional
         How clients' means become one value per arm, in place of ``weights``.
+    liars : int or float, optional
+        How many clients may send anything; short for the estimator ``Trimmed(liars=...)``.
     delta, dependence
         Those of the radius, for short. If the radius sets its own, the two must agree.
     epsilon : float

@@ -6,7 +6,9 @@ from fedbandits.registry import Registry
 from fedbandits.rules.estimators.estimator import Average, Estimator
 from fedbandits.rules.estimators.given_shares import GivenShares
 from fedbandits.rules.estimators.inverse_variance import InverseVariance
+from fedbandits.rules.estimators.median import Median
 from fedbandits.rules.estimators.plain import Plain
+from fedbandits.rules.estimators.trimmed import Trimmed
 
 ESTIMATORS: Registry[Estimator] = Registry(
     "an estimator",
@@ -15,8 +17,17 @@ ESTIMATORS: Registry[Estimator] = Registry(
     roles=(Estimator,),
     parent="Estimator of fedbandits.rules.estimators",
     required=("estimate", "needs_each_client"),
-    built_in=(Plain, InverseVariance),
+    built_in=(Plain, InverseVariance, Trimmed, Median),
 )
 """The estimators by their names in experiment files; weights of clients belong to a problem."""
 
-__all__ = ["ESTIMATORS", "Average", "Estimator", "GivenShares", "InverseVariance", "Plain"]
+__all__ = [
+    "ESTIMATORS",
+    "Average",
+    "Estimator",
+    "GivenShares",
+    "InverseVariance",
+    "Median",
+    "Plain",
+    "Trimmed",
+]

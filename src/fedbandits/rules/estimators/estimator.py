@@ -14,7 +14,7 @@ from fedbandits.rules.abilities import Judge, Statement, unstated
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.distortion import UNDISTORTED
 from fedbandits.rules.estimates import Estimate
-from fedbandits.rules.guarantees import Condition, ProofContext
+from fedbandits.rules.guarantees import Assumption, Condition, ProofContext
 from fedbandits.rules.reports import Reports
 from fedbandits.rules.sampling import Sampling, Variances
 from fedbandits.rules.statistics import clients_in, heaviest_pull, pulls_in_all
@@ -59,6 +59,8 @@ class Estimator:
     """Whether it is the plain average, which the paper's proofs are about."""
     most_likely: ClassVar[bool] = False
     """Whether its values are the most likely means of normal clients with known σ and σ_c."""
+    stands_liars: ClassVar[bool] = False
+    """Whether it stands clients that send anything, and arms are compared by `Contrasts`."""
     proven: ClassVar[bool] = False
     """Whether its values are proven to scatter no more than it says, which every proof rests on."""
 
@@ -73,6 +75,27 @@ class Estimator:
         lie")``.
         """
         return ()
+
+    @property
+    def needs_spread(self) -> bool:
+        """Whether it must be told by how much clients differ, also if all of them play."""
+        return False
+
+    def liars_among(self, clients: int) -> int:
+        """Return how many of this many clients may lie without harm: none by default."""
+        return 0
+
+    def floor(self, spread: float, *, half_range: float = math.inf) -> float:
+        """Return by how much liars that it allows for can move a comparison, at most."""
+        return 0.0
+
+    def bearable(self, gap: float, spread: float, *, half_range: float = math.inf) -> float:
+        """Return the largest share of liars with which a gap can be resolved: none by default."""
+        return 0.0
+
+    def honesty(self) -> tuple[Condition, ...]:
+        """Return what it needs to be true of liars: that there are none, by default."""
+        return (Condition(Assumption.HONEST),)
 
     def check_protected(self) -> None:
         """Refuse means that are protected, unless it allows for that."""

@@ -103,6 +103,8 @@ class Radius:
     equal_weights_only: ClassVar[bool] = unstated(
         "whether its widths are those of a plain average alone"
     )
+    takes_contrasts: ClassVar[bool] = False
+    """Whether it compares arms within clients if the estimator says so: `Estimate.contrasts`."""
     known_before: ClassVar[bool] = False
     """Whether its widths are known before anything is observed."""
     outlives_withdrawals: ClassVar[bool] = False
@@ -170,6 +172,8 @@ class Radius:
         """
         log = math.log(2 * known.n_arms * math.pi**2 * int(known.phase) ** 2 / (6 * level))
         estimate, left = known.estimate, known.estimate.distortion
+        if estimate.contrasts is not None:
+            return estimate.contrasts.interval_widths(np.asarray(log))
         widths = sub_gamma_width(estimate.variance + left.variance, left.scale, log)
         return np.asarray(widths + left.bias)
 

@@ -9,7 +9,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from fedbandits.rules.arrays import BoolArray, FloatArray
-from fedbandits.rules.eliminations import drop_beaten, widest_margins
+from fedbandits.rules.eliminations import drop_beaten, widest_margins, with_best
 from fedbandits.rules.guarantees import Guarantee, ProofContext, keeps_best, pairs_needed
 from fedbandits.rules.levels import LevelLike, as_level
 from fedbandits.rules.radii.known import (
@@ -68,6 +68,29 @@ class _SubgaussianPairs(Pairs):
     __slots__ = ()
 
     known_before: ClassVar[bool] = True
+    takes_contrasts: ClassVar[bool] = True
+
+    def half_widths(self, known: PhaseStatistics) -> FloatArray:
+        """Return half the width between two arms like this one."""
+        pairs = known.estimate.contrasts
+        if pairs is None:
+            return Pairs.half_widths(self, known)
+        return pairs.widths(self.log_term(known), independent=self._independent) / 2
+
+    def stays(self, known: PhaseStatistics) -> BoolArray:
+        """Return the arms that no other is ahead of: the leader, if clients may lie."""
+        pairs, means = known.estimate.contrasts, known.estimate.client_means
+        if pairs is None or means is None:
+            return Pairs.stays(self, known)
+        values = known.estimate.values
+        leads = pairs.leads(
+            means, values, known.active, self.log_term(known), independent=self._independent
+        )
+        return with_best(known.active & ~(leads >= 0.0), values, known.active)
+
+    @property
+    def _independent(self) -> bool:
+        return self.dependence == "independent"
 
     def log_term(self, known: PhaseStatistics) -> FloatArray:
         """Return L such that a comparison errs with probability at most exp(-L)."""
@@ -75,10 +98,8 @@ class _SubgaussianPairs(Pairs):
 
     def _width(self, known: PhaseStatistics, one: FloatArray, other: FloatArray) -> FloatArray:
         """Return the width for a pair of proxies: that of the difference, times 2L, rooted."""
-        if self.dependence == "independent":
-            difference = one + other
-        else:
-            difference = (np.sqrt(one) + np.sqrt(other)) ** 2
+        apart = one + other
+        difference = apart if self._independent else (np.sqrt(one) + np.sqrt(other)) ** 2
         widths = unbiased_width(difference, self.log_term(known), known, estimates=2)
         return known.widened(widths, estimates=2)
 

@@ -1,0 +1,183 @@
+"""The common part of estimators that stand clients who send anything they like."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from fedbandits.errors import InputError, UnstatedError, check_count, is_number
+from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.contrasts import Contrasts, Crowd, grouped
+from fedbandits.rules.estimates import Estimate
+from fedbandits.rules.estimators.estimator import Estimator
+from fedbandits.rules.estimators.plain import Plain
+from fedbandits.rules.guarantees import Assumption, Condition
+from fedbandits.rules.reports import Reports
+from fedbandits.rules.sampling import Sampling
+
+_PLAIN = Plain()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Robust(Estimator):
+    """One value per arm although some clients send anything; arms are compared within clients.
+
+    Parameters
+    ----------
+    liars : int or float
+        How many clients may lie: a number of clients, or a share of those that were admitted,
+        below one half. Of n clients a share s are at most ⌊s n⌋.
+    groups : int
+        How many clients are averaged before they are compared; 1 by default. One liar spoils a
+        whole group, but a server needs to see no more than the sums of groups.
+    """
+
+    needs_each_client: ClassVar[bool] = True
+    takes_protected: ClassVar[bool] = False
+    stands_liars: ClassVar[bool] = True
+
+    liars: float
+    groups: int = 1
+
+    def __post_init__(self) -> None:
+        if not is_number(self.liars) or not (
+            0 <= self.liars < 0.5 or (self.liars >= 1 and float(self.liars).is_integer())
+        ):
+            raise InputError(
+                "liars",
+                f"{self.liars!r} is neither a share below 0.5, such as 0.1, nor a number of"
+                " clients, such as 3",
+            )
+        check_count(self.groups, "groups")
+
+    def liars_among(self, clients: int) -> int:
+        """Return f: how many of this many clients may lie, those included that were never heard.
+
+        Examples
+        --------
+        >>> from fedbandits.rules.estimators import Trimmed
+        >>> Trimmed(liars=0.1).liars_among(39), Trimmed(liars=3).liars_among(39)
+        (3, 3)
+        """
+        if self.liars >= 1:
+            return int(self.liars)
+        # A tenth of 30 clients is 3 of them, whatever the last bit of 0.1 makes of it.
+        return math.floor(self.liars * clients * (1 + 1e-12))
+
+    def honesty(self) -> tuple[Condition, ...]:
+        """Return what it needs to be true of liars."""
+        many = (
+            f"{100 * self.liars:g} % of the clients that play"
+            if self.liars < 1
+            else f"{self.liars:.0f} of the clients"
+        )
+        return (
+            Condition(Assumption.FEW_LIARS, f"at most {many} lie"),
+            Condition(Assumption.LIARS_ANYWAY),
+        )
+
+    def estimate(self, reports: Reports, sampling: Sampling) -> Estimate:
+        """Return one value per arm, and what arms are compared by."""
+        base = _PLAIN.estimate(reports, sampling)
+        counts = np.asarray(reports.counts, dtype=np.float64)
+        sizes = np.asarray(reports.sizes)
+        planned = reports.means is None
+        admitted = int(np.broadcast_to(sizes, counts.shape[-1:]).sum())
+        means = None if planned else reports.complete_means()
+        clients = admitted if means is None else means.shape[-1]
+        liars = self.liars_among(admitted)
+        values = base.values
+        if means is not None and clients - 2 * liars > 0 and clients >= self.groups:
+            values = self.middle(grouped(means, self.groups), liars)
+        noise, spread = sampling.variances(reports)
+        fewest = np.where(counts > 0, counts, np.inf).min(axis=-1)
+        exist = sampling.population if sampling.target == "clients" else None
+        half = math.sqrt(float(np.max(spread))) if exist and sampling.bounded else math.inf
+        return replace(
+            base,
+            values=np.asarray(values),
+            client_means=means,
+            contrasts=Contrasts(
+                way=self,
+                clients=clients,
+                liars=liars,
+                noise=np.asarray(noise / np.where(np.isfinite(fewest), fewest, 1.0)),
+                spread=np.asarray(spread, dtype=np.float64),
+                # What clients leave open that were never heard is open about all.
+                sampled=exist is None or clients < exist,
+                # A spread of zero says that nobody knows it.
+                half_range=half or math.inf,
+            ),
+        )
+
+    def floor(self, spread: float, *, half_range: float = math.inf) -> float:
+        """Return by how much liars can move the difference of two arms, whatever is pulled.
+
+        That of very many clients with very many pulls, whose arms are independent of each other.
+
+        Parameters
+        ----------
+        spread : float
+            σ_c, of one arm.
+        half_range : float
+            Of given clients: half of the range of their local means of an arm.
+
+        Examples
+        --------
+        >>> from fedbandits.rules.estimators import Median, Trimmed
+        >>> for way in (Trimmed(liars=0.2), Median(liars=0.2)):
+        ...     print(f"{way.floor(1.0) / 2**0.5:.2f}")
+        0.58
+        0.32
+        """
+        many = 10**9
+        pairs = Contrasts(
+            way=self,
+            clients=many * self.groups,
+            liars=self.liars_among(many * self.groups),
+            noise=np.zeros(1),
+            spread=np.array([spread**2]),
+            sampled=not math.isfinite(half_range),
+            half_range=half_range,
+        )
+        return float(pairs.widths(np.ones(1), independent=True).max())
+
+    def bearable(self, gap: float, spread: float, *, half_range: float = math.inf) -> float:
+        """Return the largest share of liars with which a gap can be resolved at all.
+
+        Twice the floor must stay below it: liars take one away, and the width has the other.
+
+        Parameters
+        ----------
+        gap : float
+            Between the two best arms.
+        spread, half_range
+            As in `floor`.
+
+        Examples
+        --------
+        >>> from fedbandits.rules.estimators import Median
+        >>> round(Median(liars=0.2).bearable(0.1, 0.1), 3)
+        0.216
+        """
+        low, high = 0.0, 0.5
+        for _ in range(40):
+            middle = (low + high) / 2
+            enough = 2 * replace(self, liars=middle).floor(spread, half_range=half_range) < gap
+            low, high = (middle, high) if enough else (low, middle)
+        return low
+
+    def middle(self, values: FloatArray, liars: int) -> FloatArray:
+        """Return one value of those along the last axis, of which some may be anything."""
+        raise UnstatedError(type(self).__name__, "middle", "what it makes of the values of clients")
+
+    def excess(self, crowd: Crowd, log: FloatArray) -> FloatArray:
+        """Return what the middle exceeds the truth by with probability at most exp(-log)."""
+        raise UnstatedError(type(self).__name__, "excess", "how far it may be off")
+
+    def least(self, values: FloatArray, crowd: Crowd, log: FloatArray) -> FloatArray | None:
+        """Return a lower limit of the truth that rests on all values; None without one."""
+        return None

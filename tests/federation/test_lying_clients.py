@@ -1,0 +1,80 @@
+"""Liars in a live trial: the same rules, and a run that none of them ends or stalls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedbandits as fb
+from fedbandits.errors import InputError
+from fedbandits.federation.host import ClientInfo
+from fedbandits.federation.local import try_trial
+from fedbandits.federation.trial import Trial, read_trial
+from fedbandits.rules.estimators import Median
+from fedbandits.rules.guarantees import Assumption
+
+CLIENTS = 30
+
+
+def trial(**keys: Any) -> Trial:
+    algorithm = fb.Fed1Ucb(pulls=40, radius=fb.CertifiedRadius(delta=0.05), **keys)
+    return Trial(
+        title="colours",
+        arms=("red", "blue"),
+        algorithm=algorithm,
+        limits=(0.0, 1.0),
+        population=CLIENTS,
+    )
+
+
+def pull(arm: str, n: int, client: ClientInfo, *, lying: int) -> list[float]:
+    """Return outcomes: blue is better, and liars say the opposite as loudly as they can."""
+    if client.number < lying:
+        return [float(arm == "red")] * n
+    rng = np.random.default_rng([client.number, len(arm)])
+    return [float(u < (0.2 if arm == "red" else 0.85)) for u in rng.random(n)]
+
+
+def decided(lying: int, **keys: Any) -> Any:
+    return try_trial(trial(**keys), lambda *told: pull(*told, lying=lying), CLIENTS)
+
+
+def test_a_trial_that_allows_for_liars_finds_the_best_option_among_them() -> None:
+    server = decided(3, liars=3)
+    assert server.decision.winner == 1
+    found = server.run_state.guarantee
+    assert found.error == 0.05
+    assert "at most 3 of the clients lie" in found.words()
+    assert found.whom == "the honest ones of these 30 clients"
+    # The same clients decide nothing that is promised if they are taken for honest.
+    assert decided(3).run_state.guarantee.condition(Assumption.HONEST) is not None
+
+
+def test_a_file_says_how_many_may_lie() -> None:
+    tables: dict[str, Any] = {
+        "title": "colours",
+        "arms": ["red", "blue"],
+        "range": [0, 1],
+        "population": CLIENTS,
+        "algorithm": "fed1-ucb",
+        "pulls": 40,
+        "radius": {"rule": "certified", "delta": 0.05},
+        "liars": 3,
+    }
+    assert "at most 3" in read_trial(tables).rule().guarantee().words()
+    with pytest.raises(InputError, match="liars: is not a key"):
+        read_trial(
+            {"title": "colours", "arms": ["red", "blue"], "algorithm": "fed-index", "liars": 3}
+        )
+
+
+def test_a_median_needs_to_know_how_much_clients_differ() -> None:
+    told = trial(estimator=Median(liars=3))
+    assert told.rule().guarantee().conditions
+    with pytest.raises(InputError, match=r"assume\.spread: is missing, and"):
+        replace(told, limits=None, noise=0.5).rule()
+    # What the data say is enough for a trimmed mean.
+    assert replace(trial(liars=3), limits=None, noise=0.5).rule().guarantee().error == 0.05

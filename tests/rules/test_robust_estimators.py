@@ -1,0 +1,276 @@
+"""Estimators that stand liars: what is proven, under the worst lies, and where it is refused."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+import fedbandits as fb
+from fedbandits.errors import InputError
+from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.contrasts import Contrasts, Crowd
+from fedbandits.rules.estimators import Estimator, Median, Plain, Trimmed
+from fedbandits.rules.estimators.robust import Robust
+from fedbandits.rules.guarantees import Assumption
+from fedbandits.rules.reports import Reports
+from fedbandits.rules.sampling import Sampling
+
+DELTA = 0.05
+GAMES = 10_000
+LOG = np.array(math.log(1 / DELTA))
+
+
+def too_many(delta: float = DELTA, games: int = GAMES) -> int:
+    """Return how many errors a rate of δ exceeds with a probability of 1 %."""
+    return int(stats.binom.ppf(0.99, games, delta))
+
+
+def crowd(units: int, liars: int, variance: float = 1.0, **other: Any) -> Crowd:
+    """Return clients that are drawn from a law of some variance, without noise."""
+    return Crowd(
+        **{
+            "units": units,
+            "liars": liars,
+            "noise": np.zeros(()),
+            "spread": np.array(variance),
+            "sampled": True,
+            "range": np.array(math.inf),
+            **other,
+        }
+    )
+
+
+# Lemma 1 -----------------------------------------------------------------------------------------
+
+
+@given(
+    honest=st.lists(st.floats(-100, 100), min_size=3, max_size=12),
+    lies=st.lists(st.floats(-1e6, 1e6), max_size=5),
+)
+def test_a_trimmed_mean_is_near_the_honest_mean_whatever_liars_send(
+    honest: list[float], lies: list[float]
+) -> None:
+    f = min(len(lies), len(honest) - 1)
+    values = np.array(honest + lies[:f])
+    m = values.size - 2 * f
+    found = float(Trimmed(liars=f).middle(values, f))
+    bound = float(np.std(honest)) * math.sqrt(f / m)
+    assert abs(found - np.mean(honest)) <= bound + 1e-9 * (1 + np.abs(values).max())
+
+
+@pytest.mark.parametrize(("n", "f"), [(10, 1), (40, 3), (41, 20)])
+def test_no_estimator_does_better_than_the_trimmed_mean(n: int, f: int) -> None:
+    values = np.array([0.0] * (n - f) + [1.0] * f)
+    assert float(Trimmed(liars=f).middle(values, f)) == 0.0
+    honest = values[f:]  # if f of the zeros are the lies
+    assert honest.mean() == pytest.approx(honest.std() * math.sqrt(f / (n - 2 * f)))
+
+
+def test_one_client_less_in_the_trimming_lets_a_lie_through() -> None:
+    values = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 1e9, 1e9])
+    assert float(Trimmed(liars=2).middle(values, 2)) == pytest.approx(0.4)
+    assert float(Trimmed(liars=2).middle(values, 1)) > 1e8
+
+
+# How far they may be off -------------------------------------------------------------------------
+
+
+def highest_lies(honest: FloatArray, liars: int) -> FloatArray:
+    return np.concatenate([honest, np.full((len(honest), liars), 1e9)], axis=1)
+
+
+def errors(way: Robust, honest: FloatArray, within: Crowd, narrower: float = 1.0) -> int:
+    """Return in how many games the middle is further off than it may be, by the worst lies."""
+    middle = way.middle(highest_lies(honest, within.liars), within.liars)
+    return int((middle > narrower * way.excess(within, LOG)).sum())
+
+
+@pytest.mark.parametrize(("n", "f"), [(10, 1), (41, 4), (301, 60)])
+@pytest.mark.parametrize(
+    "way", [Trimmed(liars=1, clients="normal"), Trimmed(liars=1), Median(liars=1)]
+)
+def test_normal_clients(way: Robust, n: int, f: int) -> None:
+    honest = np.random.default_rng([n, f]).normal(size=(GAMES, n - f))
+    found = errors(way, honest, crowd(n, f))
+    assert found <= too_many()
+    if way.name == "median" and n % 2:
+        # Exact: not below δ either.
+        assert found >= stats.binom.ppf(0.005, GAMES, DELTA)
+
+
+@pytest.mark.parametrize("way", [Trimmed(liars=1, clients="normal"), Median(liars=1)])
+def test_widths_that_are_too_narrow_by_the_root_of_two_are_found_out(way: Robust) -> None:
+    honest = np.random.default_rng(7).normal(size=(2000, 241))
+    assert errors(way, honest, crowd(301, 60), 1 / math.sqrt(2)) > too_many(games=2000)
+
+
+def test_clients_of_any_law_with_the_least_favourable_one() -> None:
+    """Of two values the honest mean is as far from the trimmed mean as Lemma 1 allows."""
+    n, f, games = 4000, 800, 1000
+    p = f / (n - f)
+    proxy = (1 - 2 * p) / (2 * math.log((1 - p) / p))  # of a coin, by Kearns and Saul
+    honest = p - (np.random.default_rng(3).random((games, n - f)) < p).astype(np.float64)
+    found = [
+        errors(Trimmed(liars=f), honest, crowd(n, f, proxy), narrower)
+        for narrower in (1.0, 1 / math.sqrt(2))
+    ]
+    assert found[0] <= too_many(games=games) < found[1]
+
+
+def test_given_clients_need_no_law_but_a_range() -> None:
+    """Honest clients at both ends of the range, as far from their mean as there is."""
+    n, f, noise = 100, 10, 0.01
+    h = n - f
+    local = np.where(np.arange(h) < f, -1.0, 0.0)
+    rng = np.random.default_rng(4)
+    honest = local - local.mean() + rng.normal(scale=math.sqrt(noise), size=(GAMES, h))
+    given = crowd(n, f, 0.0, noise=np.array(noise), sampled=False, range=np.array(1.0))
+    assert errors(Trimmed(liars=f), honest, given) <= too_many()
+    # Without a range nothing is known of it but what the data say.
+    unknown = crowd(n, f, 0.0, noise=np.array(noise), sampled=False)
+    assert np.isinf(Trimmed(liars=f).excess(unknown, LOG))
+    least = Trimmed(liars=f).least(highest_lies(honest, f), unknown, LOG)
+    assert least is not None
+    assert int((least > 0).sum()) <= too_many()
+
+
+@pytest.mark.parametrize("lie", [-1e9, -0.5, 0.0, 2.0, 1e9])
+def test_the_limit_from_the_data_holds_whatever_is_sent(lie: float) -> None:
+    n, f = 40, 4
+    honest = np.random.default_rng(5).normal(size=(GAMES, n - f))
+    values = np.concatenate([honest, np.full((GAMES, f), lie)], axis=1)
+    least = Trimmed(liars=f).least(values, crowd(n, f), LOG)
+    assert least is not None
+    assert int((least > 0).sum()) <= too_many()
+
+
+def test_a_limit_that_leaves_out_one_lie_too_few_is_found_out() -> None:
+    n, f = 40, 4
+    honest = np.random.default_rng(5).normal(size=(GAMES, n - f))
+    least = Trimmed(liars=f - 1).least(highest_lies(honest, f), crowd(n, f - 1), LOG)
+    assert least is not None
+    assert int((least > 0).sum()) > too_many()
+
+
+def test_if_those_lie_who_would_report_the_least_nothing_holds() -> None:
+    """The condition that who lies has nothing to do with values is needed."""
+    n, f = 200, 40
+    values = np.sort(np.random.default_rng(6).normal(size=(2000, n)), axis=1)
+    middle = Median(liars=f).middle(highest_lies(values[:, f:], f), f)
+    excess = Median(liars=f).excess(crowd(n, f), LOG)
+    assert int((middle > excess).sum()) > too_many(games=2000)
+
+
+def test_floors_are_those_of_the_theory() -> None:
+    for share, floors in ((0.05, (0.236, 0.113, 0.066)), (0.2, (0.577, 0.424, 0.319))):
+        ways = (Trimmed(liars=share), Trimmed(liars=share, clients="normal"), Median(liars=share))
+        found = [way.floor(1.0) / math.sqrt(2) for way in ways]
+        assert found == pytest.approx(floors, abs=1e-3)
+        # With so many liars a gap of twice the floor is just not resolved.
+        for way in ways:
+            assert way.bearable(2 * way.floor(1.0), 1.0) == pytest.approx(share, abs=1e-3)
+
+
+# Rules -------------------------------------------------------------------------------------------
+
+
+def rule_with(estimator: Estimator | None = None, **other: Any) -> Any:
+    told = fb.Beliefs(n_arms=2, horizon=None, noise=0.3, spread=0.1)
+    keys = {"radius": fb.CertifiedRadius(delta=DELTA), "estimator": estimator, **other}
+    return fb.Fed2Ucb(pulls=10, admissions=20, **keys).rule(told)
+
+
+def test_without_liars_it_compares_as_averages_do() -> None:
+    reports = Reports.planned([10.0] * 20)
+    plain, trimmed = rule_with(Plain()), rule_with(Trimmed(liars=0))
+    assert trimmed.width(phase=3, reports=reports) == pytest.approx(
+        plain.width(phase=3, reports=reports)
+    )
+
+
+def test_a_share_counts_clients_that_were_never_heard() -> None:
+    counts = np.full((2, 20), 10)
+    counts[:, 15:] = 0
+    means = np.where(counts > 0, 0.5, 0.0)
+    seen = Reports(counts=counts, means=means, active=np.ones(2, dtype=np.bool_))
+    found = Trimmed(liars=0.2).estimate(seen, Sampling(noise=0.3, spread=0.1)).contrasts
+    assert found is not None
+    assert (found.clients, found.liars) == (15, 4)
+
+
+def test_clients_with_fewer_pulls_make_widths_wider() -> None:
+    def width(counts: list[float]) -> float:
+        found = rule_with(Trimmed(liars=2)).width(phase=1, reports=Reports.planned(counts))
+        return float(np.max(found))
+
+    assert width([10.0] * 19 + [5.0]) == width([5.0] * 20) > width([10.0] * 20)
+
+
+def test_groups_are_averaged_first() -> None:
+    pairs = Contrasts(
+        way=Trimmed(liars=2, groups=4),
+        clients=42,
+        liars=2,
+        noise=np.array(0.4),
+        spread=np.array(0.8),
+        sampled=True,
+        half_range=math.inf,
+    )
+    one = pairs.of_one()
+    assert (one.units, one.liars, float(one.noise), float(one.spread)) == (10, 2, 0.1, 0.2)
+
+
+def test_it_is_promised_as_long_as_no_more_lie() -> None:
+    found = rule_with(liars=0.1).guarantee()
+    assert found.error == DELTA
+    assert "at most 10 % of the clients that play lie" in found.words()
+    assert "has nothing to do with what they would observe" in found.words()
+    assert found.condition(Assumption.HONEST) is None
+    assert rule_with(liars=3).guarantee().condition(Assumption.FEW_LIARS).words == (
+        "at most 3 of the clients lie"
+    )
+    assert rule_with().guarantee().condition(Assumption.HONEST) is not None
+
+
+def test_the_median_promises_nothing_for_a_finite_number_of_clients() -> None:
+    told = fb.Beliefs(n_arms=2, horizon=None, noise=0.3, spread=0.1, population=50)
+    certified = fb.CertifiedRadius(delta=DELTA)
+    median = fb.Fed1Ucb(pulls=10, radius=certified, estimator=Median(liars=2)).rule(told)
+    trimmed = fb.Fed1Ucb(pulls=10, radius=certified, liars=2).rule(told)
+    assert median.guarantee().error is None
+    assert trimmed.guarantee().error == DELTA
+    assert trimmed.whom == "the honest ones of these 50 clients"
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"liars": 0.5}, "liars: 0.5 is neither a share below 0.5"),
+        ({"liars": -1}, "liars: -1 is neither"),
+        ({"liars": 2.5}, "liars: 2.5 is neither"),
+        ({"liars": 0.1, "estimator": Plain()}, "liars: is short for the estimator"),
+        ({"liars": 0.1, "weights": "inverse-variance"}, "liars: is short for the estimator"),
+        ({"liars": 0.1, "radius": fb.PaperRadius()}, 'radius.rule: "paper" does not go with'),
+        ({"liars": 0.1, "epsilon": 0.1}, "epsilon: 0.1, but the estimator is"),
+    ],
+)
+def test_what_is_not_proven_is_refused(keys: dict[str, Any], told: str) -> None:
+    with pytest.raises(InputError) as raised:
+        fb.Fed2Ucb(
+            pulls=10, admissions=20, **{"radius": fb.CertifiedRadius(delta=DELTA), **keys}
+        ).rule(fb.Beliefs(n_arms=2, horizon=1000, noise=0.3, spread=0.1))
+    assert told in str(raised.value)
+
+
+def test_estimated_variances_are_refused() -> None:
+    told = fb.Beliefs(n_arms=2, horizon=None, noise=0.3, spread=None)
+    with pytest.raises(InputError, match=r'assume\.spread: "estimate", but the estimator is'):
+        fb.Fed2Ucb(pulls=10, admissions=20, radius=fb.CertifiedRadius(delta=DELTA), liars=0.1).rule(
+            told
+        )
