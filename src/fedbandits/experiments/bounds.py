@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from fedbandits.experiments.experiment import Experiment
+from fedbandits.experiments.tables import quantity
 from fedbandits.problems.problem import Problem, gaps
-from fedbandits.simulation import Variant
+from fedbandits.rules.phased import Player
+from fedbandits.simulation import Simulation, Variant
 from fedbandits.theory.lower_bound import LowerBound, lower_bound
 from fedbandits.theory.regret import RegretBound, regret_bound
+
+if TYPE_CHECKING:
+    from fedbandits.experiments.experiment import Experiment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +43,7 @@ def bounds_of(experiment: Experiment) -> list[VariantBound]:
 
     Examples
     --------
-    >>> from fedbandits import Exact, Fed1Ucb, Gaussian
+    >>> from fedbandits import Exact, Experiment, Fed1Ucb, Gaussian
     >>> game = Exact(local_means=[[0.2, 0.9], [0.7, 0.2]], noise=Gaussian(0.5))
     >>> variant = Variant(label="fed1", problem=game, algorithm=Fed1Ucb(pulls=100))
     >>> (found,) = bounds_of(Experiment(title="demo", variants=[variant], horizon=10**5))
@@ -92,3 +97,37 @@ def lower_bound_of(problem: Problem, cost: float) -> LowerBound | str:
     if (worse == 0).sum() > 1:
         return "several arms are the best"
     return lower_bound(worse[worse > 0], noise=law.noise, spread=law.spread, cost=cost)
+
+
+def beside_lower_bound(simulation: Simulation, horizon: int | None) -> dict[str, Any]:
+    """Return the total regret as a multiple of slope times log T, or why there is no such bound.
+
+    Parameters
+    ----------
+    simulation : Simulation
+        What was played.
+    horizon : int, optional
+        T.
+
+    Examples
+    --------
+    >>> from fedbandits import Approximate, FedIndex, Gaussian, simulate
+    >>> game = Approximate(means=[0.5, 0.6], noise=Gaussian(0.5), spread=Gaussian(0.1))
+    >>> run = simulate(game, FedIndex(), horizon=10**5, replications=50, seed=1)
+    >>> found = beside_lower_bound(run, 10**5)
+    >>> round(found["slope"], 1), round(found["at_horizon"]), found["times"]["mean"] > 0.5
+    (17.9, 207, True)
+    """
+    variant, least = simulation.variant, None
+    if simulation.rule.player is Player.SERVER:
+        reason = "one player observes the global model and asks no clients"
+    elif horizon is None:
+        reason = "without a horizon there is no log T"
+    else:
+        found = lower_bound_of(variant.problem, variant.communication_cost)
+        least, reason = (None, found) if isinstance(found, str) else (found, "it is 0")
+    if least is None or horizon is None or least.at(horizon) <= 0:
+        return {"slope": None, "at_horizon": None, "times": None, "reason": reason}
+    at = least.at(horizon)
+    times = quantity(simulation.games.total / at)
+    return {"slope": least.slope, "at_horizon": at, "times": times, "reason": None}
