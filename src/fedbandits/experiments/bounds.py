@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fedbandits.experiments.tables import quantity
 from fedbandits.problems.problem import Problem, gaps
-from fedbandits.rules.phased import Player
-from fedbandits.simulation import Simulation, Variant
+from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.indices import SlotRule
+from fedbandits.rules.phased import PhasedRule, Player
+from fedbandits.simulation import Variant
 from fedbandits.theory.lower_bound import LowerBound, lower_bound
 from fedbandits.theory.regret import RegretBound, regret_bound
 
 if TYPE_CHECKING:
     from fedbandits.experiments.experiment import Experiment
+
+Yardstick: TypeAlias = tuple[float, float] | str
+"""The slope of a lower bound and slope times log T, or why there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,35 +104,41 @@ def lower_bound_of(problem: Problem, cost: float) -> LowerBound | str:
     return lower_bound(worse[worse > 0], noise=law.noise, spread=law.spread, cost=cost)
 
 
-def beside_lower_bound(simulation: Simulation, horizon: int | None) -> dict[str, Any]:
-    """Return the total regret as a multiple of slope times log T, or why there is no such bound.
+def yardstick(variant: Variant, rule: PhasedRule | SlotRule, horizon: int | None) -> Yardstick:
+    """Return the slope of the lower bound for a variant and slope times log T, or why none.
 
     Parameters
     ----------
-    simulation : Simulation
-        What was played.
+    variant : Variant
+        The game and what reports cost in it.
+    rule : PhasedRule or SlotRule
+        Who plays.
     horizon : int, optional
         T.
+    """
+    if rule.player is Player.SERVER:
+        return "one player observes the global model and asks no clients"
+    if horizon is None:
+        return "without a horizon there is no log T"
+    least = lower_bound_of(variant.problem, variant.communication_cost)
+    if isinstance(least, str):
+        return least
+    return (least.slope, least.at(horizon)) if least.at(horizon) > 0 else "it is 0"
+
+
+def beside_lower_bound(total: FloatArray, found: Yardstick) -> dict[str, Any]:
+    """Return total regret as a multiple of slope times log T, or why there is no such bound.
 
     Examples
     --------
     >>> from fedbandits import Approximate, FedIndex, Gaussian, simulate
     >>> game = Approximate(means=[0.5, 0.6], noise=Gaussian(0.5), spread=Gaussian(0.1))
     >>> run = simulate(game, FedIndex(), horizon=10**5, replications=50, seed=1)
-    >>> found = beside_lower_bound(run, 10**5)
+    >>> found = beside_lower_bound(run.games.total, yardstick(run.variant, run.rule, 10**5))
     >>> round(found["slope"], 1), round(found["at_horizon"]), found["times"]["mean"] > 0.5
     (17.9, 207, True)
     """
-    variant, least = simulation.variant, None
-    if simulation.rule.player is Player.SERVER:
-        reason = "one player observes the global model and asks no clients"
-    elif horizon is None:
-        reason = "without a horizon there is no log T"
-    else:
-        found = lower_bound_of(variant.problem, variant.communication_cost)
-        least, reason = (None, found) if isinstance(found, str) else (found, "it is 0")
-    if least is None or horizon is None or least.at(horizon) <= 0:
-        return {"slope": None, "at_horizon": None, "times": None, "reason": reason}
-    at = least.at(horizon)
-    times = quantity(simulation.games.total / at)
-    return {"slope": least.slope, "at_horizon": at, "times": times, "reason": None}
+    if isinstance(found, str):
+        return {"slope": None, "at_horizon": None, "times": None, "reason": found}
+    slope, at = found
+    return {"slope": slope, "at_horizon": at, "times": quantity(total / at), "reason": None}

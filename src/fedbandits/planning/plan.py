@@ -106,7 +106,7 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON."""
-        from fedbandits.planning.text import answer, assumptions  # noqa: PLC0415 - likewise
+        from fedbandits.planning.text import answer, assumptions, least_regret  # noqa: PLC0415 - likewise
 
         suggested, bare = self.suggested, self.unprotected
         pulls = 1.0 if suggested is None else max(1.0, suggested.pulls_of_arm.mean)
@@ -118,6 +118,7 @@ class Plan:
             "feasible": self.feasible,
             "power": POWER,
             "feasibility": self.feasibility.as_dict(self.question.population),
+            "lower_bound": least_regret(self),
             "suggested": _plain(suggested),
             "variant": None if suggested is None else self.variant(),
             "toml": None if suggested is None else self.toml(),
