@@ -157,7 +157,7 @@ def test_lower_bounds_are_dotted_lines_beside_totals() -> None:
     table = curves({"ours": 100.0, "base": 60.0}, cost=30.0)
     charts = regret_charts(table, "title", slopes=[20.0])
     *_, line = plot_of(charts["total"]).series
-    assert line.label == "lower bound, as a yardstick: 20 · log t"
+    assert line.label == "lower bound, as a yardstick: 20\u00a0·\u00a0log\u00a0t"
     # At the slots of the curves, so that a page can show all values at one of them.
     assert line.x == plot_of(charts["total"]).series[0].x == [0, 250, 500, 1000]
     assert line.y == pytest.approx([0.0, *20.0 * np.log([250, 500, 1000])])

@@ -324,6 +324,32 @@ def test_released_clients_report_no_more_and_lose_less(fidelity: str) -> None:
     assert (released.winner < 0).mean() >= (kept.winner < 0).mean()
 
 
+@pytest.mark.parametrize("clients", [25, 100])
+def test_what_a_cap_costs_at_its_worst_gap_grows_with_spread_and_horizon(clients: int) -> None:
+    """M clients know a gap up to σ_c √(2/M): the worst one costs 0.24 σ_c T √M."""
+    spread, horizon = 0.2, 10**5
+    gap = 0.7518 * spread * math.sqrt(2 / clients)
+    game = fb.Approximate(
+        means=[0.5, 0.5 + gap], noise=fb.Gaussian(0.5), spread=fb.Gaussian(spread)
+    )
+    rule = fb.FedIndex(release=True)
+    run = fb.simulate(
+        game,
+        rule,
+        horizon=horizon,
+        max_clients=clients,
+        communication_cost=0.0,
+        replications=800,
+        seed=7,
+        workers=1,
+        warn=False,
+    )
+    total = run.games.total
+    worst = 0.2404 * spread * horizon * math.sqrt(clients)
+    # Clients are released when their pulls have told nine tenths of what they can.
+    assert abs(total.mean() - worst) < 0.1 * worst + 4 * total.std() / math.sqrt(total.size)
+
+
 @settings(deadline=None, derandomize=True, max_examples=100)
 @given(seed=st.integers(0, 2**32 - 1), games=st.integers(1, 5), groups=st.integers(1, 4))
 def test_a_batch_is_planned_as_its_members(seed: int, games: int, groups: int) -> None:

@@ -163,7 +163,8 @@ def regret_charts(
 
 def _yardstick(slope: float, slot: FloatArray) -> Series:
     """Return slope times log t, which no consistent rule can stay below for ever."""
-    label = f"lower bound, as a yardstick: {slope:,.4g} · log t"
+    # The product stays in one line.
+    label = f"lower bound, as a yardstick: {slope:,.4g}\u00a0·\u00a0log\u00a0t"
     y = (slope * np.log(np.maximum(slot, 1.0))).tolist()
     return Series(label, slot.tolist(), y, FAINT, width=1.4, dash=YARDSTICK)
 
