@@ -371,8 +371,8 @@ def _beside_bound(plan: Plan, best: Outlook) -> list[str]:
             f" its decision, {normal}."
         ]
     return [
-        f"{times} Every consistent rule pays its slope times log T in the limit, {normal}: here"
-        f" {rounded(least)}, which is a yardstick at a finite T."
+        f"{times} In the limit every consistent rule pays at least its slope times log T, {normal}:"
+        f" here {rounded(least)}, which is a yardstick at a finite T."
     ]
 
 

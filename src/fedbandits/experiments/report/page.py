@@ -26,8 +26,8 @@ _MEANS = "Mean regret of each variant up to each slot, added up over its clients
 _BANDS = "Bands are 95&nbsp;% confidence intervals of the mean."
 _PARTS = """A dashed curve is the exploration part of a total: what is left of it without the cost
 of communication."""
-_YARDSTICKS = """The dotted line is the slope of the lower bound times log&nbsp;t: what every
-consistent rule pays in the limit, and a yardstick before."""
+_YARDSTICKS = """The dotted line is the slope of the lower bound times log&nbsp;t: in the
+limit every consistent rule pays at least that. Before, it is a yardstick."""
 _HOW_TO = """<span class="screen">Point at a curve to read its value; drag to zoom in,
 double-click to see all; click a label to hide or show its curve, double-click it to see it alone.
 The buttons show the total or one of its two parts, and switch axes to logarithmic ones.</span>"""
