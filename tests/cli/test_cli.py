@@ -79,7 +79,7 @@ def test_the_summary_has_the_documented_shape(file: Path, tmp_path: Path) -> Non
     assert set(first) == {
         "label", "algorithm", "fidelity", "seconds", "regret", "clients", "phases",
         "decision_slot", "best_arm_rate", "wrong_arm_rate", "undecided_rate", "capped_rate",
-        "uplink_bits", "privacy", "guarantee", "doubts",
+        "lower_bound", "uplink_bits", "privacy", "guarantee", "doubts",
     }  # fmt: skip
     assert set(first["regret"]) == {"total", "exploration", "communication", "per_client"}
     for measured in (*first["regret"].values(), first["clients"], first["phases"]):

@@ -10,6 +10,9 @@ import pytest
 import fedbandits as fb
 from commands import Command
 from fedbandits.experiments.bounds import lower_bound_of
+from fedbandits.experiments.report.page import report_html
+from fedbandits.experiments.results import Results
+from fedbandits.experiments.text import TIMES
 from fedbandits.theory.lower_bound import LowerBound
 from repository import ROOT
 
@@ -55,3 +58,83 @@ def test_the_command_says_it(command: Command) -> None:
     assert (
         "at least 143.3 · log T for this game if a report costs 1: 1,980 at T = 1,000,000" in said
     )
+
+
+def played(horizon: int | None = 5_000, **games: dict[str, Any]) -> Results:
+    """Return small results: certified elimination on games that differ by these keys."""
+    rule = fb.Fed2Ucb(
+        pulls=20, admissions="2^p", radius=fb.CertifiedRadius(), delta=0.1, weights="equal"
+    )
+    variants = [
+        fb.Variant(
+            label=label,
+            problem=fb.Approximate(**NORMAL | changes, name=label),
+            algorithm=rule,
+            communication_cost=2.0,
+        )
+        for label, changes in games.items()
+    ]
+    demo = fb.Experiment(title="demo", variants=variants, horizon=horizon, replications=4, seed=1)
+    return demo.run(workers=1)
+
+
+def test_a_run_shows_regret_as_a_multiple_of_the_bound_that_is_proven() -> None:
+    results = played(normal={}, finite={"population": 90}, also_finite={"population": 80})
+    bounds = [one["lower_bound"] for one in results.summary()["variants"]]
+    least = lower_bound_of(fb.Approximate(**NORMAL), 2.0)
+    assert isinstance(least, LowerBound)
+    assert bounds[0]["slope"] == least.slope
+    assert bounds[0]["at_horizon"] == least.at(5_000) == least.slope * math.log(5_000)
+    total = results.simulations[0].games.total.mean()
+    assert bounds[0]["times"]["mean"] == pytest.approx(total / least.at(5_000))
+    assert bounds[0]["reason"] is None
+    for none in bounds[1:]:
+        assert none["times"] is none["slope"] is none["at_horizon"] is None
+    said = " ".join(results.table().split())
+    assert f"{bounds[0]['times']['mean']:.2f}"[:-1] in said
+    # The reason is said once for all whom it concerns.
+    assert said.count(TIMES) >= 1
+    assert said.count("in a finite population") == 1
+    assert "no lower bound for finite and also_finite: in a finite population" in said
+    page = " ".join(report_html(results).split())
+    assert f">{TIMES}</th>" in page
+    assert "No lower bound for finite and also_finite" in page
+    assert "The dotted line is the slope of the lower bound" in page
+
+
+@pytest.mark.parametrize(
+    ("horizon", "changes", "reason"),
+    [
+        (5_000, {"offset": 0.1}, "the arms of a client share an offset"),
+        (None, {}, "without a horizon there is no log T"),
+    ],
+)
+def test_a_run_says_nothing_of_bounds_if_none_is_proven(
+    horizon: int | None, changes: dict[str, Any], reason: str
+) -> None:
+    results = played(horizon, one=changes)
+    (variant,) = results.summary()["variants"]
+    assert reason in variant["lower_bound"]["reason"]
+    for shown in (results.table(), report_html(results)):
+        assert "lower bound" not in shown.replace(variant["lower_bound"]["reason"], "")
+
+
+def test_who_asks_no_clients_has_no_bound() -> None:
+    """One player who observes the global model pays for no reports, and no clients differ."""
+    game = fb.Approximate(**NORMAL)
+    variants = [
+        fb.Variant(label="one player", problem=game, algorithm=fb.Ucb1()),
+        fb.Variant(label="clients", problem=game, algorithm=fb.FedIndex()),
+    ]
+    demo = fb.Experiment(title="demo", variants=variants, horizon=2_000, replications=3, seed=1)
+    one, clients = (variant["lower_bound"] for variant in demo.run(workers=1).summary()["variants"])
+    assert one["times"] is None
+    assert "asks no clients" in one["reason"]
+    assert clients["times"]["mean"] > 0
+
+
+def test_a_bound_of_nothing_divides_nothing() -> None:
+    silent = {"noise": fb.Gaussian(0.0), "spread": fb.Gaussian(0.0)}
+    (variant,) = played(silent=silent).summary()["variants"]
+    assert variant["lower_bound"]["times"] is None
+    assert variant["lower_bound"]["reason"] == "it is 0"

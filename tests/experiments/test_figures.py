@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from drawn_runs import NASTY, curves, drawn, plot_of, regret_figure
 from fedbandits.experiments.availability import availability_figure
-from fedbandits.experiments.charts import regret_charts, shown_in_parts
+from fedbandits.experiments.charts import PART, YARDSTICK, regret_charts, shown_in_parts
 from fedbandits.experiments.results import Results
 from fedbandits.problems import CognitiveRadio
 from fedbandits.report.end_labels import spread_out
@@ -151,6 +151,27 @@ def test_parts_that_a_logarithmic_axis_hides_are_enlarged_where_nothing_stands()
         assert not any(around.contains(x, y) for x, y in points)
     linear = regret_figure(curves({"a": 9.0, "b": 8.0}, cost=1.0), "", in_parts=["a"])
     assert not linear.axes[0].child_axes
+
+
+def test_lower_bounds_are_dotted_lines_beside_totals() -> None:
+    table = curves({"ours": 100.0, "base": 60.0}, cost=30.0)
+    charts = regret_charts(table, "title", slopes=[20.0])
+    *_, line = plot_of(charts["total"]).series
+    assert line.label == "lower bound, as a yardstick: 20\u00a0·\u00a0log\u00a0t"
+    # At the slots of the curves, so that a page can show all values at one of them.
+    assert line.x == plot_of(charts["total"]).series[0].x == [0, 250, 500, 1000]
+    assert line.y == pytest.approx([0.0, *20.0 * np.log([250, 500, 1000])])
+    assert line.dash == YARDSTICK != PART
+    assert plot_of(charts["total"]).y.high > 20.0 * np.log(1000)
+    for regret in ("exploration", "communication"):
+        assert len(plot_of(charts[regret]).series) == 2
+    figure = regret_figure(table, "title", slopes=[20.0])
+    assert figure.texts[1].get_text().endswith("dotted: a bound only in the limit")
+    assert sum(line.is_dashed() for line in figure.axes[0].lines) == 1
+    # Two are told apart by their slopes; more would bury the curves.
+    for slopes, lines in (([7.0, 20.0], 2), ([7.0, 20.0, 30.0], 0), ([], 0)):
+        shown = plot_of(regret_charts(table, "title", slopes=slopes)["total"]).series
+        assert sum("yardstick" in one.label for one in shown) == lines
 
 
 @pytest.mark.parametrize(("least", "logarithmic"), [(150.0, False), (149.0, True)])

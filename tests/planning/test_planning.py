@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
+from fedbandits.experiments.bounds import lower_bound_of
 from fedbandits.experiments.files import read_experiment
 from fedbandits.planning.candidates import Candidate, Shape, foresee
 from fedbandits.planning.charts import gap_series, map_chart
+from fedbandits.planning.detection import Detector
 from fedbandits.planning.outlook import Outlook, look_ahead
 from fedbandits.planning.plan import variant_toml
 from fedbandits.planning.question import Question, least_favourable
@@ -24,6 +26,7 @@ from fedbandits.planning.search import map_table
 from fedbandits.planning.text import assumptions, guarantee, in_short, shown_plan
 from fedbandits.report.chart import Heat
 from fedbandits.rules.phased import PhasedRule
+from fedbandits.theory.lower_bound import LowerBound
 from plans import MEANS, command
 from repository import DOCS, ROOT
 from rule_calls import decided
@@ -292,6 +295,61 @@ def test_a_plan_says_what_it_rests_on_and_draws_it(tmp_path: Path) -> None:
     infeasible.write(tmp_path / "none")
     assert not (tmp_path / "none" / "regret-map.png").exists()
     assert "Not feasible" in (tmp_path / "none" / "report.html").read_text(encoding="utf-8")
+
+
+# Beside the lower bound, and near ties ------------------------------------------------------------
+
+
+def test_a_plan_stands_beside_what_any_rule_pays() -> None:
+    plan = figure_4()
+    least = lower_bound_of(plan.problem(), 1.0)
+    assert isinstance(least, LowerBound)
+    assert plan.suggested is not None
+    times = plan.suggested.regret.mean / least.at(10**6)
+    said = " ".join(plan.answer())
+    assert f"That is {times:.1f} times the lower bound." in said
+    assert "a yardstick at a finite T" in said
+    rows = {row[0].strip(): row[1:] for row in shown_plan(plan).rows}
+    assert rows["times the lower bound"][0] == f"{times:.1f}"
+    assert len(rows["times the lower bound"]) == len(rows["per client"]) == len(rows["clients"])
+    assert plan.as_dict()["lower_bound"] == least.at(10**6)
+    each = plan.suggested.per_client
+    assert each.low * plan.suggested.clients.low < plan.suggested.regret.high
+    assert each.mean * plan.suggested.clients.mean == pytest.approx(
+        plan.suggested.regret.mean, rel=0.2
+    )
+
+
+def test_what_is_paid_until_a_decision_is_no_less_than_proven(quick: None) -> None:
+    plan = fb.plan(n_arms=2, gap=0.1, noise=0.5, spread=0.1, delta=0.1, replications=200)
+    least = lower_bound_of(plan.problem(), 1.0)
+    assert isinstance(least, LowerBound)
+    proven = least.until_decision(0.1)
+    assert plan.as_dict()["lower_bound"] == proven
+    assert plan.suggested is not None
+    assert plan.suggested.regret.mean > proven
+    said = " ".join(plan.answer())
+    assert f"Every rule with this error probability pays at least {proven:.1f} until" in said
+    # In a finite population nothing is proven, and nothing is said.
+    assert "lower bound" not in " ".join([*small().answer(), small().table()])
+    assert small().as_dict()["lower_bound"] is None
+
+
+def test_a_near_tie_comes_with_what_can_be_done_about_it(quick: None) -> None:
+    asked: dict[str, Any] = {"n_arms": 2, "noise": 0.5, "spread": 0.2, "replications": 20}
+    (said,) = [one for one in fb.plan(gap=0.01, **asked).answer() if "nearly a tie" in one]
+    everyone = Detector(n_arms=2, noise=0.5, spread=0.2, delta=0.05)
+    few, many = (everyone.fewest_clients(gap) for gap in (0.02, 0.01))
+    assert f"A gap of 0.02 takes about {few:,} clients" in said
+    assert many is not None
+    assert many > 10_000
+    assert "instead of 12,300." in said
+    assert f"max_clients = {few:,}" in said
+    assert "epsilon = 0.02" in said
+    assert not any("nearly a tie" in one for one in fb.plan(gap=0.05, **asked).answer())
+    # Who asks for given clients can ask them all.
+    given = fb.plan(gap=0.01, clients=500, **asked)
+    assert not any("nearly a tie" in one for one in given.answer())
 
 
 # The interface ------------------------------------------------------------------------------------

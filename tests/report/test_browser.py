@@ -234,7 +234,7 @@ def test_a_click_on_a_label_hides_its_curve_in_every_view(on_desktop: dict[str, 
     # Dashed, beside the totals alone.
     (panel,) = found.figures()["regret"]["panels"]
     parts = sum("dash" in one for one in panel["series"])
-    assert parts == 2
+    assert parts == 3  # two parts of totals, and the lower bound
     name = label.text_content()
     label.click()
     found.wait_until(lambda: drawn(page, "regret") == before - 1)

@@ -201,7 +201,8 @@ def test_the_page_shows_what_was_asked_for(tmp_path: Path) -> None:
     assert [heading for _, heading in links] == headings
     for target, heading in links:
         assert f'<section id="{target}">\n<h2>{heading}</h2>' in text
-    assert text.count("± is half of a 95&nbsp;% confidence interval.</caption>") == 2
+    said = "± is half of a 95&nbsp;% confidence interval. Times the lower bound: total regret"
+    assert text.count(said) == 2
     check_drawn(tmp_path / "fig7", "misranking")
 
 

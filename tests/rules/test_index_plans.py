@@ -273,11 +273,89 @@ def test_admissions_end_at_the_population_and_at_the_cap() -> None:
     assert joining(everyone, known) == (0, False)
 
 
+def test_clients_who_can_tell_no_more_are_released() -> None:
+    """Nobody may join, and 4,000 pulls leave σ²/n far below σ_c²: the leader is played out."""
+    told = standing([0.59, 0.6, 0.1], [[4000], [4000], [4000]], [10])
+    keeps, releases = (replace(index_rule(release=on), max_clients=10) for on in (False, True))
+    assert planned(keeps, told)[0] > 0
+    assert planned(releases, told).tolist() == [0, 10**5 + 1, 0]
+    assert joining(releases, told)[0] == 0
+    # More pulls still tell something, more clients may join, or all clients that exist are in.
+    fresh = standing([0.59, 0.6, 0.1], [[20], [20], [20]], [10])
+    assert planned(releases, fresh).tolist() == planned(keeps, fresh).tolist()
+    assert joining(index_rule(release=True), told)[0] > 0
+    for setting in ({}, {"population": 10}):
+        free, bound = (planned(index_rule(release=on, **setting), told) for on in (True, False))
+        assert free.tolist() == bound.tolist()
+    # An arm of which pulls still tell something is compared; one of which they do not is not.
+    mixed = standing([0.59, 0.6, 0.58], [[600], [600], [200]], [10])
+    assert planned(keeps, mixed)[0] > 0
+    assert (planned(releases, mixed) > 0).tolist() == [False, True, True]
+    # Arms that nobody has pulled come first.
+    new = standing([0.59, 0.6, 0.0], [[4000], [4000], [0]], [10])
+    assert planned(releases, new)[2] > 0
+    # Who is sure has nobody to release.
+    sure = standing([0.1, 0.9, 0.1], [[4000], [4000], [4000]], [10])
+    assert planned(releases, sure).tolist() == planned(keeps, sure).tolist()
+
+
+@pytest.mark.parametrize("fidelity", ["cohorts", "clients", "pulls"])
+def test_released_clients_report_no_more_and_lose_less(fidelity: str) -> None:
+    game = fb.Approximate(means=[0.5, 0.6], noise=fb.Gaussian(0.5), spread=fb.Gaussian(0.3))
+    kept, released = (
+        fb.simulate(
+            game,
+            fb.FedIndex(release=release),
+            horizon=10_000,
+            max_clients=30,
+            fidelity=fidelity,
+            replications=40,
+            seed=5,
+            workers=1,
+            warn=False,
+        ).games
+        for release in (False, True)
+    )
+    assert (released.phases <= kept.phases).all()
+    assert released.phases.mean() < 0.8 * kept.phases.mean()
+    # Until clients are released, the games are the same: what is left is chance about the leader.
+    lower = kept.total - released.total
+    assert lower.mean() > 2 * lower.std() / math.sqrt(lower.size)
+    assert (released.winner < 0).mean() >= (kept.winner < 0).mean()
+
+
+@pytest.mark.parametrize("clients", [25, 100])
+def test_what_a_cap_costs_at_its_worst_gap_grows_with_spread_and_horizon(clients: int) -> None:
+    """M clients know a gap up to σ_c √(2/M): the worst one costs 0.24 σ_c T √M."""
+    spread, horizon = 0.2, 10**5
+    gap = 0.7518 * spread * math.sqrt(2 / clients)
+    game = fb.Approximate(
+        means=[0.5, 0.5 + gap], noise=fb.Gaussian(0.5), spread=fb.Gaussian(spread)
+    )
+    rule = fb.FedIndex(release=True)
+    run = fb.simulate(
+        game,
+        rule,
+        horizon=horizon,
+        max_clients=clients,
+        communication_cost=0.0,
+        replications=800,
+        seed=7,
+        workers=1,
+        warn=False,
+    )
+    total = run.games.total
+    worst = 0.2404 * spread * horizon * math.sqrt(clients)
+    # Clients are released when their pulls have told nine tenths of what they can.
+    assert abs(total.mean() - worst) < 0.1 * worst + 4 * total.std() / math.sqrt(total.size)
+
+
 @settings(deadline=None, derandomize=True, max_examples=100)
 @given(seed=st.integers(0, 2**32 - 1), games=st.integers(1, 5), groups=st.integers(1, 4))
 def test_a_batch_is_planned_as_its_members(seed: int, games: int, groups: int) -> None:
     rng = np.random.default_rng(seed)
-    rule = index_rule(n_arms=4, spread=float(rng.choice([0.0, 0.05, 0.3])))
+    spread = float(rng.choice([0.0, 0.05, 0.3]))
+    rule = index_rule(n_arms=4, spread=spread, release=bool(rng.integers(2)))
     counts = rng.integers(0, 60, (games, 4, groups)) * (rng.random((games, 1, groups)) < 0.8)
     sizes = rng.integers(1, 20, (games, 1, groups)).astype(np.float64)
     together = Seen(

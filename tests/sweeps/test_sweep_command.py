@@ -45,6 +45,8 @@ def test_the_command_writes_everything_and_says_what_is_best(file: Path, tmp_pat
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "decision slot" not in page, "words that the page does not use are not explained"
     assert "paired" in done.stdout
+    assert "per client" in done.stdout
+    assert "times the lower bound" in page
     assert "finished 3 of 3 cells" in done.stderr
     again = command("sweep", file, "--out", tmp_path / "out", "--json")
     assert "3 of them from an earlier run" in again.stderr

@@ -20,11 +20,13 @@ import pytest
 import fedbandits as fb
 from commands import command
 from fedbandits.experiments.tables import Table
+from fedbandits.experiments.wording import in_words
 from fedbandits.rules.schedules import as_schedule
 from fedbandits.sweeps.grid import Range, read_grid
 from fedbandits.sweeps.run import SweepStep, run_sweep
 from fedbandits.sweeps.store import FOLDER, Store
-from fedbandits.sweeps.text import shown_comparisons
+from fedbandits.sweeps.text import shown_cells, shown_comparisons
+from fedbandits.theory.lower_bound import lower_bound
 from repository import EXAMPLES
 from sweep_files import BASE, CELL_BY_CELL_FILE, DISTURBED, GRID, maps_of, run, sweep_of
 
@@ -469,6 +471,39 @@ def test_a_choice_is_not_compared_with_itself_where_a_key_does_not_touch_it(
     ] == [0.0, 0.0, 0.0]
     (row,) = [line for line in shown_comparisons(results).text().splitlines() if "few" in line]
     assert "admissions" not in row
+
+
+def test_regret_stands_beside_clients_and_the_lower_bound(tmp_path: Path) -> None:
+    """The bound is that of each setting: its horizon, its gaps and what a report costs in it."""
+    costs = {"communication_cost": [1.0, 50.0], "horizon": [10_000, 20_000]}
+    results = run(costs, tmp_path)
+    shown = shown_cells(results)
+    assert shown is not None
+    assert shown.headings == [
+        *("variant", "setting", "total regret", "per client", "times the lower bound")
+    ]
+    cells = results.summary()["cells"]
+    assert len(shown.rows) == len(cells) == 8
+    for cell in cells:
+        found, values = cell["lower_bound"], cell["values"]
+        if cell["variant"] == "alone":
+            assert found["times"] is None
+            assert "asks no clients" in found["reason"]
+            continue
+        gaps = np.array([0.4, 0.3])
+        least = lower_bound(gaps, noise=0.5, spread=0.1, cost=values["communication_cost"])
+        assert found["at_horizon"] == pytest.approx(least.at(values["horizon"]))
+        times = cell["regret"]["total"]["mean"] / found["at_horizon"]
+        assert found["times"]["mean"] == pytest.approx(times)
+        row = ["doubling", in_words(cell["regret"]["total"]), in_words(found["times"])]
+        assert any(set(row) <= set(each) for each in shown.rows)
+    assert [row[-1] for row in shown.rows if row[0] == "alone"] == ["–"] * 4
+    # Nothing is proven of a finite population, and nothing is said.
+    problem = {**BASE["problem"], "population": 40}
+    finite = run({"variants.pulls": [5, 10]}, tmp_path / "finite", problem=problem)
+    assert "times the lower bound" not in shown_comparisons(finite).headings
+    many = run({"seed": list(range(21))}, tmp_path / "many", replications=1)
+    assert shown_cells(many) is None
 
 
 def test_a_variant_without_the_swept_key_has_one_star_and_says_so(tmp_path: Path) -> None:

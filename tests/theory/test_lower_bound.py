@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import trapezoid
 from scipy.optimize import minimize, minimize_scalar
@@ -94,6 +94,18 @@ def test_rules_that_look_are_told_no_more_than_the_chain_rule_says() -> None:
     assert abs((ratio - 1.1 * shift**2 * tells).mean()) > 4 * error
 
 
+# 2. The least favourable game.
+
+
+@given(p=st.floats(0.0, 1.0), q=st.floats(0.0, 1.0))
+def test_bretagnolle_and_huber_on_coins(p: float, q: float) -> None:
+    """Whatever the event, two games that differ by KL confuse it with half of exp(-KL) at least."""
+    apart = sum(
+        x * math.log(x / y) if y > 0 else math.inf for x, y in ((p, q), (1 - p, 1 - q)) if x > 0
+    )
+    assert p + (1 - q) >= 0.5 * math.exp(-apart) - 1e-12
+
+
 # 3 and 4. Averages over clients, and the split.
 
 
@@ -127,6 +139,7 @@ def test_the_least_favourable_split(a_part: float, b_part: float, gap: float) ->
 # 5. The price.
 
 
+@settings(deadline=None)
 @given(
     gaps=st.lists(st.floats(0.01, 2.0), min_size=1, max_size=6),
     noise=st.floats(0.05, 3.0),
@@ -196,6 +209,51 @@ def test_the_limits_are_reached_continuously() -> None:
         silent.slope, rel=1e-3
     )
     assert silent.slope == pytest.approx(3.0 * 4 * 0.02**2 / 0.02**2)
+
+
+# What is paid until a decision.
+
+
+@given(delta=st.floats(1e-9, 0.49))
+def test_a_decision_takes_the_divergence_of_two_coins(delta: float) -> None:
+    bound = lower_bound(FIGURE_4, noise=0.5, spread=0.02, cost=1.0)
+    coins = delta * math.log(delta / (1 - delta)) + (1 - delta) * math.log((1 - delta) / delta)
+    assert bound.until_decision(delta) == pytest.approx(bound.slope * coins)
+    # Fewer errors cost more, and who may be wrong half of the time need not look.
+    assert bound.until_decision(delta / 2) > bound.until_decision(delta)
+    assert bound.until_decision(0.5) == bound.until_decision(0.9) == 0.0
+    # For small errors it is the slope times log 1/δ.
+    assert bound.until_decision(1e-12) == pytest.approx(bound.slope * math.log(1e12), rel=1e-6)
+
+
+@given(right=st.floats(0.0, 1.0), wrong=st.floats(0.0, 1.0))
+def test_no_pair_of_error_probabilities_below_delta_takes_less(right: float, wrong: float) -> None:
+    """The divergence of coins is monotone: step 2 of the proof at a fixed δ."""
+    delta = 0.1
+    p, q = 1 - delta * right, delta * wrong
+    coins = sum(x * math.log(x / y) for x, y in ((p, q), (1 - p, 1 - q)) if x > 0 and y > 0)
+    assert q == 0 or coins >= (1 - 2 * delta) * math.log((1 - delta) / delta) * (1 - 1e-9)
+
+
+def test_a_sequential_test_of_one_arm_pays_no_less() -> None:
+    """The most economical test of whether an arm is better than a known one errs and pays so."""
+    rng = np.random.default_rng(6)
+    gap, noise, delta, games = 0.5, 1.0, 0.1, 4000
+    # Wald's test of two games: the arm is worse, or better, by the gap.
+    limit = math.log((1 - delta) / delta)
+    ratio, pulls, on = np.zeros(games), np.zeros(games), np.ones(games, dtype=bool)
+    while on.any():
+        ratio[on] += 2 * gap * (-gap + noise * rng.standard_normal(on.sum())) / noise**2
+        pulls[on] += 1
+        on &= np.abs(ratio) < limit
+    assert (ratio > 0).mean() <= delta
+    # Between these games the shift is twice the gap; the bound allows the nearest one.
+    known = lower_bound(np.array([2 * gap]), noise=noise, spread=0.0, cost=0.0)
+    paid = 2 * gap * pulls
+    error = paid.std() / math.sqrt(games)
+    assert paid.mean() + 4 * error >= known.until_decision(delta)
+    # It is nearly attained: whole pulls overshoot the limit.
+    assert paid.mean() <= 1.7 * known.until_decision(delta)
 
 
 @given(factor=st.floats(0.01, 100), cost=st.floats(0.0, 1000))

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fedbandits.experiments.experiment import Experiment
+from fedbandits.experiments.tables import quantity
 from fedbandits.problems.problem import Problem, gaps
+from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.indices import SlotRule
+from fedbandits.rules.phased import PhasedRule, Player
 from fedbandits.simulation import Variant
 from fedbandits.theory.lower_bound import LowerBound, lower_bound
 from fedbandits.theory.regret import RegretBound, regret_bound
+
+if TYPE_CHECKING:
+    from fedbandits.experiments.experiment import Experiment
+
+Yardstick: TypeAlias = tuple[float, float] | str
+"""The slope of a lower bound and slope times log T, or why there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +48,7 @@ def bounds_of(experiment: Experiment) -> list[VariantBound]:
 
     Examples
     --------
-    >>> from fedbandits import Exact, Fed1Ucb, Gaussian
+    >>> from fedbandits import Exact, Experiment, Fed1Ucb, Gaussian
     >>> game = Exact(local_means=[[0.2, 0.9], [0.7, 0.2]], noise=Gaussian(0.5))
     >>> variant = Variant(label="fed1", problem=game, algorithm=Fed1Ucb(pulls=100))
     >>> (found,) = bounds_of(Experiment(title="demo", variants=[variant], horizon=10**5))
@@ -92,3 +102,43 @@ def lower_bound_of(problem: Problem, cost: float) -> LowerBound | str:
     if (worse == 0).sum() > 1:
         return "several arms are the best"
     return lower_bound(worse[worse > 0], noise=law.noise, spread=law.spread, cost=cost)
+
+
+def yardstick(variant: Variant, rule: PhasedRule | SlotRule, horizon: int | None) -> Yardstick:
+    """Return the slope of the lower bound for a variant and slope times log T, or why none.
+
+    Parameters
+    ----------
+    variant : Variant
+        The game and what reports cost in it.
+    rule : PhasedRule or SlotRule
+        Who plays.
+    horizon : int, optional
+        T.
+    """
+    if rule.player is Player.SERVER:
+        return "one player observes the global model and asks no clients"
+    if horizon is None:
+        return "without a horizon there is no log T"
+    least = lower_bound_of(variant.problem, variant.communication_cost)
+    if isinstance(least, str):
+        return least
+    return (least.slope, least.at(horizon)) if least.at(horizon) > 0 else "it is 0"
+
+
+def beside_lower_bound(total: FloatArray, found: Yardstick) -> dict[str, Any]:
+    """Return total regret as a multiple of slope times log T, or why there is no such bound.
+
+    Examples
+    --------
+    >>> from fedbandits import Approximate, FedIndex, Gaussian, simulate
+    >>> game = Approximate(means=[0.5, 0.6], noise=Gaussian(0.5), spread=Gaussian(0.1))
+    >>> run = simulate(game, FedIndex(), horizon=10**5, replications=50, seed=1)
+    >>> found = beside_lower_bound(run.games.total, yardstick(run.variant, run.rule, 10**5))
+    >>> round(found["slope"], 1), round(found["at_horizon"]), found["times"]["mean"] > 0.5
+    (17.9, 207, True)
+    """
+    if isinstance(found, str):
+        return {"slope": None, "at_horizon": None, "times": None, "reason": found}
+    slope, at = found
+    return {"slope": slope, "at_horizon": at, "times": quantity(total / at), "reason": None}

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedbandits.experiments.tables import REGRETS, Table
 from fedbandits.report.chart import NORMAL_95, Axis, Chart, Plot, Series
-from fedbandits.report.palette import PALETTE, ColourOf
+from fedbandits.report.palette import FAINT, PALETTE, ColourOf
 from fedbandits.rules.algorithms import ALGORITHMS
 from fedbandits.rules.arrays import FloatArray
 
@@ -20,8 +20,11 @@ LOG_RATIO = 20.0
 # A curve with nearly all of its regret in so early a part of the slots is flat on a linear axis.
 _NEARLY_ALL, _EARLY, _BEGUN = 0.9, 0.02, 0.02
 
-# In line widths.
-_DASHES = (4.0, 1.6)
+PART, YARDSTICK = (4.0, 1.6), (1.0, 1.6)
+"""How the exploration part of a total and the slope of a lower bound are drawn, in line widths."""
+
+# With more than so many, curves would be lost between them.
+_MOST_YARDSTICKS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class Curve:
     def part(self, label: str, colour: str) -> Series:
         """Return it as the exploration part of a variant's total: dashed, without a band."""
         whole = self.series(f"{label}, without communication", colour)
-        return replace(whole, half=None, band=False, width=1.2, dash=_DASHES)
+        return replace(whole, half=None, band=False, width=1.2, dash=PART)
 
 
 def curves_by_variant(table: Table) -> dict[str, dict[str, Curve]]:
@@ -108,6 +111,7 @@ def regret_charts(
     *,
     colour_of: ColourOf | None = None,
     in_parts: Collection[str] = (),
+    slopes: Collection[float] = (),
 ) -> dict[str, Chart]:
     """Return regret against slot, total first: means, with a 95 % confidence band of each mean.
 
@@ -125,6 +129,9 @@ def regret_charts(
     in_parts : collection of str
         Labels of variants whose exploration part is also drawn beside the total, as a dashed line,
         if they pay for communication; see `shown_in_parts`.
+    slopes : collection of float
+        Of lower bounds on regret: slope times log t is drawn beside the totals, as a yardstick,
+        unless there are more than two.
 
     Examples
     --------
@@ -143,17 +150,31 @@ def regret_charts(
         for label, each in variants.items()
         if label in in_parts and each["communication"].end > 0
     }
+    lines = [] if len(slopes) > _MOST_YARDSTICKS else sorted(slopes)
     charts = {}
     for regret in REGRETS:
         if all(regret in each for each in variants.values()):
             found = {label: each[regret] for label, each in variants.items()}
-            shown = _chart(regret, found, parts if regret == "total" else {}, colour_of)
+            beside = (parts, lines) if regret == "total" else ({}, [])
+            shown = _chart(regret, found, *beside, colour_of)
             charts[regret] = replace(shown, title=title)
     return charts
 
 
+def _yardstick(slope: float, slot: FloatArray) -> Series:
+    """Return slope times log t, which no consistent rule can stay below for ever."""
+    # The product stays in one line.
+    label = f"lower bound, as a yardstick: {slope:,.4g}\u00a0·\u00a0log\u00a0t"
+    y = (slope * np.log(np.maximum(slot, 1.0))).tolist()
+    return Series(label, slot.tolist(), y, FAINT, width=1.4, dash=YARDSTICK)
+
+
 def _chart(
-    regret: str, found: Mapping[str, Curve], parts: Mapping[str, Curve], colour_of: ColourOf
+    regret: str,
+    found: Mapping[str, Curve],
+    parts: Mapping[str, Curve],
+    slopes: Sequence[float],
+    colour_of: ColourOf,
 ) -> Chart:
     logarithmic = is_logarithmic(curve.end for curve in found.values())
     series = []
@@ -161,6 +182,8 @@ def _chart(
         series.append(curve.series(label, colour_of[label]))
         if label in parts:
             series.append(parts[label].part(label, colour_of[label]))
+    slots = max((curve.slot for curve in found.values()), key=lambda slot: float(slot[-1]))
+    series += [_yardstick(slope, slots) for slope in slopes]
     ends = [one.interval() for one in series]
     highest = max(
         max(one.y if end is None else end[1]) for one, end in zip(series, ends, strict=True)
@@ -179,7 +202,9 @@ def _chart(
     name = "regret" if regret == "total" else f"{regret} regret"
     up = Axis(f"{name} (total over clients)", log=logarithmic, low=low, high=high)
     plot = Plot(_slots(list(found.values())), up, series, enlarged=enlarged)
-    key = _key(bands=any(end is not None for end in ends), parts=bool(parts))
+    key = _key(
+        bands=any(end is not None for end in ends), parts=bool(parts), yardstick=bool(slopes)
+    )
     return Chart(name, [plot], key=key, legend="ends")
 
 
@@ -193,12 +218,14 @@ def _slots(curves: Sequence[Curve]) -> Axis:
     return Axis("slot t", log=True, low=begin, high=horizon)
 
 
-def _key(*, bands: bool, parts: bool) -> str:
+def _key(*, bands: bool, parts: bool, yardstick: bool) -> str:
     """Return what lines and bands are, in a line below the title."""
     said = ["one replication, so there is no confidence band"]
     if bands:
         said = ["line: mean of the replications", "band: 95 % confidence interval of the mean"]
-    return "; ".join([*said, *(["dashed: exploration regret alone"] if parts else [])])
+    said += ["dashed: exploration regret alone"] if parts else []
+    said += ["dotted: a bound only in the limit"] if yardstick else []
+    return "; ".join(said)
 
 
 def is_logarithmic(values: Iterable[float]) -> bool:

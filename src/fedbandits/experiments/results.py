@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedbandits.experiments.bounds import beside_lower_bound, yardstick
 from fedbandits.experiments.describe import describe_experiment, versions
 from fedbandits.experiments.protection import protection_of, uplink_of
 from fedbandits.experiments.tables import Table, curves_table, replications_table, summarise
@@ -47,6 +48,10 @@ class Results:
             "variants": [
                 {
                     **summarise(simulation),
+                    "lower_bound": beside_lower_bound(
+                        simulation.games.total,
+                        yardstick(simulation.variant, simulation.rule, experiment.horizon),
+                    ),
                     "uplink_bits": uplink_of(simulation),
                     "privacy": protection_of(simulation),
                     "guarantee": promised[number].words(),

@@ -7,9 +7,12 @@ from typing import Any
 
 from fedbandits.experiments.bounds import VariantBound
 from fedbandits.experiments.tables import REGRETS
-from fedbandits.experiments.wording import in_words, share
+from fedbandits.experiments.wording import in_words, listed, share
 from fedbandits.report.shown import Shown
 from fedbandits.simulation.fidelities import Fidelity
+
+TIMES = "times the lower bound"
+"""The heading of regret as a multiple of what every consistent rule pays in the limit."""
 
 
 def shown_summary(summary: dict[str, Any]) -> Shown:
@@ -17,27 +20,50 @@ def shown_summary(summary: dict[str, Any]) -> Shown:
     variants = summary["variants"]
     alone = all(variant["regret"]["total"]["stderr"] is None for variant in variants)
     notes = [] if alone else ["± half of a 95 % interval"]
+    bounded = lower_bound_notes(variants)
     if any(variant.get("epsilon") for variant in summary["spec"]["variants"]):
         notes.append("best arm found: up to the variant's epsilon")
     return Shown(
         name=summary["title"],
         headings=[
-            *("variant", "fidelity", "total regret", "exploration", "communication"),
-            *("per client", "clients", "phases", "best arm found"),
+            *("variant", "fidelity", "total regret", "exploration", "communication", "per client"),
+            *([TIMES] if bounded else []),
+            *("clients", "phases", "best arm found"),
         ],
         rows=[
             [
                 variant["label"],
                 variant["fidelity"],
                 *(in_words(variant["regret"][regret]) for regret in (*REGRETS, "per_client")),
+                *([in_words(variant["lower_bound"]["times"])] if bounded else []),
                 in_words(variant["clients"]),
                 *(["–", "–"] if never_decides(variant) else _outcome(variant)),
             ]
             for variant in variants
         ],
         words=("fidelity", "best arm found"),
-        note="; ".join(notes),
+        note="\n".join(["; ".join(notes), *bounded]).strip(),
     )
+
+
+def lower_bound_notes(variants: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what multiples of the lower bound are, and who has none; nothing if nobody has one.
+
+    Parameters
+    ----------
+    variants : sequence of mapping
+        As summary.json has them.
+    """
+    without: dict[str, list[str]] = {}
+    for variant in variants:
+        if variant["lower_bound"]["times"] is None:
+            without.setdefault(variant["lower_bound"]["reason"], []).append(variant["label"])
+    if sum(map(len, without.values())) == len(variants):
+        return []
+    return [
+        f"{TIMES}: total regret divided by its slope × log T, a yardstick at a finite T",
+        *(f"no lower bound for {listed(who)}: {why}" for why, who in without.items()),
+    ]
 
 
 def never_decides(variant: Mapping[str, Any]) -> bool:

@@ -53,8 +53,8 @@ def _number(value: float, digits: int) -> str:
     return f"{value:,.{digits}f}"
 
 
-def in_words(measured: Mapping[str, float | None]) -> str:
-    """Return a mean and half of its 95 % interval, as a sentence has them."""
+def in_words(measured: Mapping[str, float | None] | None) -> str:
+    """Return a mean and half of its 95 % interval, as a sentence has them; a dash for nothing."""
     mean, half = mean_and_half(measured)
     # The two stay in one line.
     return f"{mean}\u00a0±\u00a0{half}" if half else mean

@@ -68,8 +68,9 @@ class Simulated:
     ----------
     algorithm : str
         Its name.
-    regret, communication, clients, phases : Expected
-        Total regret, the part of it that is communication, clients admitted and phases.
+    regret, per_client, communication, clients, phases : Expected
+        Total regret, the same divided by the clients of a game, the part of it that is
+        communication, clients admitted and phases.
     wrong_rate, undecided_rate : float
         Shares of games that lose the best arm, and that end with several arms left. If all other
         arms are equal, a game that has lost the best one may never end.
@@ -79,6 +80,7 @@ class Simulated:
 
     algorithm: str
     regret: Expected
+    per_client: Expected
     communication: Expected
     clients: Expected
     phases: Expected
@@ -244,6 +246,7 @@ def _simulated(
     return {
         "algorithm": algorithm.name,
         "regret": Expected.over(played.total[over]),
+        "per_client": Expected.over((played.total / np.maximum(played.clients, 1))[over]),
         "communication": Expected.over(played.communication[over]),
         "clients": Expected.over(played.clients[over]),
         "phases": Expected.over(played.phases[over]),

@@ -116,6 +116,7 @@ class Plan:
             "feasible": self.feasible,
             "power": POWER,
             "feasibility": self.feasibility.as_dict(self.question.population),
+            "lower_bound": text.least_regret(self),
             "suggested": _plain(suggested),
             "variant": None if suggested is None else self.variant(),
             "toml": None if suggested is None else self.toml(),

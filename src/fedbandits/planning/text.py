@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from fedbandits.experiments.bounds import lower_bound_of
 from fedbandits.experiments.protection import protection_words
+from fedbandits.experiments.text import TIMES
 from fedbandits.experiments.wording import listed, share
 from fedbandits.planning.candidates import rule_for
-from fedbandits.planning.detection import POWER
+from fedbandits.planning.detection import POWER, Detector
 from fedbandits.planning.outlook import LAST_PHASE, Expected, Outlook, Simulated
 from fedbandits.planning.pilot import Pilot
 from fedbandits.planning.protection import release_error
@@ -37,12 +39,15 @@ _ROWS = {
     "reports to the server": "reports",
     "uplink bits per client": "uplink_bits",
     "total regret": "regret",
+    "  per client": "per_client",
     "  exploration": "exploration",
     "  communication": "communication",
     "wrong arm": "wrong_rate",
     "undecided": "undecided_rate",
     "privacy budget spent": "spent_rate",
 }
+# Below this share of the spread a gap is called nearly a tie.
+_NEARLY_TIED = 0.2
 # What is compared with the suggestion, by the names of columns.
 _COMPARED = {
     "best gradual": "The best with gradual admission",
@@ -103,6 +108,7 @@ def answer(plan: Plan) -> list[str]:
         _asked(plan.question),
         *([] if plan.pilot is None else [_pilot(plan.question, plan.pilot)]),
         *_reach(plan),
+        *_tie(plan),
         *_privacy(plan),
         *_advice(plan),
     ]
@@ -166,6 +172,29 @@ def _reach(plan: Plan) -> list[str]:
     nearly = ", nearly all of them" if found.needs_nearly_all(n) and few < n else ""
     these = f"For these {n:,} clients alone, about {few:,} ({share(few / n)}{nearly}) are enough."
     return [everyone, these]
+
+
+def _tie(plan: Plan) -> list[str]:
+    """Return what can be done about a gap that is small against the spread."""
+    question, found = plan.question, plan.feasibility
+    needed = found.clients_unlimited
+    if question.population is not None or needed is None:
+        return []
+    if question.gap >= _NEARLY_TIED * question.spread:
+        return []
+    margin, everyone = 2 * question.gap, Detector.of(question, population=None)
+    fewer = everyone.fewest_clients(margin, found.pulls or math.inf)
+    if fewer is None:
+        return []
+    return [
+        f"This is nearly a tie: the gap is {share(question.gap / question.spread)} of the spread."
+        f" A gap of {margin:.3g} takes about {counted(fewer, 'client')} instead of"
+        f" {rounded(needed)}. If such a difference does not matter, plan for that gap and set"
+        f" epsilon = {margin:.3g}: with the same error probability the chosen arm is worse by no"
+        f" more than that. With a cap of max_clients = {fewer:,} and no epsilon, smaller gaps stay"
+        " undecided; if the arm that looks best is then played on (release = true for fed-index),"
+        f" that costs at most {question.gap:.3g} per pull."
+    ]
 
 
 def _privacy(plan: Plan) -> list[str]:
@@ -327,6 +356,7 @@ def _advice(plan: Plan) -> list[str]:
         f" {counted(best.clients.mean, 'client')} in {counted(best.phases.mean, 'phase')}."
         f" {_failures(best)} {counted(len(plan.searched.tried), 'schedule')} were tried to find"
         " this one.",
+        *_beside_bound(plan, best),
         f'This is for delta = {delta}, weights = "{best.weights}"{longer}, and a rule that is told'
         f" noise {question.noise:.4g} and spread {question.spread:.4g}.",
         *(_compared(name, one, best) for name, one in columns(plan) if name in _COMPARED),
@@ -338,6 +368,34 @@ def _advice(plan: Plan) -> list[str]:
             f" {index.guarantee}."
         )
     return said
+
+
+def least_regret(plan: Plan) -> float | None:
+    """Return what the lower bound comes to for the game of a plan; None if none is proven."""
+    question = plan.question
+    least = lower_bound_of(question.problem(), question.communication_cost)
+    if isinstance(least, str):
+        return None
+    if question.horizon is None:
+        return least.until_decision(question.delta) or None
+    return least.at(question.horizon)
+
+
+def _beside_bound(plan: Plan, best: Outlook) -> list[str]:
+    least = least_regret(plan)
+    if least is None:
+        return []
+    times = f"That is {rounded(best.regret.mean / least)} times the lower bound."
+    normal = "if outcomes and clients' means are normal with exactly this noise and spread"
+    if plan.question.horizon is None:
+        return [
+            f"{times} Every rule with this error probability pays at least {rounded(least)} until"
+            f" its decision, {normal}."
+        ]
+    return [
+        f"{times} In the limit every consistent rule pays at least its slope times log T, {normal}:"
+        f" here {rounded(least)}, which is a yardstick at a finite T."
+    ]
 
 
 def _failures(outlook: Outlook) -> str:
@@ -390,6 +448,10 @@ def shown_plan(plan: Plan) -> Shown:
     if plan.index is not None:
         shown.append(("index rule", plan.index))
     rows = [[words, *(_cell(one, name) for _, one in shown)] for words, name in _ROWS.items()]
+    least = least_regret(plan)
+    if least is not None:
+        times = [rounded(one.regret.mean / least) for _, one in shown]
+        rows.insert(list(_ROWS).index("total regret") + 2, [f"  {TIMES}", *times])
     if not spent:
         rows.pop()
         if plan.question.horizon is None:

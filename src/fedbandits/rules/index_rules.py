@@ -17,12 +17,15 @@ the risk that another arm is better is small compared with the report.
 If there is no challenger, the leader is played alone until its lower end is above all indices: the
 rule would no longer change its mind, and commits. If a test has to agree, an arm challenges until
 the test can tell it from a leader that was pulled eight times as often.
+
+If nobody else may join and pulls have told nearly all that these clients can tell, challengers may
+be left that no pull would settle. The rule goes on comparing, or releases its clients.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -139,10 +142,14 @@ class IndexRule(AdaptiveRule):
         As in `fedbandits.rules.adaptive.AdaptiveRule`, with an `IndexRadius`.
     arms_per_phase : int, optional
         How many arms a phase plays at most; the leader and all challengers by default.
+    release : bool
+        Whether clients stop comparing when nobody else may join and more pulls by those who are in
+        would tell next to nothing: they play the leader to the end and report no more.
     """
 
     radius: IndexRadius
     arms_per_phase: int | None = None
+    release: bool = False
 
     # What is proven of a commitment its radius states, and of intervals nothing is: pulls follow
     # observations.
@@ -166,7 +173,16 @@ class IndexRule(AdaptiveRule):
         newcomers = (step.clients[..., 0] - state.clients).astype(np.int64)
         most = math.inf if self.max_clients is None else self.max_clients
         capped = state.capped | ((newcomers > 0) & (step.clients[..., 0] >= most))
-        return PhasePlan(newcomers=newcomers, pulls=self._pulls(state, choice, step), capped=capped)
+        pulls = self._pulls(state, choice, step)
+        if self.release:
+            useful = replace(step, pulls=np.where(self._useless(state, choice), 0.0, step.pulls))
+            goes_on = ((useful.pulls > 0) | choice.unpulled).any(axis=-1, keepdims=True)
+            goes_on |= ~(step.pulls > 0).any(axis=-1, keepdims=True)
+            # What does not fit is played to the end, and not reported.
+            too_long = np.asarray(state.slots_left)[..., np.newaxis] + 1
+            to_the_end = np.where(choice.leader, too_long, 0)
+            pulls = np.where(goes_on, self._pulls(state, choice, useful), to_the_end)
+        return PhasePlan(newcomers=newcomers, pulls=pulls, capped=capped)
 
     def choose(self, state: State) -> Choice:
         """Return the leader and what may challenge it, by what is known."""
@@ -222,9 +238,8 @@ class IndexRule(AdaptiveRule):
         elif not self.spread:
             crowds = clients
         else:
-            limits = (self.population, self.most_clients, self.max_clients)
-            most = min((limit for limit in limits if limit is not None), default=np.inf)
-            crowds = np.maximum(np.minimum(np.ceil(clients * _CROWDS), most), clients)
+            crowds = np.minimum(np.ceil(clients * _CROWDS), self._most())
+            crowds = np.maximum(crowds, clients)
             crowds = np.where(np.asarray(state.capped)[..., np.newaxis], clients, crowds)
         careful, bold = (
             self._step(choice, clients, crowds, factor, luck) for factor, luck in _PACES
@@ -235,6 +250,21 @@ class IndexRule(AdaptiveRule):
             pulls=np.where(bolder, bold.pulls, careful.pulls),
             cost=np.where(bolder, bold.cost, careful.cost),
         )
+
+    def _most(self) -> float:
+        """Return how many clients may take part."""
+        limits = (self.population, self.most_clients, self.max_clients)
+        return min((limit for limit in limits if limit is not None), default=math.inf)
+
+    def _useless(self, state: State, choice: Choice) -> BoolArray:
+        """Return the arms of which more pulls tell next to nothing, because nobody else may join.
+
+        Only clients could narrow down what is left open about them.
+        """
+        clients = np.asarray(state.clients, dtype=np.float64)[..., np.newaxis]
+        full = np.asarray(state.capped)[..., np.newaxis] | (clients >= self._most())
+        floor = self._left(clients) / clients
+        return np.asarray(full & (floor > 0) & (choice.variance <= _LEAST_PACE * floor))
 
     def _step(
         self, choice: Choice, clients: FloatArray, crowds: FloatArray, factor: float, luck: float

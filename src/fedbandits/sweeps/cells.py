@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
+from fedbandits.experiments.bounds import Yardstick, yardstick
 from fedbandits.experiments.files import read_experiment
 from fedbandits.experiments.fingerprint import code_of, hashed
 from fedbandits.rules.indices import SlotRule
@@ -63,6 +64,8 @@ class Cell:
         Horizon, replications and seed.
     doubts : tuple of str
         Which assumptions of its rule's guarantee the problem does not keep.
+    yardstick : tuple or str
+        What the lower bound on its regret comes to, or why there is none.
     """
 
     setting: int
@@ -75,6 +78,7 @@ class Cell:
     price: float
     group: Group
     doubts: tuple[str, ...]
+    yardstick: Yardstick
 
 
 def cells_of(sweep: Sweep, number: int) -> Iterator[tuple[Cell, Playable]]:
@@ -107,6 +111,7 @@ def cells_of(sweep: Sweep, number: int) -> Iterator[tuple[Cell, Playable]]:
             price=1.0 if uses_cost else paid,
             group=(experiment.horizon, experiment.replications, experiment.seed),
             doubts=tuple(all_doubts(variant, rule)),
+            yardstick=yardstick(variant, rule, experiment.horizon),
         )
         yield cell, (replace(variant, communication_cost=cost), (rule, fidelity))
 

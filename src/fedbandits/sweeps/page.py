@@ -13,7 +13,7 @@ from fedbandits.report.still import write_still
 from fedbandits.sweeps.charts import sweep_chart, why_not_drawn
 from fedbandits.sweeps.doubts import warnings_of
 from fedbandits.sweeps.results import SweepResults
-from fedbandits.sweeps.text import shown_comparisons
+from fedbandits.sweeps.text import shown_cells, shown_comparisons
 
 _CAPTIONS = {
     "plot": "Mean total regret of every setting; bands are 95&nbsp;% confidence intervals of it.",
@@ -41,10 +41,11 @@ def write_page(results: SweepResults, folder: Path) -> None:
         *warnings_of(results.doubts(), len(sweep)),
         *(f"{key}: all its values give the same numbers" for key in results.idle_keys()),
     ]
-    table = shown_comparisons(results)
+    table, cells = shown_comparisons(results), shown_cells(results)
     sections = [
         ("Regret over the settings", shown),
         ("What is best, and where", f"<p>{_HOW_COMPARED} {table.note}.</p>\n{table.html()}"),
+        *([] if cells is None else [(cells.name, cells.html())]),
         *([("To keep in mind", items(map(escape, said)))] if said else []),
         ("How to read this", definitions(glossary("arms, clients, slots", "regret"))),
         ("To run it again", run_again(sweep.described())),

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from fedbandits.experiments.bounds import beside_lower_bound
 from fedbandits.experiments.describe import versions
 from fedbandits.experiments.parquet import write_parquet
 from fedbandits.experiments.tables import Table, measured, stacked
@@ -73,14 +74,19 @@ class SweepResults:
             "idle_keys": self.idle_keys(),
             "comparisons": [one.described(self.sweep, self.cells) for one in comparisons],
             "cells": [
-                {
-                    **named(self.sweep, cell),
-                    "fidelity": cell.fidelity.value,
-                    **measured(self._measured(cell)),
-                    "behind_the_best": behind[place],
-                }
+                {**self.cell_summary(cell), "behind_the_best": behind[place]}
                 for place, cell in enumerate(self.cells)
             ],
+        }
+
+    def cell_summary(self, cell: Cell) -> dict[str, Any]:
+        """Return what summary.json says of a cell, without how far it is behind the best."""
+        columns = self._measured(cell)
+        return {
+            **named(self.sweep, cell),
+            "fidelity": cell.fidelity.value,
+            **measured(columns),
+            "lower_bound": beside_lower_bound(columns["total"], cell.yardstick),
         }
 
     def replications(self) -> Table:

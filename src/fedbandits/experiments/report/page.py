@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from fedbandits.experiments.charts import regret_charts, shown_in_parts
+from fedbandits.experiments.charts import PART, YARDSTICK, regret_charts, shown_in_parts
 from fedbandits.experiments.describe import versions
 from fedbandits.experiments.report.glossary import WORDS
 from fedbandits.experiments.report.opening import opening
@@ -26,6 +26,8 @@ _MEANS = "Mean regret of each variant up to each slot, added up over its clients
 _BANDS = "Bands are 95&nbsp;% confidence intervals of the mean."
 _PARTS = """A dashed curve is the exploration part of a total: what is left of it without the cost
 of communication."""
+_YARDSTICKS = """The dotted line is the slope of the lower bound times log&nbsp;t: in the
+limit every consistent rule pays at least that. Before, it is a yardstick."""
 _HOW_TO = """<span class="screen">Point at a curve to read its value; drag to zoom in,
 double-click to see all; click a label to hide or show its curve, double-click it to see it alone.
 The buttons show the total or one of its two parts, and switch axes to logarithmic ones.</span>"""
@@ -84,8 +86,11 @@ def regret_of(curves: Table, summary: Mapping[str, Any]) -> dict[str, Chart]:
     """Return the charts of regret of a summary."""
     variants = summary["variants"]
     in_parts = shown_in_parts([v["label"] for v in variants], [v["algorithm"] for v in variants])
+    slopes = {v["lower_bound"]["slope"] for v in variants} - {None}
     colour_of = variant_colours(summary)
-    return regret_charts(curves, summary["title"], colour_of=colour_of, in_parts=in_parts)
+    return regret_charts(
+        curves, summary["title"], colour_of=colour_of, in_parts=in_parts, slopes=slopes
+    )
 
 
 def regret_section(
@@ -111,7 +116,8 @@ def regret_section(
     caption = [
         _MEANS,
         *([_BANDS] if any(one.band and one.half for one in shown) else []),
-        *([_PARTS] if any(one.dash for one in shown) else []),
+        *([_PARTS] if any(one.dash == PART for one in shown) else []),
+        *([_YARDSTICKS] if any(one.dash == YARDSTICK for one in shown) else []),
         _HOW_TO,
     ]
     chart = live_chart(key, charts, alt=alt, caption=" ".join(caption), image=image)

@@ -7,16 +7,13 @@ from html import escape
 from typing import Any
 
 from fedbandits.experiments.tables import REGRETS
-from fedbandits.experiments.text import never_decides
+from fedbandits.experiments.text import TIMES, lower_bound_notes, never_decides
 from fedbandits.experiments.wording import mean_and_half, share
 from fedbandits.report.markup import Words, row, swatch, table
 from fedbandits.report.palette import ColourOf
 
-_HEADINGS = (
-    *("total", "exploration", "communication", "per client"),
-    *("clients", "phases", "decision slot"),
-    *("best arm", "wrong arm", "undecided", "capped"),
-)
+_REGRETS = ("total", "exploration", "communication", "per client")
+_OTHERS = ("clients", "phases", "decision slot", "best arm", "wrong arm", "undecided", "capped")
 
 
 def results_table(variants: Sequence[Mapping[str, Any]], colour_of: ColourOf) -> str:
@@ -33,19 +30,25 @@ def results_table(variants: Sequence[Mapping[str, Any]], colour_of: ColourOf) ->
     # One replication has no error.
     if all(variant["regret"]["total"]["stderr"] is None for variant in variants):
         said = "One replication."
+    bounded = lower_bound_notes(variants)
+    regrets = (*_REGRETS, *([TIMES] if bounded else []))
     return table(
         "Results",
-        ("variant <small>algorithm, fidelity</small>", *_HEADINGS),
-        [_results_row(variant, colour_of[variant["label"]]) for variant in variants],
+        ("variant <small>algorithm, fidelity</small>", *regrets, *_OTHERS),
+        [_results_row(one, colour_of[one["label"]], bool(bounded)) for one in variants],
         kind="",
-        caption=said,
-        groups=(("", 1), ("regret at the end", 4), ("", 3), ("share of replications", 4)),
+        caption=" ".join([said, *(f"{escape(note[0].upper() + note[1:])}." for note in bounded)]),
+        groups=(
+            *(("", 1), ("regret at the end", len(regrets))),
+            *(("", 3), ("share of replications", 4)),
+        ),
     )
 
 
-def _results_row(variant: Mapping[str, Any], colour: str) -> str:
-    regret = variant["regret"]
-    measured = [*(regret[key] for key in (*REGRETS, "per_client")), variant["clients"]]
+def _results_row(variant: Mapping[str, Any], colour: str, bounded: bool) -> str:
+    measured = [variant["regret"][key] for key in (*REGRETS, "per_client")]
+    measured += [variant["lower_bound"]["times"]] if bounded else []
+    measured.append(variant["clients"])
     rates = ["best_arm_rate", "wrong_arm_rate", "undecided_rate", "capped_rate"]
     if never_decides(variant):
         others = ["–"] * (2 + len(rates))

@@ -45,6 +45,10 @@ class FedIndex(AdaptiveAlgorithm):
         laws whose noise and spread are known exactly.
     delta : number or expression in T, optional
         δ; "1/T" by default.
+    release : bool
+        Whether clients stop comparing when nobody else may join (`max_clients`, or the limit above)
+        and more pulls by those who are in would tell next to nothing: they play the leader to the
+        end and report no more. The rule does not commit then.
 
     Examples
     --------
@@ -60,6 +64,7 @@ class FedIndex(AdaptiveAlgorithm):
     arms_per_phase: int | None = None
     commit: Commit = "index"
     delta: LevelLike | None = None
+    release: bool = False
 
     def __post_init__(self) -> None:
         AdaptiveAlgorithm.__post_init__(self)
@@ -90,7 +95,8 @@ class FedIndex(AdaptiveAlgorithm):
             ),
             joining=joining,
         )
-        return self._rule(beliefs, IndexRule, radius, arms_per_phase=self.arms_per_phase)
+        own = {"arms_per_phase": self.arms_per_phase, "release": self.release}
+        return self._rule(beliefs, IndexRule, radius, **own)
 
     def _check_joining(self, beliefs: Beliefs, clients: int) -> None:
         """Refuse a certified commitment by clients who join, unless it is proven."""
