@@ -64,10 +64,8 @@ def load_experiment(path: str | Path, *, plugins: Iterable[str | Path] = ()) -> 
 
     Parameters
     ----------
-    path : path
-        Of the file.
-    plugins : iterable of paths
-        Plugin files besides those that the file lists.
+    path, plugins
+        As in `fedbandits.plugins.load_tables`.
 
     Raises
     ------

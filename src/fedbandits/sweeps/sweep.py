@@ -194,7 +194,7 @@ def load_sweep(
     most : int, optional
         More settings are refused; None takes as many as a sweep can have.
     plugins : iterable of paths
-        Plugin files besides those that the file lists.
+        As in `fedbandits.plugins.load_tables`.
     """
     return read_sweep(load_tables(path, plugins=plugins), most=most)
 
