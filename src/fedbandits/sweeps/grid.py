@@ -30,6 +30,8 @@ _FAR_TOO_MANY = 1e15
 class Range:
     """Evenly spaced values, their ends included; whole numbers if both ends are.
 
+    In a file it is a table such as ``{ from = 0.01, to = 0.1, points = 10 }``.
+
     Parameters
     ----------
     start, stop : int or float

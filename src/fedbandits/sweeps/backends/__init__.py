@@ -60,6 +60,8 @@ class Where:
 class Backend:
     """What plays the tasks of a sweep.
 
+    It is good until the block of `open_backend` ends.
+
     Parameters
     ----------
     workers : int
