@@ -343,6 +343,17 @@ def test_an_unknown_name_makes_no_other_key_unknown() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("missing", "where"),
+    [("variants", "variants"), ("problem", "problem.model"), ("title", "title")],
+)
+def test_keys_of_a_table_that_is_missing_are_not_told_besides(missing: str, where: str) -> None:
+    tables = {key: value for key, value in BASE.items() if key != missing}
+    with pytest.raises(fb.InputError) as caught:
+        fb.read_sweep({**tables, "sweep": {"variants.pulls": [1, 2], "problem.population": [9]}})
+    assert [error.where for error in caught.value.each] == [where]
+
+
 def test_a_file_without_a_sweep_is_refused() -> None:
     with pytest.raises(fb.InputError, match="sweep: is missing; name a key"):
         fb.read_sweep(BASE)

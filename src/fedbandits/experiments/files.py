@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import Field, create_model
 
 from fedbandits.construct import (
+    ANY,
     StrictTable,
     all_keys_of,
     construct,
@@ -221,7 +222,8 @@ def keys_of_file(tables: Mapping[str, Any]) -> list[str]:
     tables_in_it = _Tables.model_fields.keys() - {"communication_cost"}
     found = [key for key in (*keys_of(Experiment), "communication_cost") if key not in tables_in_it]
     with plugins_in_use(plugins_of(tables)):
-        for where, table in problem_tables(tables).items():
+        problems = problem_tables(tables)
+        for where, table in (problems or {"problem": {}, "problems": {}}).items():
             model = PROBLEMS.get(str(table.get("model")))
             keys = keys_of_part(model and model.reader(), table)
             found += [f"{where}.{key}" for key in keys if key != "name"]
@@ -230,7 +232,8 @@ def keys_of_file(tables: Mapping[str, Any]) -> list[str]:
             + keys_of_part(ALGORITHMS.get(str(table.get("algorithm"))), table)
             for table in _only_tables(tables.get("variants"))
         ]
-    found += [f"variants.{key}" for key in dict.fromkeys(key for keys in own for key in keys)]
+    everywhere = dict.fromkeys(key for keys in own for key in keys) or [ANY]
+    found += [f"variants.{key}" for key in everywhere]
     found += [f"variants[{n}].{key}" for n, keys in enumerate(own) for key in keys]
     return found
 

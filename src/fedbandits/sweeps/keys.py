@@ -162,7 +162,7 @@ def paths_of(key: str, tables: Mapping[str, Any]) -> list[Path]:
     known = set(keys_of_file(tables))
     return [
         ("variants", number, *path[1:])
-        for number in range(len(tables["variants"]))
+        for number in range(len(tables.get("variants", ())))
         if own.format(number) in known
     ]
 

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +31,8 @@ from fedbandits.sweeps.keys import (
 
 MOST_SETTINGS = 1_000_000
 """More settings are played only if the caller allows it."""
-# If one setting is wrong, this many are read to report what is wrong with others.
-_MOST_READ = 1_000
+# If a setting is wrong, so many values of every key are read to report what is wrong with others.
+_MOST_READ = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -149,7 +148,7 @@ class Sweep:
         with self._labelled(mistakes, number):
             yield
         if mistakes.found:
-            for other in islice(self._with_each_value(), _MOST_READ):
+            for other in self._with_each_value(_MOST_READ):
                 with self._labelled(mistakes, other):
                     read_experiment(self.tables_of(other)).check()
         mistakes.tell()
@@ -163,13 +162,13 @@ class Sweep:
             for one in error.each:
                 mistakes.add(InputError(one.where, one.problem + setting))
 
-    def _with_each_value(self) -> Iterator[int]:
-        """Yield settings with every value of every key; crossed keys differ one at a time."""
+    def _with_each_value(self, most: int) -> Iterator[int]:
+        """Yield settings with the first values of every key; crossed keys differ one at a time."""
         step = 1 if self.combine == "zip" else len(self)
         for axis in self.axes.values():
             size = len(axis.values)
             step = max(1, step // size)
-            yield from range(0, step * size, step)
+            yield from range(0, step * min(size, most), step)
 
     def described(self) -> dict[str, Any]:
         """Return the tables of a file that says the same, with what it leaves to defaults."""
@@ -211,10 +210,10 @@ def read_sweep(tables: Mapping[str, Any], *, most: int | None = MOST_SETTINGS) -
     try:
         axes, combine = read_grid(tables.get("sweep"), most=most)
         sweep = _sweep_of(base, axes, combine)
-        sweep.experiment(0)
     except InputError as error:
         _tell_all(error, tables.get("sweep"), base)
         raise
+    sweep.experiment(0)
     return sweep
 
 
