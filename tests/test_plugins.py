@@ -245,7 +245,7 @@ def test_a_plugin_can_come_from_the_command_line(folder: Path, verb: str) -> Non
     words = [verb, str(folder / name), *out]
     refused = CliRunner().invoke(app, words)
     assert isinstance(refused.exception, fb.InputError)
-    assert refused.exception.where in ("problem.model", "algorithm")
+    assert refused.exception.where in ("problem.model", "problem.noise.law")
     done = CliRunner().invoke(app, [*words, "--plugin", str(folder / "my_rules.py")])
     assert done.exit_code == 0, done.output
 

@@ -85,18 +85,29 @@ def all_keys_of(make: Callable[..., Any], table: Mapping[str, Any]) -> list[str]
     """
     found = [*keys_of(make)]
     for name, hint in _hints_of(make).items():
-        inner: Callable[..., Any] | None = None
         kind = _kind_of(hint)
         given = table.get(name)
         here = given if isinstance(given, Mapping) else {}
         if part := _PARTS.get(kind):
             found.append(f"{name}.{part.registry.key}")
-            inner = part.registry.get(str(here.get(part.registry.key, part.usual)))
+            named = here.get(part.registry.key, part.usual)
+            maker = part.registry.get(str(named))
+            inner = [] if named is None else keys_of_part(maker, here)
         elif _is_table(kind):
-            inner = kind
-        if inner is not None:
-            found += [f"{name}.{key}" for key in all_keys_of(inner, here)]
+            inner = all_keys_of(kind, here)
+        else:
+            continue
+        found += [f"{name}.{key}" for key in inner]
     return found
+
+
+ANY = "*"
+"""Stands for all keys of a table that names no known part."""
+
+
+def keys_of_part(make: Callable[..., Any] | None, table: Mapping[str, Any]) -> list[str]:
+    """Return all keys that the table of a part may have; any, if no part has its name."""
+    return [ANY] if make is None else all_keys_of(make, table)
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,10 +157,8 @@ def with_sources(
 
     Parameters
     ----------
-    tables : mapping
-        Of the file.
-    folder : Path
-        Of the file, which its paths are relative to.
+    tables, folder
+        Of the file; its paths are relative to the folder.
     plugins : iterable of Path
         More of them, from the command line.
     """

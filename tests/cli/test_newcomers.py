@@ -41,6 +41,19 @@ algorithm = "local-ucb"
 clients = 3
 """
 
+SECOND_PROBLEM = """
+[[variants]]
+problem = "two"
+label = "late"
+algorithm = "fed2-ucb"
+pulls = "3 - p"
+admissions = 2
+[problems.two]
+model = "exact"
+local_means = [[0.2, 0.9], [0.7, 0.4]]
+noise = { law = "bernoulli" }
+"""
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
@@ -102,8 +115,29 @@ def test_check_reports_every_mistake_of_a_file(said: Said, file: Path) -> None:
         "problem.spread.sigmaa",
         "variants[0].admissions",
         "variants[2].client",
+        "variants[2].fidelity",
     ]
     assert all(line.startswith("error: ") for line in err.splitlines())
+
+
+@pytest.mark.parametrize("command", ["check", "run", "sweep"])
+def test_every_command_that_reads_a_file_reports_three_mistakes_at_once(
+    said: Said, file: Path, tmp_path: Path, command: str
+) -> None:
+    """In the problem, in a variant that cannot be read, and in the rule of one that can be."""
+    wrong = FILE.replace("sigma = 0.1", "sigma = -1").replace("clients = 3", "client = 3")
+    wrong = wrong.replace("[[variants]]", '[[variants]]\nproblem = "one"')
+    wrong = wrong.replace("[problem]", "[problems.one]") + SECOND_PROBLEM
+    sweep = '[sweep]\n"variants[0].pulls" = [10, 20]\n' if command == "sweep" else ""
+    file.write_text(wrong + sweep, encoding="utf-8")
+    options = ("--out", tmp_path / "out") if command == "sweep" else ()
+    code, _, err = said(command, file, *options)
+    assert code == 2
+    assert [line.split(": ")[:2] for line in err.splitlines()] == [
+        ["error", "problems.one.spread.sigma"],
+        ["error", "variants[2].client"],
+        ["error", "variants[3].pulls"],
+    ]
 
 
 def test_check_reports_what_is_wrong_with_several_rules(said: Said, file: Path) -> None:

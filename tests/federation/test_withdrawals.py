@@ -62,6 +62,7 @@ from fedbandits.protocol import (
 from fedbandits.protocol.client import Slice
 from fedbandits.protocol.turns import permuted_blocks
 from fedbandits.rules.beliefs import Beliefs
+from fedbandits.rules.phased import PhasedRule
 from flower_project import of_kind, write_project
 from logged_runs import begun, update
 from room import Room, config, three_nodes
@@ -74,7 +75,7 @@ NOISY = Privacy(range=(0, 1), noise="gaussian", epsilon=5.0, delta=1e-6, level="
 ROUNDED = Privacy(range=(0, 1), quantize=Quantize(bits=8))
 
 
-def rule(**changes: Any) -> fb.PhasedRule:
+def rule(**changes: Any) -> PhasedRule:
     told: dict[str, Any] = {"n_arms": 3, "horizon": None, "noise": 0.5, "spread": 0.0}
     radius = fb.CertifiedRadius(delta=0.05)
     return fb.Fed1Ucb(pulls="20", clients=2, radius=radius).rule(Beliefs(**{**told, **changes}))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
+from matplotlib.font_manager import fontManager
 from matplotlib.patches import Rectangle
 
 from drawn_runs import NASTY, Page, curves, drawn, plot_of
@@ -127,6 +130,14 @@ def test_print_shows_what_a_map_holds() -> None:
     assert bar.get_yticks()[0] == 1.0
 
 
+@pytest.fixture
+def few_fonts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the machine have no font but those that come with Matplotlib."""
+    shipped = [one for one in fontManager.ttflist if "matplotlib" in one.fname]
+    monkeypatch.setattr(fontManager, "ttflist", shipped)
+
+
+@pytest.mark.usefixtures("few_fonts")
 def test_letters_that_the_font_does_not_have_are_a_note(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -141,6 +152,44 @@ def test_letters_that_the_font_does_not_have_are_a_note(
     caplog.clear()
     write_still(KINDS["plot"], tmp_path, "plot")
     assert caplog.messages == []
+
+
+def font_with(letters: str, path: Path) -> None:
+    """Write a font that draws each of some letters as a black square."""
+    pen: Any = import_module("fontTools.pens.ttGlyphPen").TTGlyphPen(None)
+    pen.moveTo((100, 0))
+    for corner in ((100, 800), (900, 800), (900, 0)):
+        pen.lineTo(corner)
+    pen.closePath()
+    names = [".notdef", *(f"u{ord(letter):X}" for letter in letters)]
+    builder: Any = import_module("fontTools.fontBuilder").FontBuilder(1000, isTTF=True)
+    builder.setupGlyphOrder(names)
+    builder.setupCharacterMap(dict(zip(map(ord, letters), names[1:], strict=True)))
+    square = pen.glyph()
+    builder.setupGlyf(dict.fromkeys(names, square))
+    builder.setupHorizontalMetrics(dict.fromkeys(names, (1000, 100)))
+    builder.setupHorizontalHeader(ascent=900, descent=-100)
+    builder.setupNameTable({"familyName": "Squares", "styleName": "Regular", "psName": "Squares"})
+    builder.setupOS2()
+    builder.setupPost()
+    builder.save(path)
+
+
+@pytest.mark.usefixtures("few_fonts")
+def test_letters_are_drawn_in_an_installed_font_that_has_them(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    plot = Plot(x=Axis(label="客户"), y=Axis(), series=[replace(LINE, label="北京 🚀")])
+    chart = Chart(name="demo", panels=[plot], legend="ends")
+    write_still(chart, tmp_path, "boxes")
+    caplog.clear()
+    font_with("客户北京🚀", tmp_path / "squares.ttf")
+    fontManager.addfont(tmp_path / "squares.ttf")
+    write_still(chart, tmp_path, "squares")
+    assert caplog.messages == []
+    assert b"Squares" in (tmp_path / "squares.pdf").read_bytes()
+    assert b"Squares" not in (tmp_path / "boxes.pdf").read_bytes()
+    assert [str(one.message) for one in recwarn if "Glyph" in str(one.message)] == []
 
 
 # The map

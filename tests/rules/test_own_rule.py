@@ -16,6 +16,7 @@ from fedbandits.protocol import Client, Server
 from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.plans import PhasePlan, State
+from fedbandits.simulation.game import PlayedGames
 from games import APPROXIMATE
 
 
@@ -56,7 +57,7 @@ FINITE = fb.Approximate(
 )
 
 
-def played(fidelity: str, n: int, problem: Any = GAME, **options: Any) -> fb.Outcome:
+def played(fidelity: str, n: int, problem: Any = GAME, **options: Any) -> PlayedGames:
     return fb.simulate(
         problem,
         FocusUcb(),

@@ -33,7 +33,7 @@ from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.plans import PhasePlan, State
 from fedbandits.rules.radii.known import example_statistics
 from fedbandits.simulation import Variant, build_rules
-from fedbandits.simulation.game import Game
+from fedbandits.simulation.game import Game, PlayedGames
 from fedbandits.simulation.pulls import play_logged
 from fedbandits.simulation.regret import make_grid
 from fedbandits.simulation.streams import Streams
@@ -153,7 +153,7 @@ def test_it_proves_nothing() -> None:
 # Fidelities and drivers --------------------------------------------------------------------------
 
 
-def simulated(problem: Problem, fidelity: str, n: int, **options: Any) -> fb.Outcome:
+def simulated(problem: Problem, fidelity: str, n: int, **options: Any) -> PlayedGames:
     algorithm = options.pop("algorithm", fb.FedTs(initial_clients=4))
     return fb.simulate(
         problem,

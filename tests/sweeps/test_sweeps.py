@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import signal
@@ -305,6 +306,54 @@ def test_all_mistakes_of_a_setting_are_told_at_once(tmp_path: Path) -> None:
             "variants[1].max_phases: -1",
         )
     ]
+
+
+def test_mistakes_in_keys_values_and_the_rest_of_the_file_are_told_at_once() -> None:
+    grid = {
+        "variants.pols": [1, 2],
+        "problem.means[9]": [0.1, 0.2],
+        "variants.pulls": [],
+        "horizon": [20_000, -1],
+        "problem.spread.sigma": [0.1, -0.1],
+    }
+    broken = copy.deepcopy(BASE)
+    broken["problem"]["goal"] = "mx"
+    broken["variants"][1]["foo"] = 1
+    del broken["variants"][0]["pulls"]  # the sweep gives them, so that this is no mistake
+    with pytest.raises(fb.InputError) as caught:
+        fb.read_sweep({**broken, "sweep": grid})
+    assert [error.where for error in caught.value.each] == [
+        *('sweep."variants.pulls"', 'sweep."variants.pols"', 'sweep."problem.means[9]"'),
+        *("problem.goal", "variants[1].foo", "horizon", "problem.spread.sigma"),
+    ]
+    with pytest.raises(fb.InputError) as caught:
+        fb.read_sweep(broken)
+    places = [error.where for error in caught.value.each]
+    assert places == ["sweep", "problem.goal", "variants[0].pulls", "variants[1].foo"]
+
+
+def test_an_unknown_name_makes_no_other_key_unknown() -> None:
+    """Which keys there are depends on the algorithm, the model and the laws."""
+    broken = copy.deepcopy(BASE)
+    broken["variants"][0]["algorithm"] = "ucb9"
+    broken["problem"]["spread"]["law"] = "gausian"
+    with pytest.raises(fb.InputError) as caught:
+        fb.read_sweep({**broken, "sweep": {"variants[0].pulls": [], "problem.spread.sigma": 1}})
+    assert [error.where for error in caught.value.each] == [
+        *('sweep."variants[0].pulls"', 'sweep."problem.spread.sigma"'),
+        *("problem.spread.law", "variants[0].algorithm"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("missing", "where"),
+    [("variants", "variants"), ("problem", "problem.model"), ("title", "title")],
+)
+def test_keys_of_a_table_that_is_missing_are_not_told_besides(missing: str, where: str) -> None:
+    tables = {key: value for key, value in BASE.items() if key != missing}
+    with pytest.raises(fb.InputError) as caught:
+        fb.read_sweep({**tables, "sweep": {"variants.pulls": [1, 2], "problem.population": [9]}})
+    assert [error.where for error in caught.value.each] == [where]
 
 
 def test_a_file_without_a_sweep_is_refused() -> None:

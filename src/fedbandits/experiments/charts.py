@@ -87,8 +87,8 @@ def shown_in_parts(labels: Sequence[str], algorithms: Sequence[str]) -> tuple[st
 
     Parameters
     ----------
-    labels, algorithms : sequence of str
-        Label of each variant, and the name of its algorithm.
+    labels, algorithms
+        As in `fedbandits.report.palette.colours`.
 
     Examples
     --------

@@ -13,11 +13,7 @@ from fedbandits.plugins import Plugin
 from fedbandits.problems.problem import Problem
 from fedbandits.rules.guarantees import Guarantee
 from fedbandits.simulation import Variant, build_rules, simulate_all
-from fedbandits.simulation.simulator import (
-    DEFAULT_MEMORY_LIMIT,
-    MOST_GRID_POINTS,
-    Progress,
-)
+from fedbandits.simulation.simulator import DEFAULT_MEMORY_LIMIT, Progress, check_length
 from fedbandits.simulation.variants import Built, all_doubts, guarantee_of
 
 MOST_REPLICATIONS = 10_000_000
@@ -75,7 +71,7 @@ class Experiment:
         if not self.variants:
             raise InputError("variants", "is empty; give at least one")
         check_count(self.horizon, "horizon", optional=True)
-        check_count(self.replications, "replications")
+        check_length(self.replications, self.grid_points)
         if self.replications > MOST_REPLICATIONS:
             raise InputError(
                 "replications",
@@ -85,11 +81,6 @@ class Experiment:
         check_number(self.seed, "seed", whole=True)
         if self.seed < 0:
             raise InputError("seed", f"{self.seed} is below 0; give a whole number such as 2021")
-        check_count(self.grid_points, "grid_points")
-        if self.grid_points > MOST_GRID_POINTS:
-            raise InputError(
-                "grid_points", f"{self.grid_points:,} points; {MOST_GRID_POINTS:,} at most"
-            )
         self._check_variants()
 
     def _check_variants(self) -> None:

@@ -10,14 +10,23 @@ from typing import Any
 
 from pydantic import Field, create_model
 
-from fedbandits.construct import StrictTable, all_keys_of, construct, key_of, keys_of, validated
+from fedbandits.construct import (
+    ANY,
+    StrictTable,
+    all_keys_of,
+    construct,
+    key_of,
+    keys_of,
+    keys_of_part,
+    validated,
+)
 from fedbandits.errors import InputError, Mistakes, check_not_negative, is_number, nearest
 from fedbandits.experiments.experiment import Experiment
 from fedbandits.plugins import load_tables, plugins_in_use, plugins_of
 from fedbandits.problems import PROBLEMS, Approximate, Gaussian, Problem
 from fedbandits.rules.algorithms import ALGORITHMS, Algorithm, Ucb1
 from fedbandits.rules.radii import check_option
-from fedbandits.simulation import Variant
+from fedbandits.simulation import Variant, build_rules
 
 
 class _Tables(StrictTable):
@@ -56,10 +65,8 @@ def load_experiment(path: str | Path, *, plugins: Iterable[str | Path] = ()) -> 
 
     Parameters
     ----------
-    path : path
-        Of the file.
-    plugins : iterable of paths
-        Plugin files besides those that the file lists.
+    path, plugins
+        As in `fedbandits.plugins.load_tables`.
 
     Raises
     ------
@@ -117,6 +124,13 @@ def read_experiment(tables: Mapping[str, Any]) -> Experiment:
         own = {key: tables[key] for key in keys_of(Experiment) if key in tables}
         with mistakes.gathered():
             found = construct(Experiment, own | {"variants": variants, "plugins": plugins}, "")
+        if mistakes.found and all(one.where != "horizon" for one in mistakes.found):
+            unread = _STAND_IN.problem
+            with mistakes.gathered():  # the rules of the variants that could be read
+                build_rules(
+                    [_STAND_IN if one.problem is unread else one for one in variants],
+                    tables.get("horizon"),
+                )
         places = ["", *tables]
         mistakes.found.sort(key=lambda one: places.index(key_of(one, tables)))
         mistakes.tell()
@@ -194,7 +208,7 @@ def keys_of_file(tables: Mapping[str, Any]) -> list[str]:
 
     Those of its own, of its problems' models and laws, of its variants' algorithms and radii:
     ``problem.spread.sigma``, ``variants[0].radius.arm``; and ``variants.radius.arm`` for that of
-    every variant which has one.
+    every variant which has one. If nothing has the name of a law, it is ``problem.noise.*``.
 
     Examples
     --------
@@ -208,10 +222,18 @@ def keys_of_file(tables: Mapping[str, Any]) -> list[str]:
     tables_in_it = _Tables.model_fields.keys() - {"communication_cost"}
     found = [key for key in (*keys_of(Experiment), "communication_cost") if key not in tables_in_it]
     with plugins_in_use(plugins_of(tables)):
-        for where, table in problem_tables(tables).items():
-            found += [f"{where}.{key}" for key in _keys_of_problem(table)]
-        own = [_keys_of_variant(table) for table in tables.get("variants", ())]
-    found += [f"variants.{key}" for key in dict.fromkeys(key for keys in own for key in keys)]
+        problems = problem_tables(tables)
+        for where, table in (problems or {"problem": {}, "problems": {}}).items():
+            model = PROBLEMS.get(str(table.get("model")))
+            keys = keys_of_part(model and model.reader(), table)
+            found += [f"{where}.{key}" for key in keys if key != "name"]
+        own = [
+            all_keys_of(Variant, table)
+            + keys_of_part(ALGORITHMS.get(str(table.get("algorithm"))), table)
+            for table in _only_tables(tables.get("variants"))
+        ]
+    everywhere = dict.fromkeys(key for keys in own for key in keys) or [ANY]
+    found += [f"variants.{key}" for key in everywhere]
     found += [f"variants[{n}].{key}" for n, keys in enumerate(own) for key in keys]
     return found
 
@@ -237,14 +259,3 @@ def problem_tables(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     if found["problem"] is None and isinstance(several, Mapping):
         found = {f"problems.{name}": table for name, table in several.items()}
     return {where: table for where, table in found.items() if isinstance(table, Mapping)}
-
-
-def _keys_of_problem(table: Mapping[str, Any]) -> list[str]:
-    model = PROBLEMS.get(str(table.get("model")))
-    keys = [] if model is None else all_keys_of(model.reader(), table)
-    return [key for key in keys if key != "name"]
-
-
-def _keys_of_variant(table: Mapping[str, Any]) -> list[str]:
-    algorithm = ALGORITHMS.named(str(table.get("algorithm")), "algorithm")
-    return [*all_keys_of(Variant, table), *all_keys_of(algorithm, table)]

@@ -187,6 +187,8 @@ class Plot:
 class Row:
     """A thing with a value and its interval.
 
+    `Rows` draws each as a dot with a bar.
+
     Parameters
     ----------
     label, below : str

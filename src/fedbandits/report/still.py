@@ -50,7 +50,7 @@ def write_still(chart: Chart, folder: Path, name: str) -> bytes:
     figure = figure_of(chart)
     if boxed := style.boxed(figure):
         _LOG.warning(
-            "note: the font of figures does not have all characters of %s; %s shows boxes,"
+            "note: no installed font has all characters of %s; %s shows boxes,"
             " but the page shows the characters",
             ", ".join(f'"{text}"' for text in boxed),
             f"{name}.png",
@@ -73,7 +73,9 @@ def figure_of(chart: Chart) -> Figure:
     [[0.0, 8.0, 9.0]]
     """
     at_ends = chart.legend == "ends"
-    with style.new_figure(*chart.size, layout=None if at_ends else "constrained") as figure:
+    with style.new_figure(
+        *chart.size, None if at_ends else "constrained", letters=repr(chart)
+    ) as figure:
         places = [figure.add_subplot()] if at_ends else _grid(figure, chart)
         drawn = [*zip(places, chart.panels, strict=False)]
         for axes, panel in drawn:

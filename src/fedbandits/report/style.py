@@ -11,41 +11,79 @@ import textwrap
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.font_manager import findfont, get_font
+from matplotlib.font_manager import findfont, fontManager, get_font
 from matplotlib.style import context
 from matplotlib.text import Text
 from PIL import Image
 
 ImageKind: TypeAlias = Literal["png", "pdf"]
 
+_LOOK = Path(__file__).with_name("print.mplstyle")
 _FONT = "DejaVu Sans"
+# Frames in place of letters.
+_FRAMES = ("Last Resort", "LastResort", ".LastResort")
 
 
 @contextmanager
-def house_style() -> Iterator[None]:
-    """Style what is made meanwhile, whatever the user's own style is."""
-    with context(Path(__file__).with_name("print.mplstyle")), warnings.catch_warnings():
-        # Letters that the font does not have are drawn as boxes; `boxed` finds them.
+def house_style(letters: str = "") -> Iterator[None]:
+    """Style what is made meanwhile, whatever the user's own style is.
+
+    Letters that the font of figures does not have are drawn in installed fonts that have them.
+    """
+    fonts: dict[str, Any] = {"font.family": _fonts_for(letters)[0]}
+    with context([_LOOK, fonts]), warnings.catch_warnings():
+        # Letters that no font has are drawn as boxes; `boxed` finds them.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 
 
+def _fonts_for(letters: str) -> tuple[list[str], set[str]]:
+    """Return the font of figures with others for letters that it lacks, and what all lack."""
+    found = [_FONT]
+    missing = set("".join(letters.split())) - _letters_of(findfont(_FONT))
+    if missing:
+        # Upright and of normal weight if possible; the same ones every time.
+        fonts = [one for one in fontManager.ttflist if not one.name.startswith(_FRAMES)]
+        for font in sorted(fonts, key=lambda one: (one.style, one.weight != 400, one.name)):
+            if having := missing & _letters_of(font.fname):
+                found.append(font.name)
+                missing -= having
+    return found, missing
+
+
+@cache
+def _letters_of(path: str) -> frozenset[str]:
+    try:
+        return frozenset(map(chr, get_font(path).get_charmap()))
+    except (OSError, RuntimeError):  # one that Matplotlib cannot draw with
+        return frozenset()
+
+
 @contextmanager
 def new_figure(
-    width: float, height: float, layout: Literal["constrained", "compressed"] | None = "constrained"
+    width: float,
+    height: float,
+    layout: Literal["constrained", "compressed"] | None = "constrained",
+    *,
+    letters: str = "",
 ) -> Iterator[Figure]:
     """Yield a figure of so many inches, styled like all that is drawn into it meanwhile."""
-    with house_style():
+    with house_style(letters):
         figure = Figure(figsize=(width, height), layout=layout)
         FigureCanvasAgg(figure)
         yield figure
+
+
+def _texts_of(figure: Figure) -> list[str]:
+    return [part.get_text() for part in figure.findobj(Text) if isinstance(part, Text)]
 
 
 def image(figure: Figure, kind: ImageKind = "png", *, dpi: float = 200.0) -> bytes:
@@ -59,7 +97,7 @@ def image(figure: Figure, kind: ImageKind = "png", *, dpi: float = 200.0) -> byt
     buffer = io.BytesIO()
     # The time of day would make two files of the same results differ.
     metadata = {"CreationDate": None} if kind == "pdf" else None
-    with house_style():
+    with house_style("".join(_texts_of(figure))):
         figure.savefig(buffer, format=kind, dpi=dpi, metadata=metadata)
     return buffer.getvalue() if kind == "pdf" else _with_few_colours(buffer)
 
@@ -74,19 +112,18 @@ def _with_few_colours(png: io.BytesIO) -> bytes:
 
 
 def boxed(figure: Figure) -> list[str]:
-    """Return the texts of a figure with letters that the font does not have.
+    r"""Return the texts of a figure with letters that no installed font has.
 
     Examples
     --------
     >>> figure = Figure()
-    >>> _ = figure.text(0, 0, "Δ = 1"), figure.text(0, 0, "客户 1")
-    >>> boxed(figure)
-    ['客户 1']
+    >>> _ = figure.text(0, 0, "Δ = 1"), figure.text(0, 0, "\U0010fff0 1")
+    >>> boxed(figure) == ["\U0010fff0 1"]
+    True
     """
-    known = get_font(findfont(_FONT)).get_charmap()
-    texts = [part.get_text() for part in figure.findobj(Text) if isinstance(part, Text)]
-    missing = (text for text in texts if any(ord(c) not in known for c in "".join(text.split())))
-    return [*dict.fromkeys(" ".join(text.split()) for text in missing)]
+    texts = _texts_of(figure)
+    _, missing = _fonts_for("".join(texts))
+    return [*dict.fromkeys(" ".join(text.split()) for text in texts if missing & set(text))]
 
 
 def open_frame(axes: Axes) -> None:

@@ -46,6 +46,8 @@ FACTOR = 2.0
 class TestedRun:
     """A simulation that claims are about: of an experiment, with what is changed in it.
 
+    ``claims.toml`` lists them, and several claims may be about one.
+
     Parameters
     ----------
     experiment, label : str

@@ -34,6 +34,8 @@ Runs: TypeAlias = dict[Any, Simulation]
 class Batch:
     """Variants that are played together.
 
+    They are one call of `fedbandits.simulate_all`, so that variants of one problem share draws.
+
     Parameters
     ----------
     variants : mapping
@@ -129,6 +131,8 @@ class Drawing:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
     """What a part has made, which is on disk as well.
+
+    A later run with the same sources and the same number of games reads it back.
 
     Parameters
     ----------

@@ -22,8 +22,7 @@ from fedbandits.rules.reports import Reports
 from fedbandits.rules.statistics import aggregate
 from fedbandits.rules.variance_components import merged_squares
 from fedbandits.simulation.attacks import Attack, Scene
-from fedbandits.simulation.game import Game
-from fedbandits.simulation.memory_limit import check_memory
+from fedbandits.simulation.game import Game, check_memory
 from fedbandits.simulation.phases import Played
 from fedbandits.simulation.releases import Releases
 from fedbandits.simulation.streams import Purpose
@@ -284,10 +283,5 @@ class ClientEvidence:
             held *= 2  # sums of squares, and what variances are computed with
         if self.problem.population is not None:
             held += self.problem.population * 8  # drawn all at once
-        check_memory(
-            held * n_arms,
-            replications=n,
-            limit=self.memory_limit,
-            what=f"one replication with {clients:,} clients and {n_arms} arms",
-            lower="max_clients",
-        )
+        what = f"one replication with {clients:,} clients and {n_arms} arms"
+        check_memory(held * n_arms, self.memory_limit, what, "max_clients", replications=n)

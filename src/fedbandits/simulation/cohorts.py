@@ -21,9 +21,8 @@ from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.reports import Reports
 from fedbandits.rules.sampling import Sampling
 from fedbandits.rules.statistics import aggregate
-from fedbandits.simulation.game import Game
+from fedbandits.simulation.game import Game, OutOfMemoryLimitError
 from fedbandits.simulation.in_step import rows_in_step
-from fedbandits.simulation.memory_limit import OutOfMemoryLimitError
 from fedbandits.simulation.phases import Played
 from fedbandits.simulation.regret import at_rows
 from fedbandits.simulation.releases import Releases

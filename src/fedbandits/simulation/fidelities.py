@@ -135,8 +135,6 @@ def choose_fidelity(
     if asked is None:
         return valid[0]
     names = ", ".join(fidelity.value for fidelity in valid)
-    if asked not in [fidelity.value for fidelity in Fidelity]:
-        raise InputError("fidelity", f'"{asked}" is not a fidelity (valid here: {names})')
     wanted = Fidelity(asked)
     if wanted not in valid:
         reason = obstacle(wanted, problem, rule, privacy, attack)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fedbandits.errors import InputError
 from fedbandits.privacy.policy import Privacy
 from fedbandits.problems.problem import Problem, gaps
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
@@ -202,3 +203,36 @@ class PlayedGames:
 def _array_names() -> list[str]:
     """Return the fields with one entry per replication."""
     return [one.name for one in fields(PlayedGames) if one.name not in ("trace", "breakpoints")]
+
+
+# How much memory the statistics of clients may take
+
+
+class OutOfMemoryLimitError(Exception):
+    """The statistics of these replications together would exceed the memory limit.
+
+    Streams are keyed by replication, so that they can be begun again in parts.
+    """
+
+
+def check_memory(held: int, limit: int, what: str, lower: str, *, replications: int = 1) -> None:
+    """Refuse to use more memory than the limit: play in parts if that helps, else say so.
+
+    Parameters
+    ----------
+    held, limit : int
+        Bytes that one replication takes, and that all may take.
+    what, lower : str
+        What takes so much, and what to lower.
+    replications : int
+        How many are held at once.
+    """
+    if replications * held <= limit:
+        return
+    if replications > 1:
+        raise OutOfMemoryLimitError
+    raise InputError(
+        "memory_limit",
+        f"{what} takes {held / 2**20:,.0f} MiB, and a process may take {limit / 2**20:,.0f} MiB;"
+        f" raise it, or lower {lower}",
+    )

@@ -16,21 +16,15 @@ from fedbandits.protocol import Client, PhaseClosed, PhaseOpened, Reason, Server
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.phased import Charge, PhasedRule
 from fedbandits.simulation.attacks import Attack, Scene
-from fedbandits.simulation.game import Game, PlayedGames, ledger_of
-from fedbandits.simulation.memory_limit import check_memory
+from fedbandits.simulation.game import Game, PlayedGames, check_memory, ledger_of
 from fedbandits.simulation.streams import Purpose
 
 
 def play_pulls(game: Game, replications: IntArray) -> PlayedGames:
     """Play replications of a game, one after the other, pull by pull."""
     rule, population = game.phased_rule(), game.played.population or 0
-    check_memory(
-        8 * population * game.problem.means.size,  # drawn at once
-        replications=1,
-        limit=game.memory_limit,
-        what=f"a population of {population:,}",
-        lower="population",
-    )
+    held = 8 * population * game.problem.means.size  # drawn at once
+    check_memory(held, game.memory_limit, f"a population of {population:,}", "population")
     return PlayedGames.joined(
         [_play_one(game, rule, replication) for replication in replications.tolist()]
     )

@@ -80,6 +80,14 @@ def most_in_step(replications: int) -> int:
     return max(1, _MOST_ROWS_IN_STEP // replications)
 
 
+def check_length(replications: int, grid_points: int) -> None:
+    """Refuse numbers of games, or of points of their curves, that cannot be."""
+    check_count(replications, "replications")
+    check_count(grid_points, "grid_points")
+    if grid_points > MOST_GRID_POINTS:
+        raise InputError("grid_points", f"{grid_points:,} points; {MOST_GRID_POINTS:,} at most")
+
+
 def _warn(variants: Sequence[Variant], rules: Built) -> None:
     """Warn the caller of `simulate` or `simulate_all`, once per variant."""
     for variant, (rule, _) in zip(variants, rules, strict=True):
@@ -153,12 +161,9 @@ def simulate_all(
     >>> int((run.games.winner == 1).sum())
     20
     """
-    check_count(replications, "replications")
-    check_count(grid_points, "grid_points")
+    check_length(replications, grid_points)
     check_count(workers, "workers", optional=True)
     check_count(memory_limit, "memory_limit")
-    if grid_points > MOST_GRID_POINTS:
-        raise InputError("grid_points", f"{grid_points:,} points; {MOST_GRID_POINTS:,} at most")
     rules = build_rules(variants, horizon) if rules is None else rules
     if warn:
         _warn(variants, rules)

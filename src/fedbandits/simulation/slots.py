@@ -10,8 +10,7 @@ import numpy as np
 from fedbandits.problems.laws import NoiseLaw
 from fedbandits.problems.problem import gaps
 from fedbandits.rules.arrays import FloatArray, IntArray
-from fedbandits.simulation.game import Game, PlayedGames
-from fedbandits.simulation.memory_limit import check_memory
+from fedbandits.simulation.game import Game, PlayedGames, check_memory
 from fedbandits.simulation.streams import REPLICATIONS_PER_BLOCK, Purpose, Streams, blocks_of
 
 _SLOTS_PER_BLOCK = 256
@@ -26,15 +25,10 @@ def play_slots(game: Game, replications: IntArray) -> PlayedGames:
         raise TypeError("a phased rule does not decide in every slot")
     a_replication = 8 * rule.clients * (_SLOTS_PER_BLOCK + _ARRAYS * rule.n_arms)
     a_replication += 8 * (game.played.population or 0) * rule.n_arms
-    check_memory(
-        a_replication,
-        replications=replications.size,
-        limit=game.memory_limit,
-        what=f"one replication with {rule.clients:,} clients",
-        lower="clients",
-    )
+    what, n = f"one replication with {rule.clients:,} clients", replications.size
+    check_memory(a_replication, game.memory_limit, what, "clients", replications=n)
     problem, streams = game.played, game.streams()
-    n, n_clients, n_arms = replications.size, rule.clients, rule.n_arms
+    n_clients, n_arms = rule.clients, rule.n_arms
     models = [problem.sampler(streams.sources(r)).draw(n_clients) for r in replications.tolist()]
     # Players are (replication, client); one row each.
     means = np.array([model.means.T for model in models]).reshape(-1, n_arms)

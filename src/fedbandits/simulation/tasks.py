@@ -16,9 +16,8 @@ from fedbandits.rules.arrays import IntArray
 from fedbandits.simulation.clients import ClientEvidence
 from fedbandits.simulation.cohorts import CohortEvidence
 from fedbandits.simulation.fidelities import Fidelity
-from fedbandits.simulation.game import Game, PlayedGames
+from fedbandits.simulation.game import Game, OutOfMemoryLimitError, PlayedGames
 from fedbandits.simulation.in_step import FailedGameError
-from fedbandits.simulation.memory_limit import OutOfMemoryLimitError
 from fedbandits.simulation.phases import play_phases
 from fedbandits.simulation.pulls import play_pulls
 from fedbandits.simulation.slots import play_slots

@@ -14,6 +14,7 @@ from fedbandits.errors import (
     check_not_negative,
     check_stated,
     is_number,
+    nearest,
 )
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import protected
@@ -126,6 +127,10 @@ class Variant:
         check_not_negative(self.communication_cost, "communication_cost")
         for name in ("max_clients", "max_phases"):
             check_count(getattr(self, name), name, optional=True)
+        known = [fidelity.value for fidelity in Fidelity]
+        if self.fidelity is not None and self.fidelity not in known:
+            hint = nearest(self.fidelity, known)
+            raise InputError("fidelity", f'"{self.fidelity}" is not a fidelity; {hint}')
 
 
 Built: TypeAlias = "list[tuple[PhasedRule | SlotRule, Fidelity]]"

@@ -30,6 +30,8 @@ _FAR_TOO_MANY = 1e15
 class Range:
     """Evenly spaced values, their ends included; whole numbers if both ends are.
 
+    In a file it is a table such as ``{ from = 0.01, to = 0.1, points = 10 }``.
+
     Parameters
     ----------
     start, stop : int or float
@@ -128,9 +130,7 @@ class SweptKey:
     scale: Scale = "linear"
 
 
-def read_grid(
-    table: Mapping[str, Any], *, most: int | None = None
-) -> tuple[tuple[SweptKey, ...], Combine]:
+def read_grid(table: object, *, most: int | None = None) -> tuple[tuple[SweptKey, ...], Combine]:
     """Return the keys that a ``[sweep]`` table varies, and how they are combined.
 
     Keys may be quoted (``"problem.spread.sigma"``) or not: tables in it are looked into until there
@@ -139,7 +139,7 @@ def read_grid(
     Parameters
     ----------
     table : mapping
-        What the file says.
+        What the file says; anything else is refused.
     most : int, optional
         More settings are refused; None allows up to `MOST_AT_ALL`.
 
@@ -152,12 +152,17 @@ def read_grid(
     >>> [(axis.key, axis.values) for axis in axes], combine
     ([('problem.spread.sigma', [0.01, 0.04, 0.07, 0.1]), ('variants.pulls', ['10', '50'])], 'cross')
     """
+    if not isinstance(table, Mapping):
+        raise InputError(
+            "sweep",
+            'is missing; name a key and its values, e.g. [sweep] "variants.pulls" = ["10", "50"]',
+        )
     mistakes = Mistakes()
     combine = table.get(COMBINE, "cross")
     with mistakes.gathered():
         check_word(combine, Combine, f"sweep.{COMBINE}")
     given = []
-    for key, one in _keys_in({key: value for key, value in table.items() if key != COMBINE}):
+    for key, one in keys_in(table):
         with mistakes.gathered():
             given.append((key, _given(one, key)))
     mistakes.tell()
@@ -207,12 +212,14 @@ def _swept(key: str, given: list[Any] | Range) -> SweptKey:
     return SweptKey(key=key, values=values, texts=_texts(values), scale=given.scale)
 
 
-def _keys_in(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def keys_in(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the keys that vary, with what they are given."""
     for name, given in table.items():
         key = f"{above}.{name}" if above else name
+        if key == COMBINE:
+            continue
         if given and isinstance(given, Mapping) and not _is_range(given):
-            yield from _keys_in(given, key)
+            yield from keys_in(given, key)
         else:
             yield key, given
 

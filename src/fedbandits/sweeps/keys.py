@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations, product
 from typing import Any, TypeAlias
 
+from fedbandits.construct import ANY
 from fedbandits.errors import InputError, Mistakes, nearest
 from fedbandits.experiments.files import keys_of_file
 
@@ -43,8 +44,9 @@ def check_keys(keys: Sequence[str], tables: Mapping[str, Any]) -> None:
 
 def _check_key(key: str, known: Sequence[str]) -> None:
     path_of(key)
+    anything = tuple(name.removesuffix(ANY) for name in known if name.endswith(ANY))
     plain = re.sub(r"(?<!^variants)\[\d+\]", "", key)
-    if plain in known:
+    if plain in known or plain.startswith(anything):
         return
     if not can_be_swept(plain):
         raise InputError(
@@ -52,7 +54,8 @@ def _check_key(key: str, known: Sequence[str]) -> None:
             "cannot be swept: it names what is played or how it is shown; sweep what is played",
         )
     first = re.split(r"[.\[]", key)[0]
-    alike = [name for name in known if name.startswith(first)] or known
+    named = [name for name in known if not name.endswith(ANY)]
+    alike = [name for name in named if name.startswith(first)] or named
     # Of one variant's own keys only if one variant was meant.
     one = [name for name in alike if name.startswith("variants[") == ("[" in plain)]
     hint = nearest(plain, one or alike, most=_MOST_HINTS)
@@ -159,7 +162,7 @@ def paths_of(key: str, tables: Mapping[str, Any]) -> list[Path]:
     known = set(keys_of_file(tables))
     return [
         ("variants", number, *path[1:])
-        for number in range(len(tables["variants"]))
+        for number in range(len(tables.get("variants", ())))
         if own.format(number) in known
     ]
 

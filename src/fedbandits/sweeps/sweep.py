@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from fedbandits.errors import InputError, SeveralMistakesError
+from fedbandits.construct import key_of
+from fedbandits.errors import InputError, Mistakes
 from fedbandits.experiments.experiment import Experiment
 from fedbandits.experiments.files import defaults_of_file, read_experiment
 from fedbandits.plugins import load_tables, with_sources
-from fedbandits.sweeps.grid import Combine, SweptKey, read_grid
+from fedbandits.sweeps.grid import Combine, SweptKey, keys_in, read_grid
 from fedbandits.sweeps.keys import (
     can_be_swept,
     check_apart,
@@ -29,6 +31,8 @@ from fedbandits.sweeps.keys import (
 
 MOST_SETTINGS = 1_000_000
 """More settings are played only if the caller allows it."""
+# If a setting is wrong, so many values of every key are read to report what is wrong with others.
+_MOST_READ = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -139,13 +143,32 @@ class Sweep:
 
     @contextmanager
     def located(self, number: int) -> Iterator[None]:
-        """Say in which setting a mistake is."""
+        """Say in which setting a mistake is, and which mistakes other values of the keys are."""
+        mistakes = Mistakes()
+        with self._labelled(mistakes, number):
+            yield
+        if mistakes.found:
+            for other in self._with_each_value(_MOST_READ):
+                with self._labelled(mistakes, other):
+                    read_experiment(self.tables_of(other)).check()
+        mistakes.tell()
+
+    @contextmanager
+    def _labelled(self, mistakes: Mistakes, number: int) -> Iterator[None]:
         try:
             yield
         except InputError as error:
-            setting = f" (setting: {self.label(number)})"
-            said = [InputError(one.where, one.problem + setting) for one in error.each]
-            raise SeveralMistakesError(*said) if len(said) > 1 else said[0] from None
+            setting = f" (setting: {self.label(number)})" if self.axes else ""
+            for one in error.each:
+                mistakes.add(InputError(one.where, one.problem + setting))
+
+    def _with_each_value(self, most: int) -> Iterator[int]:
+        """Yield settings with the first values of every key; crossed keys differ one at a time."""
+        step = 1 if self.combine == "zip" else len(self)
+        for axis in self.axes.values():
+            size = len(axis.values)
+            step = max(1, step // size)
+            yield from range(0, step * min(size, most), step)
 
     def described(self) -> dict[str, Any]:
         """Return the tables of a file that says the same, with what it leaves to defaults."""
@@ -170,7 +193,7 @@ def load_sweep(
     most : int, optional
         More settings are refused; None takes as many as a sweep can have.
     plugins : iterable of paths
-        Plugin files besides those that the file lists.
+        As in `fedbandits.plugins.load_tables`.
     """
     return read_sweep(load_tables(path, plugins=plugins), most=most)
 
@@ -183,20 +206,46 @@ def read_sweep(tables: Mapping[str, Any], *, most: int | None = MOST_SETTINGS) -
     tables, most
         Tables of the file, and more settings than which are refused.
     """
-    table = tables.get("sweep")
-    if not isinstance(table, Mapping):
-        raise InputError(
-            "sweep",
-            'is missing; name a key and its values, e.g. [sweep] "variants.pulls" = ["10", "50"]',
-        )
     base = with_sources({key: tables[key] for key in tables if key != "sweep"}, Path())
-    if not isinstance(base.get("variants"), list) or "title" not in base:
-        read_experiment(base)  # says what is wrong
-    found, combine = read_grid(table, most=most)
-    axes = {axis.key: axis for axis in found}
-    check_keys(list(axes), base)
-    paths = {key: paths_of(key, base) for key in axes}
-    check_apart(paths)
-    sweep = Sweep(tables=base, axes=axes, combine=combine, _paths=paths)
+    try:
+        axes, combine = read_grid(tables.get("sweep"), most=most)
+        sweep = _sweep_of(base, axes, combine)
+    except InputError as error:
+        _tell_all(error, tables.get("sweep"), base)
+        raise
     sweep.experiment(0)
     return sweep
+
+
+def _sweep_of(base: Mapping[str, Any], axes: Sequence[SweptKey], combine: Combine) -> Sweep:
+    by_key = {axis.key: axis for axis in axes}
+    check_keys(list(by_key), base)
+    paths = {key: paths_of(key, base) for key in by_key}
+    check_apart(paths)
+    return Sweep(tables=base, axes=by_key, combine=combine, _paths=paths)
+
+
+def _tell_all(error: InputError, table: object, base: Mapping[str, Any]) -> None:
+    """Raise the first mistake of a file together with the others: in keys, values and the rest."""
+    mistakes = Mistakes()
+    mistakes.add(error)
+    sweep = _sweep_of(base, (), "cross")
+    wrong: set[str] = set()
+    for key, given in keys_in(table if isinstance(table, Mapping) else {}):
+        wrong.add(key)
+        with mistakes.gathered():
+            check_keys([key], base)
+            axes, _ = read_grid({key: given}, most=MOST_SETTINGS)
+            larger = _sweep_of(base, [*sweep.axes.values(), *axes], "cross")
+            larger.tables_of(0)
+            sweep = larger
+            wrong.remove(key)
+    try:
+        sweep.experiment(0)
+    except InputError as others:
+        # A key whose values are wrong may have none in the rest of the file.
+        unset = {re.sub(r"\[\d+\]", "", key) for key in wrong}
+        for one in others.each:
+            if not key_of(InputError(re.sub(r"\[\d+\]", "", one.where), ""), unset):
+                mistakes.add(one)
+    mistakes.tell()

@@ -12,8 +12,7 @@ from functools import partial
 from typing import Any
 
 from fedbandits.errors import InputError
-from fedbandits.sweeps.backends import MOST_LOSSES, Backend, Where, all_lost
-from fedbandits.sweeps.backends.reach import connect
+from fedbandits.sweeps.backends import MOST_LOSSES, Backend, Where, all_lost, connect
 from fedbandits.sweeps.cells import made_with
 from fedbandits.sweeps.tasks import SweepTask, TaskResult, run_remotely
 

@@ -10,8 +10,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 
 from fedbandits.errors import FedbanditsError, InputError
-from fedbandits.sweeps.backends import MOST_LOSSES, Backend, Where, all_lost
-from fedbandits.sweeps.backends.reach import connect
+from fedbandits.sweeps.backends import MOST_LOSSES, Backend, Where, all_lost, connect
 from fedbandits.sweeps.cells import made_with
 from fedbandits.sweeps.tasks import SweepTask, TaskResult, run_remotely
 
