@@ -27,21 +27,31 @@ def contest(  # noqa: PLR0917 - options of a command, all of them named
         int, typer.Option("--replications", "-n", min=2, help="Games that each algorithm plays.")
     ] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 8,
+    plugin: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--plugin",
+            metavar="PATH",
+            help="A Python file whose algorithms enter, with their defaults; may be repeated.",
+        ),
+    ] = None,
     workers: Workers = None,
     list_games: Annotated[
         bool, typer.Option("--list", help="Print the names of the games, and play nothing.")
     ] = False,
 ) -> None:
-    """Rank all algorithms on the games of the package; none is tuned to any game."""
+    """Rank all algorithms on the games of the package, and your own; none is tuned to any game."""
     from fedbandits.contest.play import chosen_games, play_contest  # noqa: PLC0415 - after --help
     from fedbandits.contest.summary import contest_summary  # noqa: PLC0415 - likewise
     from fedbandits.contest.words import printed_standings  # noqa: PLC0415 - likewise
     from fedbandits.experiments.output import open_output  # noqa: PLC0415 - likewise
+    from fedbandits.plugins import Plugin  # noqa: PLC0415 - likewise
 
     chosen = chosen_games(games or [])
     if list_games:
         typer.echo("\n".join(game.name for game in chosen))
         return
+    plugins = [Plugin.read(path, "--plugin") for path in dict.fromkeys(plugin or ())]
     begin = time.monotonic()
 
     def show(name: str, done: int, of: int) -> None:
@@ -52,7 +62,12 @@ def contest(  # noqa: PLR0917 - options of a command, all of them named
         nullcontext() if out is None else open_output(out) as folder,
     ):
         found = play_contest(
-            chosen, replications=replications, seed=seed, workers=workers, progress=show
+            chosen,
+            plugins=plugins,
+            replications=replications,
+            seed=seed,
+            workers=workers,
+            progress=show,
         )
         if folder is not None:
             from fedbandits.contest.page import write_contest  # noqa: PLC0415 - heavy
