@@ -125,7 +125,7 @@ def _lost_html(summary: Mapping[str, Any]) -> str:
 
 
 _HEADINGS = [
-    *("entrant", "total regret<small>of it communication</small>", "times the bound"),
+    *("entrant", "total regret<small>of which communication</small>", "times the bound"),
     *("ratio<small>above the first</small>", "ratio of all", "clients", "phases"),
     *("undecided", "wrong commits", "wrong at the end"),
 ]
@@ -207,7 +207,11 @@ def _panel(table: Table, field: Field, places: list[EntrantRecord]) -> Plot:
     ticks = {2.0**power: f"{2**power}×" for power in range(int(np.log2(LARGEST_FACTOR)) + 1)}
     return Plot(
         Axis(
-            "total regret, in times the least", log=True, low=1.0, high=LARGEST_FACTOR, ticks=ticks
+            "total regret, as a multiple of the least",
+            log=True,
+            low=1.0,
+            high=LARGEST_FACTOR,
+            ticks=ticks,
         ),
         Axis("share of the games", form="percent", low=0.0, high=1.02),
         series,
