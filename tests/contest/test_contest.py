@@ -600,3 +600,5 @@ def test_the_documentation_shows_a_written_contest(played: Contest) -> None:
     named = {first.removesuffix(" (reference)") for first, *_ in rows}
     assert {entrant.label for entrant in entrants()} <= named
     assert {game.name for game in GAMES} <= named
+    own = dict(zip(rows[0], next(row for row in rows if row[0] == CHAMPION), strict=True))
+    assert int(own["within 10 %"]) >= 0.95 * int(own["games"]) == 0.95 * len(GAMES)
