@@ -33,12 +33,20 @@ from fedbandits.contest.standings import (
     told_apart,
 )
 from fedbandits.contest.summary import contest_summary
-from fedbandits.contest.words import as_markdown, shown_games, shown_standings
+from fedbandits.contest.words import (
+    absences,
+    as_markdown,
+    shown_games,
+    shown_standings,
+    without_bound,
+)
 from fedbandits.experiments.tables import Table
+from fedbandits.plugins import Plugin
 from fedbandits.problems.problem import gap
 from fedbandits.report.still import figure_of
 from fedbandits.rules.algorithms import Algorithm
 from fedbandits.simulation import Variant, build_rules
+from fedbandits.theory.lower_bound import lower_bound
 from repository import DOCS, ROOT
 
 GAMES = contest_games()
@@ -67,14 +75,12 @@ def test_the_games_are_as_different_as_the_page_says() -> None:
 
 def entered(game: ContestGame) -> list[tuple[Entrant, Algorithm]]:
     found = [(entrant, entrant.enter(game)) for entrant in entrants()]
-    return [(entrant, algorithm) for entrant, algorithm in found if algorithm is not None]
+    return [(entrant, one) for entrant, one in found if not isinstance(one, str)]
 
 
 def variants(game: ContestGame) -> list[Variant]:
-    return [
-        Variant(label=entrant.label, problem=game.problem, algorithm=algorithm)
-        for entrant, algorithm in entered(game)
-    ]
+    found = [entrant.variant(game) for entrant in entrants()]
+    return [one for one in found if not isinstance(one, str)]
 
 
 def test_every_algorithm_enters_with_the_same_parameters_on_all_games() -> None:
@@ -147,7 +153,7 @@ def test_the_index_rule_is_near_the_first_in_nine_games_of_ten() -> None:
         ).table
         own = table["regret"][table["entrant"].index(CHAMPION)]
         least = min(table["regret"])
-        if local.enter(game) is not None:
+        if not isinstance(local.enter(game), str):
             for part in (10, 3, 1):
                 sooner = replace(game, horizon=game.horizon // part)
                 lost = play_contest([sooner], entering=[local], replications=8, workers=1).table
@@ -280,6 +286,7 @@ def made_up(*, ratios: list[float], above: list[float], margins: list[float]) ->
         "entrant": list("xyzw"[:n]),
         "reference": [False] * n,
         "replications": [9] * n,
+        "times_bound": [None] * n,
         **{name: [0] * n for name in ("undecided", "wrong_commits", "wrong_at_end")},
         **{f"{field}_{name}": v for field in ("asking", "all") for name, v in columns.items()},
     }
@@ -308,6 +315,169 @@ def test_a_profile_rises_to_the_share_of_games_that_were_played() -> None:
         "among all entrants, references included",
     ]
     assert len(figure_of(chart).legends) == 1
+
+
+# The lower bound ----------------------------------------------------------------------------------
+
+
+def test_regret_is_shown_as_a_multiple_of_the_bound_where_one_is_proven() -> None:
+    chosen = chosen_games(["figure 4, C = 100", "figure 4, C = 0", "rates 0.3 to 0.6, C = 10"])
+    asking = [one for one in entrants() if one.label in {CHAMPION, "elimination, optimal"}]
+    reference = [one for one in entrants() if one.label == "improved-ucb"]
+    found = play_contest(chosen, entering=asking + reference, replications=4, workers=1)
+    multiples = []
+    for game in chosen[:2]:
+        worse = np.delete(game.problem.means.max() - game.problem.means, -1)
+        bound = lower_bound(worse, noise=0.5, spread=0.02, cost=game.cost).at(game.horizon)
+        assert of(found, game.name, CHAMPION, "lower_bound") == pytest.approx(bound)
+        assert of(found, game.name, CHAMPION, "no_bound") is None
+        multiples.append(of(found, game.name, CHAMPION, "regret") / bound)
+        assert of(found, game.name, CHAMPION, "times_bound") == pytest.approx(multiples[-1])
+        assert of(found, game.name, "improved-ucb", "times_bound") is None
+    rates = chosen[2].name
+    assert of(found, rates, CHAMPION, "lower_bound") is of(found, rates, CHAMPION, "times_bound")
+    assert "bernoulli" in of(found, rates, CHAMPION, "no_bound")
+    places = {place.entrant: place for place in standings(found.table)}
+    own = places[CHAMPION]
+    assert (own.games, own.bounded_games) == (3, 2)
+    assert own.times_bound == pytest.approx(np.sqrt(multiples[0] * multiples[1]))
+    assert (places["improved-ucb"].bounded_games, places["improved-ucb"].times_bound) == (0, None)
+    summary = contest_summary(found)
+    (without,) = without_bound(summary)
+    assert without.startswith(f"No bound is proven for 1 game ({rates}): ")
+    shown = {row[0]: row for row in shown_games(summary).rows}
+    assert (shown[rates][2], shown[rates][3]) == ("–", "–")
+    assert shown[chosen[0].name][3] == f"{multiples[0]:.2f}"
+
+
+def test_optimal_elimination_is_told_what_a_report_costs() -> None:
+    (cheap, dear) = chosen_games(["figure 4, C = 0", "figure 4, C = 100"])
+    (optimal,) = (one for one in entrants() if one.label == "elimination, optimal")
+    playing = [one for game in (cheap, dear) if not isinstance(one := optimal.variant(game), str)]
+    assert [one.algorithm.uses_cost for one in playing] == [True, True]
+    first = [build_rules([one], 10**6)[0][0] for one in playing]
+    pulls = [0 if rule.decides_every_slot else rule.pulls(5) for rule in first]
+    assert pulls[0] == 1 < pulls[1]
+
+
+# Guests -------------------------------------------------------------------------------------------
+
+
+(DOCUMENTED,) = re.findall(
+    r"```python\n(.*?)```", (DOCS / "extending.md").read_text(encoding="utf-8"), flags=re.DOTALL
+)
+NO_DEFAULT = DOCUMENTED.replace("phases: int = 10", "phases: int")
+ONLY_A_RADIUS = DOCUMENTED[: DOCUMENTED.index("@fb.ALGORITHMS")]
+IN_SLOTS = """
+from dataclasses import dataclass
+from typing import ClassVar
+import fedbandits as fb
+
+@fb.ALGORITHMS.register
+@dataclass(frozen=True, kw_only=True)
+class OwnUcb(fb.Ucb1):
+    name: ClassVar[str] = "own-ucb"
+"""
+
+
+def entering_file(folder: Path, source: str) -> Plugin:
+    path = folder / "my_rules.py"
+    path.write_text(source, encoding="utf-8")
+    return Plugin.read(path, "--plugin")
+
+
+def test_a_plugin_enters_with_one_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = DOCUMENTED.replace("phases: int = 10", "phases: int = 2")
+    entering_file(tmp_path, source)
+    game = "K = 5, gap 0.2, spread 0.05"
+    asked = ["contest", game, "-n", "4", "-w", "1", "--plugin", "my_rules.py", "-o", "out"]
+    result = CliRunner().invoke(app, asked)
+    assert result.exit_code == 0, result.output
+    assert "hasty-ucb" in result.output
+    assert "every entrant, with my_rules.py, seed 8" in result.output
+    found = json.loads(Path("out/contest.json").read_text(encoding="utf-8"))
+    assert found["plugins"] == [{"path": str(tmp_path / "my_rules.py"), "source": source}]
+    assert "hasty-ucb" in Path("out/report.html").read_text(encoding="utf-8")
+    # The others play as if it were not there.
+    (played,) = found["games"]
+    without = play_contest(chosen_games([game]), replications=4, workers=1).table
+    others = {one["entrant"]: one for one in played["entrants"]}
+    hasty = others.pop("hasty-ucb")
+    regrets = {name: one["regret"] for name, one in others.items()}
+    assert regrets == dict(zip(without["entrant"], without["regret"], strict=True))
+    # It is the paper's elimination with the paper's schedules, cut short by its default.
+    assert hasty["phases"] == 2 < others["elimination, paper"]["phases"]
+    assert hasty["asking"]["ratio"] > 1
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (ONLY_A_RADIUS, "my_rules.py: registers no algorithm, and only algorithms enter"),
+        (NO_DEFAULT, 'my_rules.py, "hasty-ucb": has no default for phases'),
+        (
+            DOCUMENTED.replace('"2^p"', '"2^"'),
+            'my_rules.py, "hasty-ucb".admissions: ',
+        ),
+        (
+            DOCUMENTED.replace('"hasty-ucb"', '"elimination, paper"'),
+            'the contest has an entrant "elimination, paper" already',
+        ),
+        ("import fedbandits", "my_rules.py: registers nothing"),
+    ],
+)
+def test_a_file_that_cannot_enter_is_refused_in_one_line(
+    tmp_path: Path, source: str, message: str
+) -> None:
+    plugin = entering_file(tmp_path, source)
+    with pytest.raises(fb.InputError) as refused:
+        play_contest(chosen_games(["figure 3, M = 5"]), plugins=[plugin], replications=2)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_missing_plugin_is_named_with_its_option(tmp_path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "fedbandits", "contest", "figure 3", "--plugin", "none.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 2
+    assert result.stderr == "error: --plugin: none.py cannot be read: No such file or directory\n"
+
+
+def test_games_that_a_guest_cannot_play_are_told_with_the_reason(tmp_path: Path) -> None:
+    plugin = entering_file(tmp_path, IN_SLOTS)
+    long, short = chosen_games(["figure 4, C = 0"]), chosen_games([SHORT])
+    index = [one for one in entrants() if one.label == CHAMPION]
+    found = play_contest(
+        [*long, *short], entering=index, plugins=[plugin], replications=2, workers=1
+    )
+    pairs = list(zip(found.table["game"], found.table["entrant"], strict=True))
+    assert (long[0].name, "own-ucb") not in pairs
+    assert (short[0].name, "own-ucb") in pairs
+    assert absences(contest_summary(found)) == [
+        "own-ucb does not play 1 game: it decides in every slot, and the game has more than 10⁵ of"
+        " them."
+    ]
+    with pytest.raises(fb.InputError, match='"own-ucb": can play none of the chosen games: it dec'):
+        play_contest(long, entering=index, plugins=[plugin], replications=2, workers=1)
+
+
+def test_a_guest_that_needs_every_client_does_not_slow_down_the_others() -> None:
+    (game,) = chosen_games(["figure 4, C = 0"])
+    one_by_one = fb.Fed2Ucb(pulls=100, admissions="2^p", radius=fb.PairedTRadius())
+    playing = [
+        Variant(label=label, problem=game.problem, algorithm=algorithm)
+        for label, algorithm in {"moss": fb.FedIndex(), "own": one_by_one}.items()
+    ]
+    alike = in_one_fidelity(playing, game.horizon)
+    assert [one.fidelity for one in alike] == ["clients", "clients"]
+    apart = in_one_fidelity(playing, game.horizon, guests={"own"})
+    assert [one.fidelity for one in apart] == ["cohorts", "clients"]
 
 
 # What is written ----------------------------------------------------------------------------------
@@ -430,3 +600,5 @@ def test_the_documentation_shows_a_written_contest(played: Contest) -> None:
     named = {first.removesuffix(" (reference)") for first, *_ in rows}
     assert {entrant.label for entrant in entrants()} <= named
     assert {game.name for game in GAMES} <= named
+    own = dict(zip(rows[0], next(row for row in rows if row[0] == CHAMPION), strict=True))
+    assert int(own["within 10 %"]) >= 0.95 * int(own["games"]) == 0.95 * len(GAMES)

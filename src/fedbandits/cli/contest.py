@@ -18,10 +18,11 @@ def contest(  # noqa: PLR0917 - options of a command, all of them named
     out: Annotated[Path | None, OUT] = None,
     replications: Annotated[int, typer.Option("--replications", "-n", min=2)] = 200,
     seed: Annotated[int, typer.Option(min=0)] = 8,
+    plugin: Annotated[list[Path] | None, typer.Option("--plugin", metavar="PATH")] = None,
     workers: Workers = None,
     list_games: Annotated[bool, typer.Option("--list")] = False,
 ) -> None:
-    """Rank all algorithms on the games of the package; none is tuned to any game.
+    """Rank all algorithms on the games of the package, and your own; none is tuned to any game.
 
     Parameters
     ----------
@@ -31,6 +32,8 @@ def contest(  # noqa: PLR0917 - options of a command, all of them named
         Games that each algorithm plays.
     seed
         Seed of all random draws.
+    plugin
+        A Python file whose algorithms enter, with their defaults; may be repeated.
     list_games
         Print the names of the games, and play nothing.
     """
@@ -38,11 +41,13 @@ def contest(  # noqa: PLR0917 - options of a command, all of them named
     from fedbandits.contest.summary import contest_summary  # noqa: PLC0415 - likewise
     from fedbandits.contest.words import printed_standings  # noqa: PLC0415 - likewise
     from fedbandits.experiments.output import open_output  # noqa: PLC0415 - likewise
+    from fedbandits.plugins import Plugin  # noqa: PLC0415 - likewise
 
     chosen = chosen_games(games or [])
     if list_games:
         typer.echo("\n".join(game.name for game in chosen))
         return
+    plugins = [Plugin.read(path, "--plugin") for path in dict.fromkeys(plugin or ())]
     begin = time.monotonic()
 
     def show(name: str, done: int, of: int) -> None:
@@ -53,7 +58,12 @@ def contest(  # noqa: PLR0917 - options of a command, all of them named
         nullcontext() if out is None else open_output(out) as folder,
     ):
         found = play_contest(
-            chosen, replications=replications, seed=seed, workers=workers, progress=show
+            chosen,
+            plugins=plugins,
+            replications=replications,
+            seed=seed,
+            workers=workers,
+            progress=show,
         )
         if folder is not None:
             from fedbandits.contest.page import write_contest  # noqa: PLC0415 - heavy

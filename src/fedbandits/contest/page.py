@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import cycle
 from pathlib import Path
@@ -16,12 +16,17 @@ from fedbandits.contest.standings import COUNTS, FIELDS, EntrantRecord, Field, p
 from fedbandits.contest.summary import contest_summary
 from fedbandits.contest.words import (
     HOW_TO_READ,
+    THE_BOUND,
+    absences,
     as_markdown,
+    counted,
     losses,
     played_with,
     shown_count,
+    shown_multiple,
     shown_ratio,
     shown_standings,
+    without_bound,
 )
 from fedbandits.experiments.parquet import write_parquet
 from fedbandits.experiments.tables import Table
@@ -31,22 +36,28 @@ from fedbandits.report.page import html_page, live_chart
 from fedbandits.report.palette import FAINT, PALETTE
 from fedbandits.report.still import write_still
 
-_CAPTION = """How far up a curve is at a factor: the share of the games in which an entrant's mean
-total regret is within that factor of the least, in the field that the panel's title names. Dashed:
-references. A game that an entrant does not play counts as lost."""
+_CAPTION = """Each curve shows the share of the games in which an entrant's mean total regret is at
+most so many times the least of the game, among the entrants that the panel's title names. Higher is
+better; at 1×, a curve shows in how many games the entrant is first. References are dashed. A game
+that an entrant does not play counts as lost."""
 
-_RULES = """Every algorithm has one set of parameters for all games; nothing is tuned to a game,
-and none knows what a report costs. <em>References</em> are one hypothetical player who observes the
-global model itself: without clients to learn from and with nothing to pay for, they show what a
-game would cost without federation. No federation could be run so; this is why there are two
-rankings. All entrants play a game as often and in the same fidelity, so that they share their draws
-and are compared replication by replication. Algorithms that decide in every slot play the games of
-up to 10⁵ slots, have a fidelity of their own, and never commit."""
+_RULES = """Every algorithm has one set of parameters for all games; nothing is tuned to a game.
+All are told the horizon, the noise, how much clients differ and what a report costs, and use what
+they can: <code>fed-index</code> and optimal elimination plan with the cost.
+<em>References</em> are one hypothetical player who observes the global model itself. They have no
+clients to learn from and pay for nothing, so they show what a game would cost without federation.
+No federation could run like that, which is why there are two rankings. All entrants play a game
+equally often and in the same fidelity. So they share their draws and are compared replication by
+replication. Algorithms that decide in every slot have a fidelity of their own and never commit."""
 
-_HOW_GAMES_READ = """± is half of a 95&nbsp;% interval, by Student's t. How far an entrant is above
-the first is the mean of differences within replications; if its interval contains 0, the two are
-not told apart. First is the entrant with the lowest mean in these replications, which makes
-intervals that compare with it a little too narrow if several are close."""
+_GUESTS = """Entrants from plugin files play with their defaults. If the fidelity of a game is not
+valid for one of them, it plays that game in a fidelity of its own, with its own draws."""
+
+_HOW_GAMES_READ = """± is half of a 95&nbsp;% interval, by Student's t. “Times the bound” is total
+regret as a multiple of the lower bound that the heading of the game gives. How far an
+entrant is above the first is the mean of differences within replications; if its interval contains
+0, the two are not told apart. First is the entrant with the lowest mean in these replications. This
+makes intervals that compare with it a little too narrow if several are close."""
 
 
 def write_contest(contest: Contest, folder: Path) -> None:
@@ -72,15 +83,18 @@ def contest_html(summary: Mapping[str, Any], played: Table, png: bytes) -> str:
     png : bytes
         The profile.
     """
-    alt = "Performance profiles of all entrants; the higher a curve, the more games it wins."
+    alt = "Performance profiles: the higher a curve, the more games the entrant is good at."
     standings = shown_standings(summary).html(kind="")
-    n = len(summary["games"])
     return html_page(
-        title=f"A contest on {'1 game' if n == 1 else f'{n} games'}",
+        title=f"A contest on {counted(len(summary['games']))}",
         byline=escape(played_with(summary)),
         sections=[
-            ("The rules", f"<p>{_RULES}</p>"),
             ("Standings", f"{standings}\n<p>{escape(HOW_TO_READ)}</p>"),
+            ("The rules", _rules_html(summary)),
+            (
+                "The lower bound",
+                f"<p>{escape(THE_BOUND)}</p>{_listed(without_bound(summary))}",
+            ),
             (
                 "Performance profiles",
                 live_chart("profile", profile_chart(played), alt=alt, caption=_CAPTION, image=png),
@@ -91,28 +105,36 @@ def contest_html(summary: Mapping[str, Any], played: Table, png: bytes) -> str:
     )
 
 
+def _rules_html(summary: Mapping[str, Any]) -> str:
+    guests = f"<p>{_GUESTS}</p>" if summary["plugins"] else ""
+    return f"<p>{_RULES}</p>{guests}{_listed(absences(summary))}"
+
+
+def _listed(sentences: Sequence[str]) -> str:
+    return items(map(escape, sentences)) if sentences else ""
+
+
 def _lost_html(summary: Mapping[str, Any]) -> str:
     parts = []
     for field, named in FIELDS.items():
         said = losses(summary, field)
         near = f"{100 * (summary['near'] - 1):.0f}&nbsp;%"
         head = f"<h3>Not within {near} of the first of {escape(named)}</h3>"
-        parts += [head, items(map(escape, said)) if said else "<p>Nowhere.</p>"]
+        parts += [head, _listed(said) or "<p>Nowhere.</p>"]
     return "\n".join(parts)
 
 
 _HEADINGS = [
-    *("entrant", "total regret", "ratio", "above the first", "ratio of all", "communication"),
-    *("clients", "phases", "undecided", "wrong commits", "wrong at the end"),
+    *("entrant", "total regret<small>of which communication</small>", "times the bound"),
+    *("ratio<small>above the first</small>", "ratio of all", "clients", "phases"),
+    *("undecided", "wrong commits", "wrong at the end"),
 ]
 
 
 def _games_html(summary: Mapping[str, Any]) -> str:
     groups = {
-        escape(
-            f"{game['game']} (fidelity {game['fidelity']}, {game['replications']} replications)"
-        ): [
-            row(*map(escape, _entrant_cells(entrant)))
+        escape(_game_heading(game)): [
+            row(*_entrant_cells(entrant))
             for entrant in sorted(game["entrants"], key=lambda one: float(one["regret"]))
         ]
         for game in summary["games"]
@@ -120,29 +142,36 @@ def _games_html(summary: Mapping[str, Any]) -> str:
     return f"<p>{_HOW_GAMES_READ}</p>{table('Every game', _HEADINGS, groups, kind='')}"
 
 
+def _game_heading(game: Mapping[str, Any]) -> str:
+    bound = game["lower_bound"]
+    said = "no lower bound is proven" if bound is None else f"lower bound {bound:,.0f}"
+    played = f"fidelity {game['fidelity']}, {game['replications']} replications"
+    return f"{game['game']} ({played}, {said})"
+
+
 def _entrant_cells(entrant: Mapping[str, Any]) -> list[str]:
     asking, every = entrant["asking"], entrant["all"]
     return [
-        entrant["entrant"] + (" (reference)" if entrant["reference"] else ""),
-        f"{entrant['regret']:,.0f} ± {entrant['margin']:,.0f}",
-        *(
-            ["–", "–"]
-            if asking is None
-            else [shown_ratio(asking["ratio"], asking["ratio_margin"]), _above(asking)]
-        ),
+        escape(entrant["entrant"]) + (" (reference)" if entrant["reference"] else ""),
+        f"{entrant['regret']:,.0f} ± {entrant['margin']:,.0f}"
+        f"<small>{entrant['communication']:,.0f}</small>",
+        shown_multiple(entrant),
+        "–" if asking is None else _beside(asking),
         shown_ratio(every["ratio"], every["ratio_margin"]),
-        f"{entrant['communication']:,.0f}",
         f"{entrant['clients']:,.0f}",
         f"{entrant['phases']:,.1f}",
         *(shown_count(entrant[name]) for name in COUNTS),
     ]
 
 
-def _above(beside: Mapping[str, float]) -> str:
-    if beside["ratio"] == 1.0:
-        return "first"
-    said = f"{beside['above']:,.0f} ± {beside['above_margin']:,.0f}"
-    return said if beside["above"] > beside["above_margin"] else f"{said}, not told apart"
+def _beside(first: Mapping[str, float]) -> str:
+    """Return how far an entrant is from the first: the ratio, and the difference below it."""
+    if first["ratio"] == 1.0:
+        return "1.00<small>first</small>"
+    above, margin = first["above"], first["above_margin"]
+    said = f"{shown_ratio(first['ratio'], first['ratio_margin'])}"
+    said += f"<small>{above:,.0f} ± {margin:,.0f}</small>"
+    return said if above > margin else f"{said}<small>not told apart</small>"
 
 
 LARGEST_FACTOR = 64.0
@@ -162,7 +191,7 @@ def profile_chart(table: Table) -> Chart:
 
 def _panel(table: Table, field: Field, places: list[EntrantRecord]) -> Plot:
     factors = np.geomspace(1.0, LARGEST_FACTOR, 400)
-    colours, dashes = iter(PALETTE), cycle(((5.0, 2.5), (6.0, 2.0, 1.0, 2.0), (1.0, 2.0)))
+    colours, dashes = cycle(PALETTE), cycle(((5.0, 2.5), (6.0, 2.0, 1.0, 2.0), (1.0, 2.0)))
     series = [
         Series(
             f"{place.entrant} (reference)" if place.reference else place.entrant,
@@ -178,7 +207,11 @@ def _panel(table: Table, field: Field, places: list[EntrantRecord]) -> Plot:
     ticks = {2.0**power: f"{2**power}×" for power in range(int(np.log2(LARGEST_FACTOR)) + 1)}
     return Plot(
         Axis(
-            "total regret, in times the least", log=True, low=1.0, high=LARGEST_FACTOR, ticks=ticks
+            "total regret, as a multiple of the least",
+            log=True,
+            low=1.0,
+            high=LARGEST_FACTOR,
+            ticks=ticks,
         ),
         Axis("share of the games", form="percent", low=0.0, high=1.02),
         series,

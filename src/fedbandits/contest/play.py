@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from fedbandits.contest.distance import Distance, distance_to
-from fedbandits.contest.entrants import Entrant, entrants
+from fedbandits.contest.entrants import Entrant, entrants, guests
 from fedbandits.contest.games import ContestGame, contest_games
 from fedbandits.contest.standings import FIELDS
 from fedbandits.errors import InputError
+from fedbandits.experiments.bounds import lower_bound_of, yardstick
 from fedbandits.experiments.game_means import game_mean
-from fedbandits.experiments.tables import Table, chose_best
+from fedbandits.experiments.tables import Table, as_columns, chose_best
+from fedbandits.plugins import Plugin, plugins_in_use
 from fedbandits.rules.arrays import BoolArray
 from fedbandits.simulation import Simulation, Variant, build_rules, simulate_all
 from fedbandits.simulation.fidelities import Fidelity
@@ -48,12 +50,18 @@ class Contest:
     seed : int
         Of all draws.
     table : Table
-        A row a game and entrant; see `play_contest`.
+        One row per game and entrant; see `play_contest`.
+    absent : list of dict
+        Who did not play which game, and the reason: ``entrant``, ``game``, ``reason``.
+    plugins : tuple of Plugin
+        The files that guests are from.
     """
 
     replications: int
     seed: int
     table: Table
+    absent: list[dict[str, str]]
+    plugins: tuple[Plugin, ...] = ()
 
 
 def chosen_games(names: Sequence[str]) -> list[ContestGame]:
@@ -93,6 +101,7 @@ def play_contest(
     games: Sequence[ContestGame],
     *,
     entering: Sequence[Entrant] | None = None,
+    plugins: Sequence[Plugin] = (),
     replications: int = REPLICATIONS,
     seed: int = SEED,
     workers: int | None = None,
@@ -105,7 +114,9 @@ def play_contest(
     games : sequence of ContestGame
         Which.
     entering : sequence of Entrant, optional
-        Who plays; all by default.
+        Who plays; all of the package by default.
+    plugins : sequence of Plugin
+        Files whose algorithms play, too. What the others draw does not depend on them.
     replications : int
         Of each, at least two.
     seed, workers
@@ -116,13 +127,15 @@ def play_contest(
     Returns
     -------
     Contest
-        Its table has one row per game and entrant: mean total regret with half of its 95 % interval
-        (``margin``); the columns of `fedbandits.contest.distance.Distance` with the first of
-        those that must ask clients (``asking_ratio`` and so on; None for references), and with
-        the first of all entrants (``all_ratio``); clients and phases; and how many replications
-        were undecided, committed to another arm than the best (both None for an algorithm that
-        chooses in every slot), and played another one in the last hundredth of the slots
-        (``wrong_at_end``).
+        Its table has one row per game and entrant: the lower bound of the game (``lower_bound``,
+        its slope times log T) or why none is proven (``no_bound``); mean total regret with half of
+        its 95 % interval (``margin``), and as a multiple of the bound (``times_bound``; None for
+        those who learn from no reports, whom the bound is not about); the columns of
+        `fedbandits.contest.distance.Distance` with the first of those that must ask clients
+        (``asking_ratio`` and so on; None for references), and with the first of all entrants
+        (``all_ratio``); clients and phases; and how many replications were undecided, committed
+        to another arm than the best (both None for an algorithm that chooses in every slot), and
+        played another one in the last hundredth of the slots (``wrong_at_end``).
 
     Examples
     --------
@@ -132,70 +145,106 @@ def play_contest(
     """
     if replications < 2:
         raise InputError("replications", f"{replications}; an interval takes at least 2")
-    table: Table = {}
-    for number, game in enumerate(games):
-        runs = _simulated(game, entering or entrants(), replications, seed, workers)
-        for row in _rows(game, runs):
-            for name, value in row.items():
-                table.setdefault(name, []).append(value)
-        if progress is not None:
-            progress(game.name, number + 1, len(games))
-    return Contest(replications=replications, seed=seed, table=table)
+    rows: list[dict[str, Any]] = []
+    with plugins_in_use(plugins):
+        entered, absent = _entered(
+            games, [*(entrants() if entering is None else entering), *guests(plugins)]
+        )
+        for number, (game, playing) in enumerate(zip(games, entered, strict=True)):
+            runs = simulate_all(
+                in_one_fidelity(
+                    list(playing.values()),
+                    game.horizon,
+                    guests={entrant.label for entrant in playing if entrant.guest},
+                ),
+                horizon=game.horizon,
+                replications=replications,
+                seed=seed,
+                grid_points=END,
+                workers=workers,
+                warn=False,
+            )
+            rows += _rows(game, list(zip(playing, runs, strict=True)))
+            if progress is not None:
+                progress(game.name, number + 1, len(games))
+    return Contest(
+        replications=replications,
+        seed=seed,
+        table=as_columns(rows),
+        absent=absent,
+        plugins=tuple(plugins),
+    )
+
+
+def _entered(
+    games: Sequence[ContestGame], entering: Sequence[Entrant]
+) -> tuple[list[dict[Entrant, Variant]], list[dict[str, str]]]:
+    """Return who plays every game, with what, and who does not, with the reason."""
+    entered: list[dict[Entrant, Variant]] = [{} for _ in games]
+    absent: list[dict[str, str]] = []
+    for entrant in entering:
+        reasons: list[str] = []
+        for game, playing in zip(games, entered, strict=True):
+            found = entrant.variant(game)
+            if isinstance(found, str):
+                reasons.append(found)
+                absent.append({"entrant": entrant.label, "game": game.name, "reason": found})
+            else:
+                playing[entrant] = found
+        if entrant.guest and len(reasons) == len(games):
+            said = "; ".join(dict.fromkeys(reasons))
+            raise InputError(f'"{entrant.label}"', f"can play none of the chosen games: {said}")
+    return entered, absent
 
 
 _Runs: TypeAlias = list[tuple[Entrant, Simulation]]
 
 
-def _simulated(
-    game: ContestGame,
-    entering: Sequence[Entrant],
-    replications: int,
-    seed: int,
-    workers: int | None,
-) -> _Runs:
-    """Return what every entrant makes of a game, in their order."""
-    playing = [(entrant, entrant.enter(game)) for entrant in entering]
-    variants = [
-        Variant(
-            label=entrant.label,
-            problem=game.problem,
-            algorithm=algorithm,
-            communication_cost=game.cost,
-        )
-        for entrant, algorithm in playing
-        if algorithm is not None
-    ]
-    runs = simulate_all(
-        in_one_fidelity(variants, game.horizon),
-        horizon=game.horizon,
-        replications=replications,
-        seed=seed,
-        grid_points=END,
-        workers=workers,
-        warn=False,
-    )
-    entered = [entrant for entrant, algorithm in playing if algorithm is not None]
-    return list(zip(entered, runs, strict=True))
-
-
-def in_one_fidelity(variants: Sequence[Variant], horizon: int) -> list[Variant]:
+def in_one_fidelity(
+    variants: Sequence[Variant], horizon: int, *, guests: Collection[str] = ()
+) -> list[Variant]:
     """Return variants that are all played in the fastest fidelity that is valid for each of them.
 
     They draw the same numbers then, and pairs are pairs. Algorithms that decide in every slot have
-    a fidelity of their own.
+    a fidelity of their own, and so do guests for whom that of the others is not valid.
+
+    Parameters
+    ----------
+    variants : sequence of Variant
+        Of one game.
+    horizon : int
+        T.
+    guests : collection of str
+        Labels of those that the others do not wait for.
     """
-    slowest_first = list(Fidelity)[::-1]
-    fastest = [fidelity for _, fidelity in build_rules(variants, horizon)]
-    phased = {fidelity for fidelity in fastest if fidelity is not Fidelity.SLOTS}
-    common = next((fidelity for fidelity in slowest_first if fidelity in phased), Fidelity.SLOTS)
+    order = list(Fidelity)
+    fastest = [order.index(fidelity) for _, fidelity in build_rules(variants, horizon)]
+    slots = order.index(Fidelity.SLOTS)
+    common = max(
+        (
+            place
+            for place, variant in zip(fastest, variants, strict=True)
+            if place != slots and variant.label not in guests
+        ),
+        default=0,
+    )
     return [
-        variant if fidelity is Fidelity.SLOTS else replace(variant, fidelity=common.value)
-        for variant, fidelity in zip(variants, fastest, strict=True)
+        variant if place == slots else replace(variant, fidelity=order[max(place, common)].value)
+        for variant, place in zip(variants, fastest, strict=True)
     ]
 
 
 def _rows(game: ContestGame, runs: _Runs) -> list[dict[str, Any]]:
-    rows = [_row(game, entrant, run) for entrant, run in runs]
+    least = lower_bound_of(game.problem, game.cost)
+    bound = None if isinstance(least, str) else least.at(game.horizon)
+    reason = least if isinstance(least, str) else None
+    rows = [
+        {"game": game.name, "lower_bound": bound, "no_bound": reason} | _row(game, entrant, run)
+        for entrant, run in runs
+    ]
+    for row, (_, run) in zip(rows, runs, strict=True):
+        found = yardstick(run.variant, run.rule, game.horizon)
+        row["times_bound"] = None if isinstance(found, str) else row["regret"] / found[1]
     for field in FIELDS:
         members = [run for entrant, run in runs if field == "all" or not entrant.reference]
         first = min(members, key=lambda run: float(run.games.total.mean()), default=None)
@@ -214,7 +263,6 @@ def _row(game: ContestGame, entrant: Entrant, run: Simulation) -> dict[str, Any]
     regret = game_mean(played.total)
     decided, never = played.winner >= 0, run.fidelity is Fidelity.SLOTS
     return {
-        "game": game.name,
         "group": game.group,
         "horizon": game.horizon,
         "communication_cost": game.cost,

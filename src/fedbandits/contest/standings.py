@@ -65,6 +65,10 @@ class EntrantRecord:
         Among algorithms that must ask clients; None for a reference.
     all : Rank
         Among all entrants, references included.
+    bounded_games : int
+        That it played and for which a lower bound is proven; 0 for a reference.
+    times_bound : float, optional
+        The geometric mean, over these games, of its mean regret as a multiple of the bound.
     undecided, wrong_commits, wrong_at_end : int
         In how many replications, as in `fedbandits.contest.play.play_contest`.
     """
@@ -75,6 +79,8 @@ class EntrantRecord:
     replications: int
     asking: Rank | None
     all: Rank
+    bounded_games: int
+    times_bound: float | None
     undecided: int | None
     wrong_commits: int | None
     wrong_at_end: int | None
@@ -87,6 +93,7 @@ def standings(table: Table) -> list[EntrantRecord]:
     for entrant in dict.fromkeys(table["entrant"]):
         rows = rows_of(table, entrant=entrant)
         reference = bool(rows[0]["reference"])
+        bounded = [row["times_bound"] for row in rows if row["times_bound"] is not None]
         places.append(
             EntrantRecord(
                 entrant=entrant,
@@ -95,6 +102,8 @@ def standings(table: Table) -> list[EntrantRecord]:
                 replications=sum(row["replications"] for row in rows),
                 asking=None if reference else _rank(rows, "asking", clear["asking"]),
                 all=_rank(rows, "all", clear["all"]),
+                bounded_games=len(bounded),
+                times_bound=float(np.exp(np.log(bounded).mean())) if bounded else None,
                 **{name: _sum([row[name] for row in rows]) for name in COUNTS},
             )
         )

@@ -20,10 +20,12 @@ from fedbandits.contest.standings import (
 from fedbandits.experiments.describe import versions
 from fedbandits.experiments.tables import Table, rows_of
 
-_OF_A_GAME = ("group", "horizon", "communication_cost", "replications")
+_OF_A_GAME = (
+    *("group", "horizon", "communication_cost", "replications", "lower_bound", "no_bound"),
+)
 _OF_AN_ENTRANT = (
-    *("entrant", "reference", "fidelity", "regret", "margin", "communication", "clients"),
-    *("phases", *COUNTS),
+    *("entrant", "reference", "fidelity", "regret", "margin", "times_bound", "communication"),
+    *("clients", "phases", *COUNTS),
 )
 _SPENT = ("entrant", "regret", "communication", "clients", "phases")
 
@@ -38,10 +40,12 @@ def contest_summary(contest: Contest) -> dict[str, Any]:
         "replications": contest.replications,
         "seed": contest.seed,
         "versions": versions(),
+        "plugins": [asdict(plugin) for plugin in contest.plugins],
         "near": NEAR,
         "standings": [asdict(place) for place in standings(table)],
         "champion": CHAMPION,
         "lost": {field: _lost(table, field) for field in FIELDS},
+        "absent": contest.absent,
         "games": _games(table),
     }
 

@@ -5,22 +5,34 @@ All of it is made from what contest.json says (`fedbandits.contest.summary`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from fedbandits.contest.standings import COUNTS, FIELDS, Field
 from fedbandits.report.shown import Shown
 
 HOW_TO_READ = (
-    f"Ranked twice: among {FIELDS['asking']}, from “first” to “worst ratio”, and among"
-    f" {FIELDS['all']} (“of all”). In brackets: in how many of these games it is clearly better"
-    " than every other, that is, all paired 95 % intervals are above 0. Ratios are to the lowest"
-    " mean regret of a game. “Undecided”, “wrong commits” and “wrong at the end” count"
-    " replications. “–”: the algorithm never commits. “Wrong at the end”: some client played an"
-    " arm that is not the best in the last hundredth of the slots."
+    f"Entrants are ranked twice: among {FIELDS['asking']}, from “first” to “worst ratio”, and among"
+    f" {FIELDS['all']} (“of all”). Brackets after “first” show in how many of these games the"
+    " entrant is clearly better than every other, that is, all paired 95 % intervals are above 0."
+    " Ratios are to the lowest mean regret of a game. “Times the bound” is the geometric mean of"
+    " regret as a multiple of the lower bound, over as many games as the brackets show."
+    " “Undecided”, “wrong commits” and “wrong at the end” count replications; “–” means that the"
+    " algorithm never commits. “Wrong at the end” means that some client played an arm that is not"
+    " the best in the last hundredth of the slots."
 )
 """For those who see the standings for the first time."""
+
+THE_BOUND = (
+    "The lower bound of a game is its slope times log T: in the limit, every consistent rule that"
+    " learns from clients has at least that regret. At a finite T it is a yardstick: it makes games"
+    " comparable, and ratios below 1 can occur. It does not apply to references and"
+    " `local-ucb`, whose clients report nothing."
+)
+"""What a multiple of the bound means."""
 
 
 def shown_standings(summary: Mapping[str, Any]) -> Shown:
@@ -33,7 +45,7 @@ def shown_standings(summary: Mapping[str, Any]) -> Shown:
     """
     near = _near(summary)
     headings = [
-        *("entrant", "games", "first", near, "median ratio", "worst ratio"),
+        *("entrant", "games", "first", near, "median ratio", "worst ratio", "times the bound"),
         *("first of all", f"{near} of all"),
         *("undecided", "wrong commits", "wrong at the end"),
     ]
@@ -47,7 +59,8 @@ def _near(summary: Mapping[str, Any]) -> str:
 
 def printed_standings(summary: Mapping[str, Any]) -> Shown:
     """Return the standings as a terminal has them, which has no text around them."""
-    return replace(shown_standings(summary), name=played_with(summary), note=HOW_TO_READ)
+    note = " ".join((HOW_TO_READ, THE_BOUND, *absences(summary)))
+    return replace(shown_standings(summary), name=played_with(summary), note=note)
 
 
 def _place_cells(place: Mapping[str, Any]) -> list[str]:
@@ -56,10 +69,16 @@ def _place_cells(place: Mapping[str, Any]) -> list[str]:
         place["entrant"] + (" (reference)" if place["reference"] else ""),
         str(place["games"]),
         *(["–"] * 4 if asking is None else _rank_cells(asking)),
+        _geometric_mean(place),
         _first(every),
         str(every["near"]),
         *(shown_count(place[name]) for name in COUNTS),
     ]
+
+
+def _geometric_mean(place: Mapping[str, Any]) -> str:
+    mean = place["times_bound"]
+    return "–" if mean is None else f"{shown_ratio(mean)} ({place['bounded_games']})"
 
 
 def _first(rank: Mapping[str, Any]) -> str:
@@ -89,6 +108,12 @@ def shown_ratio(ratio: float, margin: float = 0.0) -> str:
     return f"{said} ± {margin:,.{digits}f}" if margin else said
 
 
+def shown_multiple(entrant: Mapping[str, Any]) -> str:
+    """Return the regret of an entrant in a game as a multiple of the bound, if there is one."""
+    times = entrant["times_bound"]
+    return "–" if times is None else shown_ratio(times)
+
+
 def shown_games(summary: Mapping[str, Any]) -> Shown:
     """Return who is first in every game, and where the champion stands.
 
@@ -99,16 +124,22 @@ def shown_games(summary: Mapping[str, Any]) -> Shown:
     """
     champion = summary["champion"]
     headings = [
-        *("game", "fidelity", "first", f"ratio of {champion}"),
-        *("first of all", f"ratio of {champion} to it"),
+        *("game", "fidelity", "lower bound", f"{champion}, times the bound"),
+        *("first", f"ratio of {champion}", "first of all", f"ratio of {champion} to it"),
     ]
     rows = [_game_cells(game, champion) for game in summary["games"]]
     return Shown(name="Games", headings=headings, rows=rows)
 
 
 def _game_cells(game: Mapping[str, Any], champion: str) -> list[str]:
-    cells = [game["game"], game["fidelity"]]
     own = next((row for row in game["entrants"] if row["entrant"] == champion), None)
+    bound = game["lower_bound"]
+    cells = [
+        game["game"],
+        game["fidelity"],
+        "–" if bound is None else f"{bound:,.0f}",
+        "–" if own is None else shown_multiple(own),
+    ]
     for field in FIELDS:
         first = game[field]["first"]
         cells.append(first if game[field]["told_apart"] else f"{first} (not told apart)")
@@ -144,14 +175,44 @@ def _spent(entrant: Mapping[str, Any]) -> str:
     )
 
 
+def without_bound(summary: Mapping[str, Any]) -> list[str]:
+    """Return for which games no lower bound is proven, and why; one sentence per reason."""
+    found: dict[str, list[str]] = {}
+    for game in summary["games"]:
+        if game["no_bound"] is not None:
+            found.setdefault(game["no_bound"], []).append(game["game"])
+    return [
+        f"No bound is proven for {counted(len(names))} ({'; '.join(names)}): {reason}."
+        for reason, names in found.items()
+    ]
+
+
+def absences(summary: Mapping[str, Any]) -> list[str]:
+    """Return who does not play how many games, and why; one sentence per entrant and reason."""
+    found = Counter((one["entrant"], one["reason"]) for one in summary["absent"])
+    return [
+        f"{entrant} does not play {counted(n)}: {reason}." for (entrant, reason), n in found.items()
+    ]
+
+
+def counted(games: int) -> str:
+    """Return how many games, in words that agree.
+
+    Examples
+    --------
+    >>> counted(1), counted(62)
+    ('1 game', '62 games')
+    """
+    return "1 game" if games == 1 else f"{games} games"
+
+
 def played_with(summary: Mapping[str, Any]) -> str:
     """Return what a contest was played with, in a sentence."""
     versions = ", ".join(f"{name} {version}" for name, version in summary["versions"].items())
-    n = len(summary["games"])
-    games = "1 game" if n == 1 else f"{n} games"
+    files = "".join(f", with {Path(plugin['path']).name}" for plugin in summary["plugins"])
     return (
-        f"{games}, {summary['replications']:,} replications of each by every entrant,"
-        f" seed {summary['seed']}; {versions}."
+        f"{counted(len(summary['games']))}, {summary['replications']:,} replications of each by"
+        f" every entrant{files}, seed {summary['seed']}; {versions}."
     )
 
 
@@ -167,10 +228,12 @@ def as_markdown(summary: Mapping[str, Any]) -> str:
         played_with(summary),
         shown_standings(summary).markdown(),
         HOW_TO_READ,
+        " ".join((THE_BOUND, *without_bound(summary))),
+        "\n".join(f"- {absence}" for absence in absences(summary)),
         *(_losses(summary, field) for field in FIELDS),
         shown_games(summary).markdown(),
     )
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _losses(summary: Mapping[str, Any], field: Field) -> str:

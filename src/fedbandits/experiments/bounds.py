@@ -118,6 +118,10 @@ def yardstick(variant: Variant, rule: PhasedRule | SlotRule, horizon: int | None
     """
     if rule.player is Player.SERVER:
         return "one player observes the global model and asks no clients"
+    if rule.decides_every_slot:
+        return "its clients report nothing, and the bound is about rules that learn from reports"
+    if variant.attack is not None:
+        return "some clients lie"
     if horizon is None:
         return "without a horizon there is no log T"
     least = lower_bound_of(variant.problem, variant.communication_cost)

@@ -30,14 +30,15 @@ def play_slots(game: Game, replications: IntArray) -> PlayedGames:
     problem, streams = game.played, game.streams()
     n_clients, n_arms = rule.clients, rule.n_arms
     models = [problem.sampler(streams.sources(r)).draw(n_clients) for r in replications.tolist()]
-    # Players are (replication, client); one row each.
-    means = np.array([model.means.T for model in models]).reshape(-1, n_arms)
+    # Players are (replication, client). What is known of their arms is kept one after the other,
+    # because one index into that is faster than two into a table.
+    means = np.array([model.means.T for model in models]).ravel()
     drawn = [model.cells.T for model in models if model.cells is not None]
-    cells = np.array(drawn).reshape(-1, n_arms) if drawn else None
+    cells = np.array(drawn).ravel() if drawn else None
     worse = gaps(game.problem)
-    players = np.arange(means.shape[0])
-    reward_sums = np.zeros(means.shape)
-    counts = np.zeros(means.shape)
+    begins = np.arange(0, means.size, n_arms)
+    reward_sums, counts = np.zeros(means.size), np.zeros(means.size)
+    known = reward_sums.reshape(-1, n_arms), counts.reshape(-1, n_arms)
     regret = np.zeros(n)
     curves = np.empty((n, game.grid.size))
     next_point = 0
@@ -47,12 +48,12 @@ def play_slots(game: Game, replications: IntArray) -> PlayedGames:
         if place == 0:
             block = slot // _SLOTS_PER_BLOCK
             variates = _variates(problem.noise, streams, replications, n_clients, block)
-        arms = rule.choose(reward_sums, counts, slot)
-        observed = problem.noise.observe(
-            variates[place], means[players, arms], None if cells is None else cells[players, arms]
+        arms = rule.choose(*known, slot)
+        pulled = begins + arms
+        reward_sums[pulled] += problem.noise.observe(
+            variates[place], means[pulled], None if cells is None else cells[pulled]
         )
-        reward_sums[players, arms] += observed
-        counts[players, arms] += 1.0
+        counts[pulled] += 1.0
         regret += worse[arms].reshape(n, n_clients).sum(axis=1)
         if slot == game.grid[next_point]:
             curves[:, next_point] = regret
