@@ -207,6 +207,7 @@ def test_who_plays_and_who_pays_for_communication() -> None:
         "fed1-ucb": Charge.PHASE,
         "fed-index": Charge.PHASE,
         "fed-ts": Charge.PHASE,
+        "fed-mom-ucb": Charge.PHASE,
         "centralized": Charge.PHASE,
         "improved-ucb": Charge.NOTHING,
         "authors-baseline": Charge.NOTHING,

@@ -33,7 +33,7 @@ def pulls_of(rule: PhasedRule, phase: int, active: BoolArray) -> IntArray:
     return rule.plan(state).pulls
 
 
-GIVEN: dict[str, Any] = {"pulls": "10", "admissions": "2^p"}
+GIVEN: dict[str, Any] = {"pulls": "10", "admissions": "2^p", "liars": 0.1}
 BELIEFS = Beliefs(n_arms=4, horizon=5000, noise=0.5, spread=0.1, population=12)
 
 

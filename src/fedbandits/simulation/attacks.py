@@ -8,7 +8,14 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from fedbandits.errors import InputError, as_pair, check_count, check_word, is_number
+from fedbandits.errors import (
+    InputError,
+    as_pair,
+    check_count,
+    check_not_negative,
+    check_word,
+    is_number,
+)
 from fedbandits.problems.problem import Problem, gaps
 from fedbandits.rules.arrays import BoolArray, FloatArray
 
@@ -57,12 +64,14 @@ class Attack:
         What they do. "extreme": report the runner-up as good as can be, and the best arm as bad.
         "swapped": exchange what they saw of these two. "push": stay just inside what a trimmed
         mean keeps of the honest differences between the two, computed from what honest clients
-        report. "late": honest at first, and extreme from ``from_phase`` on. "stall": make the arm
-        that leads look as bad as can be and all others good, so that nothing gets decided.
+        report. "late": honest at first, and extreme from ``from_phase`` on. "stall": make the arms
+        that lead look as bad as can be and all others good, so that nothing gets decided.
     range : (float, float)
         Within which they stay; [0, 1] by default.
     from_phase : int
         When "late" liars begin; 3 by default.
+    within : float
+        How far behind the first an arm may be and still count as leading for "stall"; 0 by default.
 
     Examples
     --------
@@ -74,6 +83,7 @@ class Attack:
     name: AttackName = "extreme"
     range: tuple[float, float] = (0.0, 1.0)
     from_phase: int = 3
+    within: float = 0.0
 
     def __post_init__(self) -> None:
         check_word(self.name, AttackName, "name")
@@ -85,6 +95,7 @@ class Attack:
                 " such as 3",
             )
         check_count(self.from_phase, "from_phase")
+        check_not_negative(self.within, "within")
         object.__setattr__(self, "range", as_pair(self.range, "range"))
 
     def liars(self, clients: int) -> BoolArray:
@@ -111,9 +122,10 @@ class Attack:
         if honest_still:
             return np.clip(scene.truth(arm), low, high)
         if self.name == "stall":
-            honest = np.where(scene.pulls > 0, scene.means.mean(axis=-1), down)
-            leads = honest.argmax() if up > down else honest.argmin()
-            return np.full(scene.sums.shape[-1], down if arm == leads else up)
+            sign = 1.0 if up > down else -1.0
+            honest = np.where(scene.pulls > 0, sign * scene.means.mean(axis=-1), -np.inf)
+            leads = honest[arm] >= honest.max() - self.within
+            return np.full(scene.sums.shape[-1], down if leads else up)
         if arm not in (best, rival):
             return np.clip(scene.truth(arm), low, high)
         if self.name in ("extreme", "late"):

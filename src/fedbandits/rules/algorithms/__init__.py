@@ -9,6 +9,7 @@ from fedbandits.rules.algorithms.centralized import Centralized
 from fedbandits.rules.algorithms.fed1_ucb import Fed1Ucb
 from fedbandits.rules.algorithms.fed2_ucb import Fed2Ucb
 from fedbandits.rules.algorithms.fed_index import FedIndex
+from fedbandits.rules.algorithms.fed_mom_ucb import FedMomUcb
 from fedbandits.rules.algorithms.fed_ts import FedTs
 from fedbandits.rules.algorithms.improved_ucb import ImprovedUcb
 from fedbandits.rules.algorithms.local_ucb import LocalUcb
@@ -29,6 +30,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         Centralized,
         ImprovedUcb,
         AuthorsBaseline,
+        FedMomUcb,
         Ucb1,
         LocalUcb,
     ),
@@ -44,6 +46,7 @@ __all__ = [
     "Fed1Ucb",
     "Fed2Ucb",
     "FedIndex",
+    "FedMomUcb",
     "FedTs",
     "ImprovedUcb",
     "LocalUcb",
