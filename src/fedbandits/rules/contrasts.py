@@ -74,8 +74,8 @@ class StandsLiars(Protocol):
         """Return what the middle exceeds the truth by with probability at most exp(-log)."""
         ...
 
-    def least(self, values: FloatArray, crowd: Crowd, log: FloatArray) -> FloatArray | None:
-        """Return what the truth is below with probability at most exp(-log), from all values."""
+    def lower(self, values: FloatArray, crowd: Crowd, log: FloatArray) -> FloatArray:
+        """Return what the truth is below with probability at most exp(-log)."""
         ...
 
 
@@ -186,10 +186,7 @@ class Contrasts:
         if crowd.kept < 1:
             return np.full(values.shape, -math.inf)
         ahead = np.take_along_axis(means, best[..., np.newaxis, np.newaxis], axis=-2) - means
-        ahead = grouped(ahead, self.way.groups)
-        found = self.way.middle(ahead, self.liars) - self.way.excess(crowd, log)
-        least = self.way.least(ahead, crowd, log)
-        return found if least is None else np.maximum(found, least)
+        return self.way.lower(grouped(ahead, self.way.groups), crowd, log)
 
     def interval_widths(self, log: FloatArray) -> FloatArray:
         """Return half-widths of intervals around the middle of single arms, for either side."""

@@ -76,8 +76,11 @@ class Estimate:
         """Return the estimates of some rows, the axis before the arms, and of some arms."""
         means = self.client_means
         if means is not None:
-            means = means[..., rows, :, :] if means.ndim > 2 else means
-            means = means if arms is None else means[..., arms, :]
+            # All of them is the usual case, and a copy of every client's mean takes long.
+            if means.ndim > 2 and not _is_all(rows, means.shape[-3]):
+                means = means[..., rows, :, :]
+            if arms is not None and not _is_all(arms, means.shape[-2]):
+                means = means[..., arms, :]
         return self._changed(lambda values: _taken(values, rows, arms), means)
 
     def last(self) -> Estimate:
@@ -118,6 +121,11 @@ class Estimate:
 
 # The arrays that every estimate has: the last axis is of arms, or of length 1 for all of them.
 _OF_ARMS = [one.name for one in fields(Estimate) if one.default is MISSING]
+
+
+def _is_all(places: IntArray | BoolArray, size: int) -> bool:
+    """Return whether places, in ascending order, are all there are."""
+    return bool(places.all()) if places.dtype == np.bool_ else places.size == size
 
 
 def _taken(values: FloatArray, rows: IntArray | BoolArray, arms: IntArray | None) -> FloatArray:

@@ -178,6 +178,6 @@ class Robust(Estimator):
         """Return what the middle exceeds the truth by with probability at most exp(-log)."""
         raise UnstatedError(type(self).__name__, "excess", "how far it may be off")
 
-    def least(self, values: FloatArray, crowd: Crowd, log: FloatArray) -> FloatArray | None:
-        """Return a lower limit of the truth that rests on all values; None without one."""
-        return None
+    def lower(self, values: FloatArray, crowd: Crowd, log: FloatArray) -> FloatArray:
+        """Return what the truth is below with probability at most exp(-log)."""
+        return np.asarray(self.middle(values, crowd.liars) - self.excess(crowd, log))

@@ -63,11 +63,7 @@ class Trimmed(Robust):
 
     def middle(self, values: FloatArray, liars: int) -> FloatArray:
         """Return the mean of the values but for the f lowest and the f highest."""
-        if not liars:
-            return np.asarray(values.mean(axis=-1))
-        last = values.shape[-1] - liars
-        ordered = np.partition(values, (liars, last - 1), axis=-1)
-        return np.asarray(ordered[..., liars:last].mean(axis=-1))
+        return _trimmed(_apart(values, liars), liars)
 
     def excess(self, crowd: Crowd, log: FloatArray) -> FloatArray:
         r"""Return what it exceeds the truth by with probability at most :math:`e^{-L}`.
@@ -91,17 +87,32 @@ class Trimmed(Robust):
             scatter = np.asarray(math.inf)
         return np.asarray(_by_chance(crowd, log) + scatter * math.sqrt(crowd.liars / crowd.kept))
 
-    def least(self, values: FloatArray, crowd: Crowd, log: FloatArray) -> FloatArray | None:
-        r"""Return the mean of the h lowest values, less what chance may add to honest ones.
+    def lower(self, values: FloatArray, crowd: Crowd, log: FloatArray) -> FloatArray:
+        r"""Return what the truth is below with probability at most :math:`e^{-L}`.
 
-        Whoever lies, the honest values are at least h of them. It takes no bound on how much
-        clients differ, and is the sharper limit unless liars send extremes.
+        Besides the trimmed mean less its excess, that is the mean of the h lowest values less what
+        chance may add to honest ones: whoever lies, the honest values are at least h of them. It
+        takes no bound on how much clients differ, and is the sharper limit unless liars send
+        extremes.
         """
+        apart = _apart(values, crowd.liars)
+        found = np.asarray(_trimmed(apart, crowd.liars) - self.excess(crowd, log))
         if not crowd.liars or self.clients == "normal":
-            return None
-        honest = crowd.honest
-        lowest = np.partition(values, honest - 1, axis=-1)[..., :honest].mean(axis=-1)
-        return np.asarray(lowest - _by_chance(crowd, log + math.log(2.0)))
+            return found
+        lowest = apart[..., : crowd.honest].mean(axis=-1)
+        return np.maximum(found, lowest - _by_chance(crowd, log + math.log(2.0)))
+
+
+def _apart(values: FloatArray, liars: int) -> FloatArray:
+    """Return values with the f lowest first and the f highest last, otherwise in any order."""
+    if not liars:
+        return values
+    return np.partition(values, (liars, values.shape[-1] - liars - 1), axis=-1)
+
+
+def _trimmed(apart: FloatArray, liars: int) -> FloatArray:
+    """Return the mean of what is between the f lowest and the f highest values."""
+    return np.asarray(apart[..., liars : apart.shape[-1] - liars].mean(axis=-1))
 
 
 def _by_chance(crowd: Crowd, log: FloatArray) -> FloatArray:
