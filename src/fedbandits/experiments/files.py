@@ -24,8 +24,8 @@ from fedbandits.errors import InputError, Mistakes, check_not_negative, is_numbe
 from fedbandits.experiments.experiment import Experiment
 from fedbandits.plugins import load_tables, plugins_in_use, plugins_of
 from fedbandits.problems import PROBLEMS, Approximate, Gaussian, Problem
-from fedbandits.rules.algorithms import ALGORITHMS, Algorithm, Ucb1
-from fedbandits.rules.radii import check_option
+from fedbandits.rules.algorithms import ALGORITHMS, Algorithm, Fed2Ucb
+from fedbandits.rules.radii import CertifiedRadius, check_option
 from fedbandits.simulation import Variant, build_rules
 
 
@@ -56,7 +56,8 @@ _STAND_IN = Variant(
     problem=Approximate(
         means=[0.5, 0.6], noise=Gaussian(0.5), spread=Gaussian(0.1), name="a stand-in"
     ),
-    algorithm=Ucb1(),
+    # One that needs no horizon.
+    algorithm=Fed2Ucb(pulls=1, admissions=1, radius=CertifiedRadius(delta=0.05)),
 )
 
 

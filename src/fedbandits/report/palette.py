@@ -36,6 +36,7 @@ _HUES: dict[str, tuple[str, ...]] = {
     "fed2-ucb": ("#0072B2", "#3A99D8"),
     "fed1-ucb": ("#D55E00",),
     "fed-index": ("#7B2BF0",),
+    "fed-mom-ucb": ("#DD2233",),
     "centralized": ("#009E73",),
     "improved-ucb": ("#CC79A7",),
     "authors-baseline": ("#4D4D4D", "#8A8A8A"),

@@ -100,7 +100,8 @@ class Trimmed(Robust):
         if not crowd.liars or self.clients == "normal":
             return found
         lowest = apart[..., : crowd.honest].mean(axis=-1)
-        return np.maximum(found, lowest - _by_chance(crowd, log + math.log(2.0)))
+        least = lowest - _by_chance(crowd, log + math.log(2.0))
+        return np.asarray(np.maximum(found, least))
 
 
 def _apart(values: FloatArray, liars: int) -> FloatArray:
