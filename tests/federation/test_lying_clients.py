@@ -14,6 +14,10 @@ from fedbandits.federation.host import ClientInfo
 from fedbandits.federation.local import try_trial
 from fedbandits.federation.trial import Trial, read_trial
 from fedbandits.protocol.decisions import interval_widths
+from fedbandits.protocol.fold import apply
+from fedbandits.protocol.promises import coverage
+from fedbandits.protocol.records import ClientHalted
+from fedbandits.protocol.server import Server
 from fedbandits.protocol.state import RunState
 from fedbandits.rules.estimators import Median
 from fedbandits.rules.guarantees import Assumption
@@ -111,3 +115,18 @@ def test_an_option_that_is_out_keeps_the_interval_of_the_clients_that_tried_it()
     assert np.array_equal(interval_widths(kept, 0.05), widths)
     again = kept.beaten[0].verdict(kept.terms.rule, np.ones(3, dtype=np.bool_))
     assert again.active.tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize(("options", "left"), [(2, True), (3, False)])
+def test_a_halt_leaves_a_promise_between_two_options_alone(options: int, left: bool) -> None:
+    told = fb.Beliefs(n_arms=options, horizon=None, noise=0.5, spread=0.5, population=CLIENTS)
+    radius = fb.CertifiedRadius(delta=0.05)
+    for liars in (None, 3):
+        rule = fb.Fed1Ucb(pulls=10, radius=radius, liars=liars).rule(told)
+        server = Server(rule)
+        server.open([f"c{i}" for i in range(CLIENTS)])
+        halted = apply(
+            server.run_state, ClientHalted(client="c0", arms=(1,), reason="out of stock")
+        )
+        assert (halted.guarantee.error == 0.05) == (left or liars is None)
+        assert (coverage(halted, 0.05).error == 0.05) == (left or liars is None)
