@@ -9,10 +9,12 @@ import pytest
 
 import fedbandits as fb
 from commands import Command
-from fedbandits.experiments.bounds import lower_bound_of
+from fedbandits.experiments.bounds import bounds_of, lower_bound_of
 from fedbandits.experiments.report.page import report_html
 from fedbandits.experiments.results import Results
 from fedbandits.experiments.text import TIMES
+from fedbandits.simulation import Variant
+from fedbandits.simulation.attacks import Attack
 from fedbandits.theory.lower_bound import LowerBound
 from repository import ROOT
 
@@ -51,6 +53,18 @@ def test_what_is_not_proven_has_no_bound(changes: dict[str, Any], reason: str) -
     found = lower_bound_of(fb.Approximate(**NORMAL | changes), 3.0)
     assert isinstance(found, str)
     assert reason in found
+
+
+def test_clients_that_lie_play_another_game() -> None:
+    told: dict[str, Any] = {
+        "problem": fb.Approximate(**NORMAL),
+        "algorithm": fb.Fed2Ucb(pulls=10, admissions=20, radius=fb.CertifiedRadius(), liars=0.1),
+    }
+    honest = Variant(label="honest", **told)
+    lying = Variant(label="lying", attack=Attack(share=0.1), **told)
+    found = bounds_of(fb.Experiment(title="", variants=[honest, lying], horizon=10**6))
+    assert isinstance(found[0].least, LowerBound)
+    assert found[1].least == "some clients lie"
 
 
 def test_the_command_says_it(command: Command) -> None:

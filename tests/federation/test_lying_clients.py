@@ -13,6 +13,12 @@ from fedbandits.errors import InputError
 from fedbandits.federation.host import ClientInfo
 from fedbandits.federation.local import try_trial
 from fedbandits.federation.trial import Trial, read_trial
+from fedbandits.protocol.decisions import interval_widths
+from fedbandits.protocol.fold import apply
+from fedbandits.protocol.promises import coverage
+from fedbandits.protocol.records import ClientHalted
+from fedbandits.protocol.server import Server
+from fedbandits.protocol.state import RunState
 from fedbandits.rules.estimators import Median
 from fedbandits.rules.guarantees import Assumption
 
@@ -78,3 +84,49 @@ def test_a_median_needs_to_know_how_much_clients_differ() -> None:
         replace(told, limits=None, noise=0.5).rule()
     # What the data say is enough for a trimmed mean.
     assert replace(trial(liars=3), limits=None, noise=0.5).rule().guarantee().error == 0.05
+
+
+def test_an_option_that_is_out_keeps_the_interval_of_the_clients_that_tried_it() -> None:
+    algorithm = fb.Fed2Ucb(
+        pulls=60, admissions=25, radius=fb.CertifiedRadius(delta=0.05, dependence="any"), liars=0.04
+    )
+    many = 100
+    told = Trial(
+        title="colours",
+        arms=("red", "blue", "green"),
+        algorithm=algorithm,
+        limits=(0.0, 1.0),
+        population=many,
+        max_phases=4,
+    )
+
+    def outcomes(arm: str, n: int, client: ClientInfo) -> list[float]:
+        rng = np.random.default_rng([client.number, len(arm)])
+        return [float(u < (0.02 if arm == "red" else 0.9)) for u in rng.random(n)]
+
+    state = try_trial(told, outcomes, many).run_state
+    assert list(state.beaten) == [0]
+    assert state.behind is not None
+    assert state.behind.pulled.sum(axis=1).tolist() == [25, many, many]
+    # Its estimate is that of 25 of 100 clients, and those of the others are of all.
+    widths = interval_widths(state, 0.05)
+    assert widths[0] > 2 * widths[1] == 2 * widths[2]
+    kept = RunState.restored(state.kept(), state.terms)
+    assert np.array_equal(interval_widths(kept, 0.05), widths)
+    again = kept.beaten[0].verdict(kept.terms.rule, np.ones(3, dtype=np.bool_))
+    assert again.active.tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize(("options", "left"), [(2, True), (3, False)])
+def test_a_halt_leaves_a_promise_between_two_options_alone(options: int, left: bool) -> None:
+    told = fb.Beliefs(n_arms=options, horizon=None, noise=0.5, spread=0.5, population=CLIENTS)
+    radius = fb.CertifiedRadius(delta=0.05)
+    for liars in (None, 3):
+        rule = fb.Fed1Ucb(pulls=10, radius=radius, liars=liars).rule(told)
+        server = Server(rule)
+        server.open([f"c{i}" for i in range(CLIENTS)])
+        halted = apply(
+            server.run_state, ClientHalted(client="c0", arms=(1,), reason="out of stock")
+        )
+        assert (halted.guarantee.error == 0.05) == (left or liars is None)
+        assert (coverage(halted, 0.05).error == 0.05) == (left or liars is None)

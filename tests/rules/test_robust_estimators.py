@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -214,7 +215,7 @@ def test_clients_with_fewer_pulls_make_widths_wider() -> None:
 
 def test_groups_are_averaged_first() -> None:
     pairs = Contrasts(
-        way=Trimmed(liars=2, groups=4),
+        groups=4,
         clients=42,
         liars=2,
         noise=np.array(0.4),
@@ -226,10 +227,61 @@ def test_groups_are_averaged_first() -> None:
     assert (one.units, one.liars, float(one.noise), float(one.spread)) == (10, 2, 0.1, 0.2)
 
 
+def test_a_missing_client_does_not_change_who_is_grouped_with_whom() -> None:
+    counts = np.full((2, 8), 10)
+    counts[1, 3] = 0
+    means = np.arange(16.0).reshape(2, 8) * (counts > 0)
+    seen = Reports(counts=counts, means=means, active=np.ones(2, dtype=np.bool_))
+    assert seen.complete_means(3)[0].tolist() == [0.0, 1.0, 2.0]
+    assert seen.complete_means(2)[0].tolist() == [0.0, 1.0, 4.0, 5.0, 6.0, 7.0]
+    found = Trimmed(liars=1, groups=2).estimate(seen, Sampling(noise=0.3, spread=0.1)).contrasts
+    assert found is not None
+    assert (found.clients, found.of_one().units) == (6, 3)
+
+
+def test_groups_promise_nothing_about_all_clients_that_exist() -> None:
+    # Honest clients prefer neither option. One of them shares a group with the liar.
+    ahead = np.full(20, 0.05)
+    ahead[1] = -0.05 * 18
+    ahead[0] = 1.0
+    means = 0.5 + np.stack([-ahead / 2, ahead / 2])
+    seen = Reports(counts=np.full((2, 20), 10**9), means=means, active=np.ones(2, dtype=np.bool_))
+    told = fb.Beliefs(n_arms=2, horizon=None, noise=0.5, spread=0.5, population=20, bounded=True)
+
+    def rule(groups: int) -> Any:
+        radius, way = fb.CertifiedRadius(delta=DELTA), Trimmed(liars=1, groups=groups)
+        return fb.Fed1Ucb(pulls=10, radius=radius, estimator=way).rule(told)
+
+    def stays(groups: int) -> list[bool]:
+        found = rule(groups).estimate(seen)
+        decided = rule(groups).decide(phase=1, active=seen.active, estimate=found)
+        return list(decided.active.tolist())
+
+    assert rule(1).guarantee().error == DELTA
+    assert rule(2).guarantee().error is None
+    # What the groups without the liar leave open about the honest clients is in the widths.
+    assert stays(1) == stays(2) == [True, True]
+
+
+@pytest.mark.parametrize("way", [Trimmed(liars=3), Median(liars=3), Trimmed(liars=2, groups=3)])
+@pytest.mark.parametrize("clients", [1, 2, 3, 6, 9])
+def test_nothing_is_known_if_most_clients_may_lie(way: Estimator, clients: int) -> None:
+    rule, active = rule_with(way), np.ones(2, dtype=np.bool_)
+    means = np.stack([np.zeros(clients), np.ones(clients)])
+    seen = Reports(counts=np.full((2, clients), 10), means=means, active=active)
+    units = clients // (3 if way == Trimmed(liars=2, groups=3) else 1)
+    unknown = units <= 2 * way.liars_among(clients)
+    found = rule.decide(phase=1, active=active, estimate=rule.estimate(seen))
+    assert np.isinf(found.widths).all() == unknown
+    assert np.isinf(rule.interval_widths(DELTA, phase=1, reports=seen)).all() == unknown
+    assert found.active.all() or not unknown
+
+
 def test_it_is_promised_as_long_as_no_more_lie() -> None:
     found = rule_with(liars=0.1).guarantee()
     assert found.error == DELTA
-    assert "at most 10 % of the clients that play lie" in found.words()
+    assert "at most 10 % of the clients that play lie, in every phase" in found.words()
+    assert found.whom == "future clients like the honest ones"
     assert "has nothing to do with what they would observe" in found.words()
     assert found.condition(Assumption.HONEST) is None
     assert rule_with(liars=3).guarantee().condition(Assumption.FEW_LIARS).words == (
@@ -246,6 +298,12 @@ def test_the_median_promises_nothing_for_a_finite_number_of_clients() -> None:
     assert median.guarantee().error is None
     assert trimmed.guarantee().error == DELTA
     assert trimmed.whom == "the honest ones of these 50 clients"
+    # Also if they are asked gradually, and their range is all that is known.
+    keys: dict[str, Any] = {"pulls": 10, "admissions": 5, "radius": certified}
+    for bounded in (False, True):
+        told = replace(told, bounded=bounded)
+        assert fb.Fed2Ucb(estimator=Median(liars=2), **keys).rule(told).guarantee().error is None
+        assert fb.Fed2Ucb(liars=2, **keys).rule(told).guarantee().error == DELTA
 
 
 @pytest.mark.parametrize(

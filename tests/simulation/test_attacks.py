@@ -159,13 +159,34 @@ def test_the_guarantee_says_whether_too_many_lie() -> None:
     beyond, doubts = guaranteed(Trimmed(liars=0.1), Attack(share=0.2))
     assert beyond.error is None
     assert "5 of 25 clients lie in phase 1, and it allows for 2" in doubts
+    # Of 50 clients as many lie as it allows for, and later on more do.
+    for allowed, share in ((0.1, 0.11), (5, 0.1)):
+        later, doubts = guaranteed(Trimmed(liars=allowed), Attack(share=share))
+        assert later.error is None
+        assert "clients lie in phase" in doubts[0]
     naive, doubts = guaranteed(None, Attack(share=0.2))
     assert (naive.error, doubts) == (None, ["some clients lie"])
 
 
+@pytest.mark.parametrize(("better", "told"), [(0.001, None), (0.3, DELTA)])
+def test_the_best_arm_of_all_may_not_be_that_of_the_honest(better: float, told: Any) -> None:
+    local = [[0.75 + better, 0.25]] * 10 + [[0.25 + better, 0.75]] * 10
+    game = fb.Exact(local_means=local, noise=fb.Gaussian(0.02))
+    radius = fb.CertifiedRadius(delta=DELTA)
+    algorithm = fb.Fed1Ucb(pulls=400, radius=radius, estimator=Trimmed(liars=0.1))
+    attack = Attack(share=0.1, range=(0.0, 1.3))
+    variant = Variant(label="one", problem=game, algorithm=algorithm, attack=attack)
+    ((rule, _),) = build_rules([variant], 10**5)
+    assert guarantee_of(variant, rule).error == told
+    games = fb.simulate(
+        game, algorithm, attack=attack, horizon=10**5, replications=200, workers=1, warn=False
+    ).games
+    assert ((games.winner == 1).sum() > too_many(200)) == (told is None)
+
+
 def test_it_says_beforehand_that_liars_hide_the_gap() -> None:
     _, doubts = guaranteed(Trimmed(liars=0.3), None)
-    assert "no number of clients tells the best two arms apart" in doubts[0]
+    assert "no number of clients is sure to tell the best two arms apart" in doubts[0]
     assert guaranteed(Trimmed(liars=0.1), None)[1] == []
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Yardstick: TypeAlias = tuple[float, float] | str
 """The slope of a lower bound and slope times log T, or why there is none."""
 
+_LYING = "some clients lie"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantBound:
@@ -71,6 +73,7 @@ def bounds_of(experiment: Experiment) -> list[VariantBound]:
             worse, cost = gaps(variant.problem), variant.communication_cost
             bound = regret_bound(rule, worse[worse > 0], cost=cost, privacy=variant.privacy)
         least = lower_bound_of(variant.problem, variant.communication_cost)
+        least = least if variant.attack is None else _LYING
         found.append(VariantBound(variant=variant, bound=bound, reason=reason, least=least))
     return found
 
@@ -121,7 +124,7 @@ def yardstick(variant: Variant, rule: PhasedRule | SlotRule, horizon: int | None
     if rule.decides_every_slot:
         return "its clients report nothing, and the bound is about rules that learn from reports"
     if variant.attack is not None:
-        return "some clients lie"
+        return _LYING
     if horizon is None:
         return "without a horizon there is no log T"
     least = lower_bound_of(variant.problem, variant.communication_cost)

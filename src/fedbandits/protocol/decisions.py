@@ -230,6 +230,20 @@ def interval_widths(state: RunState, level: float) -> FloatArray:
     terms, behind = state.terms, state.behind
     if behind is None:  # one arm was left before anything was measured
         return np.full(terms.rule.n_arms, np.inf)
+    rule, phase = terms.rule, state.decided_as
     reports = _reports(state, behind)
-    widths = terms.rule.interval_widths(level, phase=state.decided_as, reports=reports)
-    return np.where(behind.pulled.any(axis=1), widths, np.inf)
+    if not rule.estimator.stands_liars:
+        widths = rule.interval_widths(level, phase=phase, reports=reports)
+        return np.where(behind.pulled.any(axis=1), widths, np.inf)
+    # Who is compared depends on the arms that were in the game when an arm was judged.
+    judged_last = state.active if state.decided_on is None else state.decided_on
+    reports = replace(reports, active=judged_last)
+    widths = rule.interval_widths(level, phase=phase, reports=reports)
+    widths = np.where(judged_last & behind.pulled.any(axis=1), widths, np.inf)
+    for arm, shown in state.beaten.items():
+        if not judged_last[arm]:
+            then = rule.interval_widths(
+                level, phase=phase, reports=reports, estimate=shown.estimate
+            )
+            widths[arm] = np.broadcast_to(then, widths.shape)[arm]
+    return widths

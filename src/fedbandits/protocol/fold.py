@@ -160,6 +160,7 @@ def _closed(state: RunState, decision: Decision) -> RunState:
         widths=np.array(decision.widths),
         behind=behind.with_arms(state.active, counted),
         decided_as=looks(state),
+        decided_on=state.active,
         beaten=beaten,
         decision=decision,
         abandoned=0,

@@ -31,6 +31,13 @@ _OBSERVED_BITS = Condition(
     " observed",
 )
 
+_UNEVEN = Condition(
+    "clients have tried all options that are left, or none",
+    status=Status.BROKEN,
+    why="an option was withdrawn or halted: which clients are compared then depends on the options"
+    " that are left, and liars may have a say in that",
+)
+
 
 def still_proven(record: records.Record, before: RunState, state: RunState) -> Guarantee:
     """Return what is still proven after a record.
@@ -64,9 +71,9 @@ def still_proven(record: records.Record, before: RunState, state: RunState) -> G
             found = _taken_out(found, Assumption.WITHDRAWN_ANYWAY)
             if found.claim and state.comebacks > 1 and not state.terms.rule.outlives_withdrawals:
                 found = replace(found, claim="", reason=_NO_COMEBACKS)
-            return found
+            return _of_uneven(found, state) if state.comebacks > 1 else found
         case records.ClientHalted(arms=arms) if arms:
-            return _taken_out(found, Assumption.HALTED_ANYWAY)
+            return _of_uneven(_taken_out(found, Assumption.HALTED_ANYWAY), state)
         case records.RunEnded():
             found = _kept_back(found, before)
     return found
@@ -88,7 +95,7 @@ def _has_observed_bits(before: RunState) -> bool:
 def _of_update(found: Guarantee, update: Update, state: RunState) -> Guarantee:
     """Return what an update leaves proven, of which a part was halted or clipped."""
     if update.halted:
-        found = _taken_out(found, Assumption.HALTED_ANYWAY)
+        found = _of_uneven(_taken_out(found, Assumption.HALTED_ANYWAY), state)
     if update.clipped and state.terms.outside != "clip":
         words = f"observations lay outside {_range(state, clipped=True)} and were clipped"
         found = found.broken(Assumption.IN_RANGE, f"{words}: the answer is about clipped outcomes")
@@ -98,6 +105,17 @@ def _of_update(found: Guarantee, update: Update, state: RunState) -> Guarantee:
 def _taken_out(found: Guarantee, kind: Assumption) -> Guarantee:
     """Return what is still proven if people take options out, here or everywhere."""
     return _without_regret(found, _TAKEN_OUT).requiring(Condition(kind))
+
+
+def _of_uneven(found: Guarantee, state: RunState) -> Guarantee:
+    """Return what is proven if some clients have tried fewer options than others.
+
+    If clients may lie, those are compared that have tried all options that are left. Between two
+    options these are the same, whatever is observed.
+    """
+    left = state.terms.rule.n_arms - len(state.withdrawn)
+    uneven = state.terms.rule.estimator.stands_liars and left > 2
+    return found.requiring(_UNEVEN) if uneven else found
 
 
 def _without_regret(found: Guarantee, why: str) -> Guarantee:

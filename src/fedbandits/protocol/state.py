@@ -130,6 +130,8 @@ class RunState:
         `fedbandits.protocol.decisions.looks`.
     decided_as : int
         The number of the phase by which the last decision has its share of the error.
+    decided_on : array of bool or None
+        The arms that it was about: those that were in the game before it.
     """
 
     terms: Terms
@@ -163,6 +165,7 @@ class RunState:
     guarantee: Guarantee
     comebacks: AnySize = 1
     decided_as: AnySize = 0
+    decided_on: BoolArray | None = None
 
     @classmethod
     def begun(cls, terms: Terms) -> RunState:

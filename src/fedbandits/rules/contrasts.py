@@ -61,11 +61,6 @@ class Crowd:
 class StandsLiars(Protocol):
     """How the values of clients of whom some lie become one, and how far it may be off."""
 
-    @property
-    def groups(self) -> int:
-        """How many clients are averaged before they are compared."""
-        ...
-
     def middle(self, values: FloatArray, liars: int) -> FloatArray:
         """Return one value of those along the last axis, f of which may be anything."""
         ...
@@ -81,14 +76,14 @@ class StandsLiars(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Contrasts:
-    """What two arms are compared by if some clients may lie.
+    """What two arms are compared by if some clients may lie: `StandsLiars` says how.
 
     Parameters
     ----------
-    way : StandsLiars
-        The estimator.
     clients : int
         How many are compared.
+    groups : int
+        How many of them are averaged before they are compared.
     liars : int
         How many of them may lie.
     noise, spread : array, shape (..., arms) or less
@@ -99,8 +94,8 @@ class Contrasts:
         Half of the range in which all local means of an arm lie; infinite if nothing is known.
     """
 
-    way: StandsLiars
     clients: int
+    groups: int
     liars: int
     noise: FloatArray
     spread: FloatArray
@@ -113,7 +108,7 @@ class Contrasts:
 
     def of_one(self) -> Crowd:
         """Return what is known of the means of single arms."""
-        size = self.way.groups
+        size = self.groups
         return Crowd(
             units=self.clients // size,
             liars=self.liars,
@@ -148,13 +143,13 @@ class Contrasts:
         total = both(one.variance)
         return replace(one, noise=noise, spread=total - noise, range=2.0 * one.range)
 
-    def widths(self, log: FloatArray, *, independent: bool) -> FloatArray:
+    def widths(self, way: StandsLiars, log: FloatArray, *, independent: bool) -> FloatArray:
         """Return how far two arms must be apart, as far as is known before anything is observed."""
-        crowd = self.of_pairs(independent=independent)
-        return self._known(crowd, np.asarray(self.way.excess(crowd, log)))
+        return _excess(way, self.of_pairs(independent=independent), log)
 
     def leads(
         self,
+        way: StandsLiars,
         means: FloatArray,
         values: FloatArray,
         active: BoolArray,
@@ -168,6 +163,8 @@ class Contrasts:
 
         Parameters
         ----------
+        way : StandsLiars
+            The estimator.
         means : array, shape (..., arms, clients)
             Of the clients that are compared.
         values : array, shape (..., arms)
@@ -186,16 +183,18 @@ class Contrasts:
         if crowd.kept < 1:
             return np.full(values.shape, -math.inf)
         ahead = np.take_along_axis(means, best[..., np.newaxis, np.newaxis], axis=-2) - means
-        return self.way.lower(grouped(ahead, self.way.groups), crowd, log)
+        return way.lower(grouped(ahead, self.groups), crowd, log)
 
-    def interval_widths(self, log: FloatArray) -> FloatArray:
+    def interval_widths(self, way: StandsLiars, log: FloatArray) -> FloatArray:
         """Return half-widths of intervals around the middle of single arms, for either side."""
-        crowd = self.of_one()
-        return self._known(crowd, np.asarray(self.way.excess(crowd, log)))
+        return _excess(way, self.of_one(), log)
 
-    @staticmethod
-    def _known(crowd: Crowd, widths: FloatArray) -> FloatArray:
-        return widths if crowd.kept > 0 else np.full(widths.shape, math.inf)
+
+def _excess(way: StandsLiars, crowd: Crowd, log: FloatArray) -> FloatArray:
+    """Return what the middle may exceed the truth by: anything if all values may be lies."""
+    if crowd.kept < 1:
+        return np.full(np.broadcast_shapes(np.shape(log), crowd.variance.shape), math.inf)
+    return np.asarray(way.excess(crowd, log))
 
 
 def grouped(values: FloatArray, size: int) -> FloatArray:

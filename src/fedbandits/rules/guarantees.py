@@ -164,6 +164,8 @@ class ProofContext:
         Whether clients have weights of their own.
     everyone : bool
         Whether the answer is for clients who all play from the start: no client term is left.
+    finite : bool
+        Whether the answer is for a number of clients that exist.
     draws : bool
         Whether the client term is :math:`\sigma_c^2 (1/M - 1/N)` of N clients that exist.
     one_player : bool
@@ -178,6 +180,7 @@ class ProofContext:
     plain: bool = True
     shares: bool = False
     everyone: bool = False
+    finite: bool = False
     draws: bool = False
     one_player: bool = False
     exact: bool = False

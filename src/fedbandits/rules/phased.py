@@ -279,6 +279,7 @@ class PhasedRule(Beliefs):
             plain=self.estimator.equal_weights,
             shares=self.estimator.needs_shares,
             everyone=self.asks_everyone,
+            finite=not self.sampling.independent_clients,
             one_player=self.player is Player.SERVER,
             exact=self.exact and self.population is None and self.estimator.most_likely,
             draws=self.population is not None
@@ -302,7 +303,8 @@ class PhasedRule(Beliefs):
         if self.player is Player.SERVER:
             return "the clients that one player observes as a whole"
         if self.population is None or self.target == "population":
-            return "future clients like these"
+            like = "the honest ones" if self.estimator.stands_liars else "these"
+            return f"future clients like {like}"
         clients = (
             "this one client" if self.population == 1 else f"these {self.population:,} clients"
         )
@@ -673,20 +675,29 @@ class PhasedRule(Beliefs):
         """
         return self.radius.half_widths(self._known(phase, reports.active, self.estimate(reports)))
 
-    def interval_widths(self, level: float, *, phase: int, reports: Reports) -> FloatArray:
+    def interval_widths(
+        self, level: float, *, phase: int, reports: Reports, estimate: Estimate | None = None
+    ) -> FloatArray:
         """Return half-widths of intervals to show, simultaneous over arms and phases.
 
         At a level of their own, whatever the radius: see
-        `fedbandits.rules.radii.Radius.interval_widths`.
+        `fedbandits.rules.radii.Radius.interval_widths`. An estimate that was made before may stand
+        in place of that of the reports.
         """
-        known = self._known(phase, reports.active, self.estimate(reports))
+        found = self.estimate(reports) if estimate is None else estimate
+        known = self._known(phase, reports.active, found)
         return self.radius.interval_widths(level, known, reports)
 
     def _known(
         self, phase: int | IntArray, active: BoolArray, estimate: Estimate
     ) -> PhaseStatistics:
         return PhaseStatistics(
-            phase=phase, active=active, n_arms=self.n_arms, horizon=self.horizon, estimate=estimate
+            phase=phase,
+            active=active,
+            n_arms=self.n_arms,
+            horizon=self.horizon,
+            estimate=estimate,
+            way=self.estimator.way,
         )
 
     def decide(self, *, phase: int | IntArray, active: BoolArray, estimate: Estimate) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from fedbandits.problems.clipping import clipping
 from fedbandits.problems.problem import Problem, gap, gaps
 from fedbandits.rules.arrays import IntArray
 from fedbandits.rules.guarantees import Assumption, Guarantee, within
-from fedbandits.rules.phased import PhasedRule, Player
+from fedbandits.rules.phased import MOST_CHECKED_PHASES, PhasedRule, Player
 from fedbandits.simulation.attacks import Attack
 
 # Sums that are equal on paper differ by less than this in a computer.
@@ -82,7 +83,9 @@ def guarantee_in(
     elif problem.clients_are_like_draws:  # else nobody knows
         broken[Assumption.LIKE_DRAWS] = None
     whom = Assumption.ALL_CLIENTS if rule.asks_everyone else Assumption.RANDOM_CLIENTS
-    broken[whom] = _sample_taken_for_all(rule, problem)
+    broken[whom] = _sample_taken_for_all(rule, problem) or _best_without_liars(
+        rule, problem, attack
+    )
     if broken[whom] is None:
         broken[Assumption.SPREAD_BOUND] = _too_little("spread", rule.spread, problem.spread_proxy)
     kept = [kind for kind, why in broken.items() if why is None]
@@ -130,9 +133,10 @@ def doubts(
 
 def _too_many(rule: PhasedRule, attack: Attack | None) -> str | None:
     """Return a sentence if more clients lie in some phase than a rule allows for."""
-    if attack is None:
+    if attack is None or not rule.estimator.stands_liars:
         return None
-    for phase in rule.checked_phases():
+    # Of a schedule that never changes, too: the number of clients grows.
+    for phase in islice(rule.phases(), MOST_CHECKED_PHASES):
         liars = attack.number_among(phase.clients)
         allowed = rule.estimator.liars_among(phase.clients)
         if liars > allowed:
@@ -141,6 +145,26 @@ def _too_many(rule: PhasedRule, attack: Attack | None) -> str | None:
                 f" allows for {allowed:,}"
             )
     return None
+
+
+def _best_without_liars(rule: PhasedRule, problem: Problem, attack: Attack | None) -> str | None:
+    """Return a sentence if the best arm of a game may not be the best for its honest clients.
+
+    Of N clients f lie. The mean of the others differs from that of all by f/N of the range in which
+    differences of two arms lie, at most: four times half the range of the means of an arm.
+    """
+    number = rule.population
+    if attack is None or number is None or not rule.estimator.stands_liars:
+        return None
+    liars = attack.number_among(number)
+    if rule.target == "population" or not liars:
+        return None
+    if problem.clients_are_given and gap(problem) > 4 * problem.spread_proxy * liars / number:
+        return None
+    return (
+        f"its answer is for the honest ones of {number:,} clients, and the best arm is that of all:"
+        f" without the {liars:,} that lie another one may be the best"
+    )
 
 
 def liars_hide(rule: PhasedRule, smallest: float) -> str | None:
@@ -163,7 +187,7 @@ def liars_hide(rule: PhasedRule, smallest: float) -> str | None:
         return None
     return (
         f"liars may move a comparison by {floor:.3g}, and the gap is {smallest:.3g}: if they do, no"
-        f" number of clients tells the best two arms apart (at most"
+        f" number of clients is sure to tell the best two arms apart (at most"
         f" {100 * estimator.bearable(smallest, spread):.2g} % may lie for that)"
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
@@ -109,7 +110,9 @@ class Attack:
 
     def number_among(self, clients: int) -> int:
         """Return how many of this many clients lie."""
-        return int(self.liars(clients).sum())
+        if self.share >= 1:
+            return min(clients, int(self.share))
+        return math.floor(self.share * clients * (1 + 1e-12))
 
     def lies(self, arm: int, scene: Scene, problem: Problem) -> FloatArray:
         """Return what liars report as their means of an arm in this phase, shape (liars,)."""

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from fedbandits.errors import InputError, UnstatedError
 from fedbandits.rules.abilities import Judge, Statement, unstated
 from fedbandits.rules.arrays import BoolArray, FloatArray
+from fedbandits.rules.contrasts import StandsLiars
 from fedbandits.rules.distortion import UNDISTORTED
 from fedbandits.rules.estimates import Estimate
 from fedbandits.rules.guarantees import Assumption, Condition, ProofContext
@@ -80,6 +81,11 @@ class Estimator:
     def needs_spread(self) -> bool:
         """Whether it must be told by how much clients differ, also if all of them play."""
         return False
+
+    @property
+    def way(self) -> StandsLiars | None:
+        """How arms are compared within clients; None if averages are compared."""
+        return None
 
     def liars_among(self, clients: int) -> int:
         """Return how many of this many clients may lie without harm: none by default."""

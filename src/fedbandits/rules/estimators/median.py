@@ -43,8 +43,12 @@ class Median(Robust):
 
     def conditions(self, context: ProofContext) -> tuple[Condition, ...]:
         """Return that values are normal, and those of clients independent of each other."""
-        found = (Condition(Assumption.NORMAL_LAWS), Condition(Assumption.SPREAD_BOUND))
-        if not (context.everyone or context.draws):
+        found = (
+            Condition(Assumption.NORMAL_LAWS),
+            Condition(Assumption.SPREAD_BOUND),
+            *Robust.conditions(self, context),
+        )
+        if not context.finite:
             return found
         words = "clients are drawn independently of each other"
         why = "the median is proven for clients drawn independently, and these are all that exist"
@@ -60,8 +64,6 @@ class Median(Robust):
         from scipy.special import betaincinv, ndtri  # noqa: PLC0415 - see above
 
         needed = math.ceil(crowd.units / 2) - crowd.liars
-        if needed < 1:
-            return np.full(np.broadcast_shapes(np.shape(log), crowd.variance.shape), math.inf)
         # P(Bin(h, p) ≥ c) is the incomplete beta function of p with c and h − c + 1.
         share = betaincinv(needed, crowd.honest - needed + 1, np.exp(-np.asarray(log)))
         return np.asarray(np.sqrt(crowd.variance) * np.maximum(-ndtri(share), 0.0))

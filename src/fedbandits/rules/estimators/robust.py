@@ -10,11 +10,11 @@ import numpy as np
 
 from fedbandits.errors import InputError, UnstatedError, check_count, is_number
 from fedbandits.rules.arrays import FloatArray
-from fedbandits.rules.contrasts import Contrasts, Crowd, grouped
+from fedbandits.rules.contrasts import Contrasts, Crowd, StandsLiars, grouped
 from fedbandits.rules.estimates import Estimate
 from fedbandits.rules.estimators.estimator import Estimator
 from fedbandits.rules.estimators.plain import Plain
-from fedbandits.rules.guarantees import Assumption, Condition
+from fedbandits.rules.guarantees import Assumption, Condition, ProofContext, Status
 from fedbandits.rules.reports import Reports
 from fedbandits.rules.sampling import Sampling
 
@@ -53,6 +53,11 @@ class Robust(Estimator):
             )
         check_count(self.groups, "groups")
 
+    @property
+    def way(self) -> StandsLiars:
+        """Itself: it says how arms are compared within clients."""
+        return self
+
     def liars_among(self, clients: int) -> int:
         """Return f: how many of this many clients may lie, those included that were never heard.
 
@@ -67,15 +72,25 @@ class Robust(Estimator):
         # A tenth of 30 clients is 3 of them, whatever the last bit of 0.1 makes of it.
         return math.floor(self.liars * clients * (1 + 1e-12))
 
+    def conditions(self, context: ProofContext) -> tuple[Condition, ...]:
+        """Return that groups are of clients in a random order, and not of all that exist."""
+        if self.groups == 1 or not context.everyone:
+            return ()
+        why = (
+            "honest clients that share a group with a liar are left out, and the answer is for all"
+            " that are honest: use groups = 1"
+        )
+        return (Condition("groups are of clients drawn at random", status=Status.BROKEN, why=why),)
+
     def honesty(self) -> tuple[Condition, ...]:
         """Return what it needs to be true of liars."""
         many = (
-            f"{100 * self.liars:g} % of the clients that play"
+            f"{100 * self.liars:g} % of the clients that play lie, in every phase"
             if self.liars < 1
-            else f"{self.liars:.0f} of the clients"
+            else f"{self.liars:.0f} of the clients lie"
         )
         return (
-            Condition(Assumption.FEW_LIARS, f"at most {many} lie"),
+            Condition(Assumption.FEW_LIARS, f"at most {many}"),
             Condition(Assumption.LIARS_ANYWAY),
         )
 
@@ -86,11 +101,11 @@ class Robust(Estimator):
         sizes = np.asarray(reports.sizes)
         planned = reports.means is None
         admitted = int(np.broadcast_to(sizes, counts.shape[-1:]).sum())
-        means = None if planned else reports.complete_means()
+        means = None if planned else reports.complete_means(self.groups)
         clients = admitted if means is None else means.shape[-1]
         liars = self.liars_among(admitted)
         values = base.values
-        if means is not None and clients - 2 * liars > 0 and clients >= self.groups:
+        if means is not None and clients // self.groups > 2 * liars:
             values = self.middle(grouped(means, self.groups), liars)
         noise, spread = sampling.variances(reports)
         fewest = np.where(counts > 0, counts, np.inf).min(axis=-1)
@@ -101,13 +116,14 @@ class Robust(Estimator):
             values=np.asarray(values),
             client_means=means,
             contrasts=Contrasts(
-                way=self,
                 clients=clients,
+                groups=self.groups,
                 liars=liars,
                 noise=np.asarray(noise / np.where(np.isfinite(fewest), fewest, 1.0)),
                 spread=np.asarray(spread, dtype=np.float64),
-                # What clients leave open that were never heard is open about all.
-                sampled=exist is None or clients < exist,
+                # What clients leave open that were never heard is open about all. So is what
+                # clients do that are in no group, or in one with a liar.
+                sampled=exist is None or clients < exist or self.groups > 1,
                 # A spread of zero says that nobody knows it.
                 half_range=half or math.inf,
             ),
@@ -135,15 +151,15 @@ class Robust(Estimator):
         """
         many = 10**9
         pairs = Contrasts(
-            way=self,
             clients=many * self.groups,
+            groups=self.groups,
             liars=self.liars_among(many * self.groups),
             noise=np.zeros(1),
             spread=np.array([spread**2]),
             sampled=not math.isfinite(half_range),
             half_range=half_range,
         )
-        return float(pairs.widths(np.ones(1), independent=True).max())
+        return float(pairs.widths(self, np.ones(1), independent=True).max())
 
     def bearable(self, gap: float, spread: float, *, half_range: float = math.inf) -> float:
         """Return the largest share of liars with which a gap can be resolved at all.

@@ -56,10 +56,8 @@ class Trimmed(Robust):
 
     def conditions(self, context: ProofContext) -> tuple[Condition, ...]:
         """Return that clients differ by no more than was assumed, also if all of them play."""
-        spread = Condition(Assumption.SPREAD_BOUND)
-        return (
-            (Condition(Assumption.NORMAL_LAWS), spread) if self.clients == "normal" else (spread,)
-        )
+        normal = (Condition(Assumption.NORMAL_LAWS),) if self.clients == "normal" else ()
+        return (*normal, Condition(Assumption.SPREAD_BOUND), *Robust.conditions(self, context))
 
     def middle(self, values: FloatArray, liars: int) -> FloatArray:
         """Return the mean of the values but for the f lowest and the f highest."""
@@ -72,7 +70,7 @@ class Trimmed(Robust):
         :math:`\bar\Phi(z) = q`. Else, with L' = L + log 2,
         :math:`\sqrt{2vL'/h} + s \sqrt{f/m}`, where s bounds :math:`s_H`.
         """
-        if not crowd.liars or crowd.kept < 1:
+        if not crowd.liars:
             return _by_chance(crowd, log)
         if self.clients == "normal":
             floor = np.sqrt(crowd.variance) * _mean_of_highest(crowd.kept / crowd.honest)

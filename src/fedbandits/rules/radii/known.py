@@ -11,6 +11,7 @@ import numpy as np
 from fedbandits.errors import InputError, UnstatedError, check_word
 from fedbandits.rules.abilities import Judge, Statement, unstated
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.contrasts import Contrasts, StandsLiars
 from fedbandits.rules.distortion import sub_gamma_width
 from fedbandits.rules.estimates import Estimate
 from fedbandits.rules.guarantees import Condition, Guarantee, ProofContext, bounds_needed
@@ -37,6 +38,8 @@ class PhaseStatistics:
         T; None if there is none.
     estimate : Estimate
         Of outcomes of which higher ones are better.
+    way : StandsLiars, optional
+        How arms are compared within clients, if some may lie.
     """
 
     phase: int | IntArray
@@ -44,6 +47,16 @@ class PhaseStatistics:
     n_arms: int
     horizon: int | None
     estimate: Estimate
+    way: StandsLiars | None = None
+
+    @property
+    def within_clients(self) -> tuple[Contrasts, StandsLiars] | None:
+        """What arms are compared by within clients, and how; None if averages are compared."""
+        if self.estimate.contrasts is None:
+            return None
+        if self.way is None:
+            raise ValueError("arms are compared within clients, and nobody says how")
+        return self.estimate.contrasts, self.way
 
     def of_active(self, values: FloatArray) -> FloatArray:
         """Return values of arms, or the largest of any active arm if that is larger."""
@@ -172,8 +185,9 @@ class Radius:
         """
         log = math.log(2 * known.n_arms * math.pi**2 * int(known.phase) ** 2 / (6 * level))
         estimate, left = known.estimate, known.estimate.distortion
-        if estimate.contrasts is not None:
-            return estimate.contrasts.interval_widths(np.asarray(log))
+        if known.within_clients is not None:
+            pairs, way = known.within_clients
+            return pairs.interval_widths(way, np.asarray(log))
         widths = sub_gamma_width(estimate.variance + left.variance, left.scale, log)
         return np.asarray(widths + left.bias)
 

@@ -72,19 +72,19 @@ class _SubgaussianPairs(Pairs):
 
     def half_widths(self, known: PhaseStatistics) -> FloatArray:
         """Return half the width between two arms like this one."""
-        pairs = known.estimate.contrasts
-        if pairs is None:
+        if known.within_clients is None:
             return Pairs.half_widths(self, known)
-        return pairs.widths(self.log_term(known), independent=self._independent) / 2
+        pairs, way = known.within_clients
+        return pairs.widths(way, self.log_term(known), independent=self._independent) / 2
 
     def stays(self, known: PhaseStatistics) -> BoolArray:
         """Return the arms that no other is ahead of: the leader, if clients may lie."""
-        pairs, means = known.estimate.contrasts, known.estimate.client_means
-        if pairs is None or means is None:
+        means = known.estimate.client_means
+        if known.within_clients is None or means is None:
             return Pairs.stays(self, known)
-        values = known.estimate.values
+        (pairs, way), values = known.within_clients, known.estimate.values
         leads = pairs.leads(
-            means, values, known.active, self.log_term(known), independent=self._independent
+            way, means, values, known.active, self.log_term(known), independent=self._independent
         )
         return with_best(known.active & ~(leads >= 0.0), values, known.active)
 
