@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from fedbandits.experiments.tables import quantity
 from fedbandits.problems.problem import Problem, gaps
@@ -104,7 +107,13 @@ def lower_bound_of(problem: Problem, cost: float) -> LowerBound | str:
         return "in a finite population all clients take part in the limit, whatever a report costs"
     if (worse == 0).sum() > 1:
         return "several arms are the best"
-    return lower_bound(worse[worse > 0], noise=law.noise, spread=law.spread, cost=cost)
+    return _least(tuple(worse[worse > 0].tolist()), law.noise, law.spread, cost)
+
+
+@lru_cache(maxsize=2**10)
+def _least(worse: tuple[float, ...], noise: float, spread: float, cost: float) -> LowerBound:
+    """Return the lower bound for some gaps; many settings of a sweep share it."""
+    return lower_bound(np.array(worse), noise=noise, spread=spread, cost=cost)
 
 
 def yardstick(variant: Variant, rule: PhasedRule | SlotRule, horizon: int | None) -> Yardstick:

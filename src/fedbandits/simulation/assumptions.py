@@ -71,13 +71,13 @@ def guarantee_in(
         Assumption.IN_RANGE: _outside(found, problem, privacy),
         Assumption.HONEST: None if attack is None else "some clients lie",
         Assumption.FEW_LIARS: _too_many(rule, attack),
-        Assumption.NORMAL_LAWS: _GIVEN
-        if problem.clients_are_given
-        else problem.cohort_law.obstacle,
         Assumption.SINGLE_BEST: None
         if _best(problem).size == 1
         else "several options are the best",
     }
+    if found.condition(Assumption.NORMAL_LAWS) is not None:
+        obstacle = problem.cohort_law.obstacle
+        broken[Assumption.NORMAL_LAWS] = _GIVEN if problem.clients_are_given else obstacle
     if problem.clients_are_given:
         broken[Assumption.LIKE_DRAWS] = _GIVEN
     elif problem.clients_are_like_draws:  # else nobody knows
@@ -126,7 +126,7 @@ def doubts(
     endless = (
         _tied(rule, problem),
         _rounded_away(problem, privacy),
-        liars_hide(rule, gap(problem)),
+        liars_hide(rule, gap(problem)) if rule.estimator.stands_liars else None,
     )
     return [*(one.why for one in broken), *(why for why in endless if why is not None)]
 
