@@ -402,6 +402,9 @@ def test_a_log_that_is_not_there_is_named(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="none: is not there; name the log of a run"):
             opened()
     assert list(tmp_path.iterdir()) == []
+    for opened in opened_every_way(tmp_path):
+        with pytest.raises(InputError, match="is a folder; name the log of a run"):
+            opened()
     with pytest.raises(InputError, match="cannot be written"):
         DurableLog(tmp_path / "no folder" / "run.fedlog", RUN)
 

@@ -360,7 +360,8 @@ def _check_there(path: Path) -> None:
     """Refuse a log that is not there, or empty."""
     with file_errors(path, "cannot be opened"):
         if not path.is_file():
-            raise InputError(str(path), "is not there; name the log of a run")
+            what = "is a folder" if path.is_dir() else "is not there"
+            raise InputError(str(path), f"{what}; name the log of a run")
         newest, _ = _beside(path)
         if path.stat().st_size == 0 and not (newest.is_file() and newest.stat().st_size):
             raise InputError(str(path), "is empty; name the log of a run")
