@@ -126,7 +126,12 @@ def _lost_html(summary: Mapping[str, Any]) -> str:
 
 _HEADINGS = [
     *("entrant", "total regret<small>of which communication</small>", "times the bound"),
-    *("ratio<small>above the first</small>", "ratio of all", "clients", "phases"),
+    *(
+        "ratio<small>above the first</small>",
+        "ratio of all",
+        "clients<small>regret of each</small>",
+        "phases",
+    ),
     *("undecided", "wrong commits", "wrong at the end"),
 ]
 
@@ -158,7 +163,7 @@ def _entrant_cells(entrant: Mapping[str, Any]) -> list[str]:
         shown_multiple(entrant),
         "–" if asking is None else _beside(asking),
         shown_ratio(every["ratio"], every["ratio_margin"]),
-        f"{entrant['clients']:,.0f}",
+        f"{entrant['clients']:,.0f}<small>{entrant['per_client']:,.1f}</small>",
         f"{entrant['phases']:,.1f}",
         *(shown_count(entrant[name]) for name in COUNTS),
     ]

@@ -133,9 +133,10 @@ def play_contest(
         those who learn from no reports, whom the bound is not about); the columns of
         `fedbandits.contest.distance.Distance` with the first of those that must ask clients
         (``asking_ratio`` and so on; None for references), and with the first of all entrants
-        (``all_ratio``); clients and phases; and how many replications were undecided, committed
-        to another arm than the best (both None for an algorithm that chooses in every slot), and
-        played another one in the last hundredth of the slots (``wrong_at_end``).
+        (``all_ratio``); regret per client (``per_client``), clients and phases; and how many
+        replications were undecided, committed to another arm than the best (both None for an
+        algorithm that chooses in every slot), and played another one in the last hundredth of the
+        slots (``wrong_at_end``).
 
     Examples
     --------
@@ -273,6 +274,7 @@ def _row(game: ContestGame, entrant: Entrant, run: Simulation) -> dict[str, Any]
         "regret": regret.value,
         "margin": regret.margin,
         "communication": float(played.communication.mean()),
+        "per_client": float((played.total / np.maximum(played.clients, 1)).mean()),
         "clients": float(played.clients.mean()),
         "phases": float(played.phases.mean()),
         "undecided": None if never else int((~decided).sum()),

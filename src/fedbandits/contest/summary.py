@@ -25,7 +25,7 @@ _OF_A_GAME = (
 )
 _OF_AN_ENTRANT = (
     *("entrant", "reference", "fidelity", "regret", "margin", "times_bound", "communication"),
-    *("clients", "phases", *COUNTS),
+    *("per_client", "clients", "phases", *COUNTS),
 )
 _SPENT = ("entrant", "regret", "communication", "clients", "phases")
 

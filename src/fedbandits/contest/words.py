@@ -30,7 +30,7 @@ THE_BOUND = (
     "The lower bound of a game is its slope times log T: in the limit, every consistent rule that"
     " learns from clients has at least that regret. At a finite T it is a yardstick: it makes games"
     " comparable, and ratios below 1 can occur. It does not apply to references and"
-    " `local-ucb`, whose clients report nothing."
+    " local-ucb, whose clients report nothing."
 )
 """What a multiple of the bound means."""
 
