@@ -263,6 +263,7 @@ def test_a_node_runs_no_code_that_a_server_sends(field: Field, tmp_path: Path) -
         assert "evil.client:app" in told
 
 
+@pytest.mark.slow
 def test_a_server_killed_between_updates_and_decision_goes_on_to_the_same_decisions(
     field: Field, tmp_path: Path
 ) -> None:

@@ -55,7 +55,7 @@ PUBLISHED = {"10": (126_728.0, 16_287.0), "2^(p-1)": (21_992.0, 1_863.0)}
 SCHEDULES: dict[str, Callable[[int], int]] = {"10": lambda _: 10, "2^(p-1)": lambda p: 2 ** (p - 1)}
 
 
-@pytest.mark.parametrize("pulls", PUBLISHED)
+@pytest.mark.parametrize("pulls", [pytest.param("10", marks=pytest.mark.slow), "2^(p-1)"])
 def test_its_published_regret_is_reproduced(pulls: str) -> None:
     found = beta_regret(FedMomUcb(liars=0.2, pulls=pulls), SCHEDULES[pulls], lambda _: 89, LIES)
     mean, deviation = PUBLISHED[pulls]

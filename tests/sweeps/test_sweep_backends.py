@@ -284,6 +284,7 @@ def task_of(cells: dict[str, Any]) -> SweepTask:
     return SweepTask(cells=cells, group=(1, 1, 0), memory_limit=1)
 
 
+@pytest.mark.slow
 def test_losses_are_counted_task_by_task(tmp_path: Path) -> None:
     # More tasks lose their process than one may lose, each once: none of them is to blame.
     marks = [tmp_path / str(number) for number in range(5)]
