@@ -94,7 +94,7 @@ def errors(way: Robust, honest: FloatArray, within: Crowd, narrower: float = 1.0
 
 @pytest.mark.parametrize(("n", "f"), [(10, 1), (41, 4), (301, 60)])
 @pytest.mark.parametrize(
-    "way", [Trimmed(liars=1, clients="normal"), Trimmed(liars=1), Median(liars=1)]
+    "way", [Trimmed(liars=1, shape="normal"), Trimmed(liars=1), Median(liars=1)]
 )
 def test_normal_clients(way: Robust, n: int, f: int) -> None:
     honest = np.random.default_rng([n, f]).normal(size=(GAMES, n - f))
@@ -105,7 +105,7 @@ def test_normal_clients(way: Robust, n: int, f: int) -> None:
         assert found >= stats.binom.ppf(0.005, GAMES, DELTA)
 
 
-@pytest.mark.parametrize("way", [Trimmed(liars=1, clients="normal"), Median(liars=1)])
+@pytest.mark.parametrize("way", [Trimmed(liars=1, shape="normal"), Median(liars=1)])
 def test_widths_that_are_too_narrow_by_the_root_of_two_are_found_out(way: Robust) -> None:
     honest = np.random.default_rng(7).normal(size=(2000, 241))
     assert errors(way, honest, crowd(301, 60), 1 / math.sqrt(2)) > too_many(games=2000)
@@ -170,7 +170,7 @@ def test_if_those_lie_who_would_report_the_least_nothing_holds() -> None:
 
 def test_floors_are_those_of_the_theory() -> None:
     for share, floors in ((0.05, (0.236, 0.113, 0.066)), (0.2, (0.577, 0.424, 0.319))):
-        ways = (Trimmed(liars=share), Trimmed(liars=share, clients="normal"), Median(liars=share))
+        ways = (Trimmed(liars=share), Trimmed(liars=share, shape="normal"), Median(liars=share))
         found = [way.floor(1.0) / math.sqrt(2) for way in ways]
         assert found == pytest.approx(floors, abs=1e-3)
         # With so many liars a gap of twice the floor is just not resolved.

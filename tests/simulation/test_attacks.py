@@ -22,7 +22,7 @@ GAME = fb.Approximate(means=[0.5, 0.7], noise=fb.Gaussian(0.2), spread=fb.Gaussi
 NEAR_TIE = fb.Approximate(
     means=[0.5, 0.499], noise=fb.Gaussian(0.2), spread=fb.Gaussian(0.1), name="near tie"
 )
-ROBUST = [Trimmed(liars=0.2), Trimmed(liars=0.2, clients="normal"), Median(liars=0.2)]
+ROBUST = [Trimmed(liars=0.2), Trimmed(liars=0.2, shape="normal"), Median(liars=0.2)]
 
 
 def algorithm(estimator: Estimator | None) -> fb.Fed2Ucb:
@@ -130,7 +130,7 @@ def test_no_attack_at_the_declared_share_loses_the_best_arm_in_ten_thousand_game
     assert lost(way, attack, 10_000) <= too_many(10_000)
 
 
-@pytest.mark.parametrize("way", [Trimmed(liars=0.02, clients="normal"), Median(liars=0.02)])
+@pytest.mark.parametrize("way", [Trimmed(liars=0.02, shape="normal"), Median(liars=0.02)])
 def test_above_the_declared_share_an_attack_breaks_it(way: Estimator) -> None:
     assert lost(way, Attack(share=0.4), 200) > too_many(200)
 

@@ -64,7 +64,7 @@ def test_its_published_regret_is_reproduced(pulls: str) -> None:
 
 
 def test_the_rules_for_liars_have_at_least_five_times_less() -> None:
-    for estimator in (fb.Trimmed(liars=0.2, clients="normal"), fb.Median(liars=0.2)):
+    for estimator in (fb.Trimmed(liars=0.2, shape="normal"), fb.Median(liars=0.2)):
         ours = fb.Fed2Ucb(
             pulls=100,
             admissions=20,

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from fedbandits.rules.arrays import BoolArray, FloatArray
+from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.eliminations import best_active
 
 
@@ -44,12 +45,12 @@ class Crowd:
 
     @property
     def honest(self) -> int:
-        """H = n − f: how many values are honest, at least."""
+        """How many values are honest, at least: h = n − f."""
         return self.units - self.liars
 
     @property
     def kept(self) -> int:
-        """M = n − 2f: how many values are left between the f lowest and the f highest."""
+        """How many values are left between the f lowest and the f highest: m = n − 2f."""
         return self.units - 2 * self.liars
 
     @property
@@ -138,7 +139,7 @@ class Contrasts:
                 return np.asarray(own + other)
             return np.asarray((np.sqrt(own) + np.sqrt(other)) ** 2)
 
-        # The pulls of two arms are other pulls: their noise is independent of each other.
+        # What holds for the arms of a client holds for their noise and for all of it.
         noise = both(one.noise)
         total = both(one.variance)
         return replace(one, noise=noise, spread=total - noise, range=2.0 * one.range)
@@ -195,6 +196,18 @@ def _excess(way: StandsLiars, crowd: Crowd, log: FloatArray) -> FloatArray:
     if crowd.kept < 1:
         return np.full(np.broadcast_shapes(np.shape(log), crowd.variance.shape), math.inf)
     return np.asarray(way.excess(crowd, log))
+
+
+def share_of(share: float, clients: npt.ArrayLike) -> IntArray:
+    """Return how many clients a share of them is, rounded down.
+
+    Examples
+    --------
+    >>> share_of(0.1, [9, 10, 30])
+    array([0, 1, 3])
+    """
+    # A tenth of 30 clients is 3 of them, whatever the last bit of 0.1 makes of it.
+    return np.floor(share * np.asarray(clients) * (1 + 1e-12)).astype(np.int64)
 
 
 def grouped(values: FloatArray, size: int) -> FloatArray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
@@ -19,6 +18,7 @@ from fedbandits.errors import (
 )
 from fedbandits.problems.problem import Problem, gaps
 from fedbandits.rules.arrays import BoolArray, FloatArray
+from fedbandits.rules.contrasts import share_of
 
 AttackName: TypeAlias = Literal["extreme", "swapped", "push", "late", "stall"]
 """How liars lie; see `Attack`."""
@@ -101,18 +101,15 @@ class Attack:
 
     def liars(self, clients: int) -> BoolArray:
         """Return which of this many clients lie, in the order of their admission."""
-        order = np.arange(clients)
         if self.share >= 1:
-            return order < self.share
-        # Rounded as estimators round a share, so that a tenth of 30 clients is 3.
-        upto = np.floor(self.share * np.arange(clients + 1) * (1 + 1e-12))
-        return np.asarray(np.diff(upto) > 0)
+            return np.arange(clients) < self.share
+        return np.asarray(np.diff(share_of(self.share, np.arange(clients + 1))) > 0)
 
     def number_among(self, clients: int) -> int:
         """Return how many of this many clients lie."""
         if self.share >= 1:
             return min(clients, int(self.share))
-        return math.floor(self.share * clients * (1 + 1e-12))
+        return int(share_of(self.share, clients))
 
     def lies(self, arm: int, scene: Scene, problem: Problem) -> FloatArray:
         """Return what liars report as their means of an arm in this phase, shape (liars,)."""

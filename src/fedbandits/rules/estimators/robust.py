@@ -10,7 +10,7 @@ import numpy as np
 
 from fedbandits.errors import InputError, UnstatedError, check_count, is_number
 from fedbandits.rules.arrays import FloatArray
-from fedbandits.rules.contrasts import Contrasts, Crowd, StandsLiars, grouped
+from fedbandits.rules.contrasts import Contrasts, Crowd, StandsLiars, grouped, share_of
 from fedbandits.rules.estimates import Estimate
 from fedbandits.rules.estimators.estimator import Estimator
 from fedbandits.rules.estimators.plain import Plain
@@ -67,10 +67,7 @@ class Robust(Estimator):
         >>> Trimmed(liars=0.1).liars_among(39), Trimmed(liars=3).liars_among(39)
         (3, 3)
         """
-        if self.liars >= 1:
-            return int(self.liars)
-        # A tenth of 30 clients is 3 of them, whatever the last bit of 0.1 makes of it.
-        return math.floor(self.liars * clients * (1 + 1e-12))
+        return int(self.liars) if self.liars >= 1 else int(share_of(self.liars, clients))
 
     def conditions(self, context: ProofContext) -> tuple[Condition, ...]:
         """Return that groups are of clients in a random order, and not of all that exist."""

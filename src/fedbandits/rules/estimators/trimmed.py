@@ -14,7 +14,7 @@ from fedbandits.rules.contrasts import Crowd
 from fedbandits.rules.estimators.robust import Robust
 from fedbandits.rules.guarantees import Assumption, Condition, ProofContext
 
-Clients: TypeAlias = Literal["any", "normal"]
+Shape: TypeAlias = Literal["any", "normal"]
 """What is known of the values of honest clients: no more than proxies, or that they are normal."""
 
 
@@ -31,7 +31,7 @@ class Trimmed(Robust):
     ----------
     liars, groups
         As in `Robust`.
-    clients : {"any", "normal"}
+    shape : {"any", "normal"}
         "normal" if outcomes and the means of clients are normal: the floor is then half as high.
 
     Examples
@@ -43,20 +43,20 @@ class Trimmed(Robust):
     name: ClassVar[str] = "trimmed"
     proven: ClassVar[bool] = True
 
-    clients: Clients = "any"
+    shape: Shape = "any"
 
     def __post_init__(self) -> None:
         Robust.__post_init__(self)
-        check_word(self.clients, Clients, "clients")
+        check_word(self.shape, Shape, "shape")
 
     @property
     def needs_spread(self) -> bool:
         """Whether the floor is computed from σ_c alone, and not from a range or the data."""
-        return self.clients == "normal"
+        return self.shape == "normal"
 
     def conditions(self, context: ProofContext) -> tuple[Condition, ...]:
         """Return that clients differ by no more than was assumed, also if all of them play."""
-        normal = (Condition(Assumption.NORMAL_LAWS),) if self.clients == "normal" else ()
+        normal = (Condition(Assumption.NORMAL_LAWS),) if self.shape == "normal" else ()
         return (*normal, Condition(Assumption.SPREAD_BOUND), *Robust.conditions(self, context))
 
     def middle(self, values: FloatArray, liars: int) -> FloatArray:
@@ -72,7 +72,7 @@ class Trimmed(Robust):
         """
         if not crowd.liars:
             return _by_chance(crowd, log)
-        if self.clients == "normal":
+        if self.shape == "normal":
             floor = np.sqrt(crowd.variance) * _mean_of_highest(crowd.kept / crowd.honest)
             return np.asarray(floor + np.sqrt(2.0 * crowd.variance * log / crowd.kept))
         log = log + math.log(2.0)
@@ -95,7 +95,7 @@ class Trimmed(Robust):
         """
         apart = _apart(values, crowd.liars)
         found = np.asarray(_trimmed(apart, crowd.liars) - self.excess(crowd, log))
-        if not crowd.liars or self.clients == "normal":
+        if not crowd.liars or self.shape == "normal":
             return found
         lowest = apart[..., : crowd.honest].mean(axis=-1)
         least = lowest - _by_chance(crowd, log + math.log(2.0))
