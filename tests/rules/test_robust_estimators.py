@@ -21,6 +21,7 @@ from fedbandits.rules.estimators.robust import Robust
 from fedbandits.rules.guarantees import Assumption
 from fedbandits.rules.reports import Reports
 from fedbandits.rules.sampling import Sampling
+from fedbandits.rules.statistics import ranked
 
 DELTA = 0.05
 GAMES = 10_000
@@ -63,6 +64,36 @@ def test_a_trimmed_mean_is_near_the_honest_mean_whatever_liars_send(
     found = float(Trimmed(liars=f).middle(values, f))
     bound = float(np.std(honest)) * math.sqrt(f / m)
     assert abs(found - np.mean(honest)) <= bound + 1e-9 * (1 + np.abs(values).max())
+
+
+@pytest.mark.parametrize("order", ["drawn", "tied", "sorted", "lied"])
+@pytest.mark.parametrize("shape", [(3, 2, 2_500), (2, 5_001), (40,)])
+def test_many_clients_are_trimmed_as_few_are(shape: tuple[int, ...], order: str) -> None:
+    values = np.random.default_rng(7).normal(size=shape)
+    size = shape[-1]
+    liars = size // 10
+    if order == "tied":
+        values = values.round(1)
+    elif order == "sorted":
+        values = np.sort(values, axis=-1)
+    elif order == "lied":
+        # In all places that a sample is taken from, as far as they go.
+        values[..., :: size // 100 or 1] = 1e300
+    ordered = np.sort(values, axis=-1)
+    for rank in (0, 1, liars, size // 2, size - 2, size - 1):
+        assert np.array_equal(ranked(values, rank), ordered[..., rank])
+    if order != "lied" or size > 100:
+        trimmed = Trimmed(liars=0.1).middle(values, liars)
+        assert trimmed == pytest.approx(ordered[..., liars : size - liars].mean(axis=-1), abs=1e-12)
+
+
+@given(st.integers(1, 40), st.integers(0, 10**6))
+def test_values_in_an_unlucky_order_are_ranked_too(share: int, seed: int) -> None:
+    values = np.random.default_rng(seed).normal(size=4_000)
+    # A sample takes every eighth.
+    values[::8] += share - 20.0
+    rank = share * 100 - 1
+    assert ranked(values, rank) == np.partition(values, rank)[rank]
 
 
 @pytest.mark.parametrize(("n", "f"), [(10, 1), (40, 3), (41, 20)])

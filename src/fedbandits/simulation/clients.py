@@ -173,11 +173,11 @@ class ClientEvidence:
         for row, state in enumerate(kept):
             for arm in np.flatnonzero(active[row]).tolist():
                 sums = state.sums[arm]
-                means[0, row, arm, : sums.size] = (
-                    sums / np.maximum(self.counts[row, arm, : sums.size], 1.0)
-                    if share is None
-                    else sums * share
-                )
+                mine = means[0, row, arm, : sums.size]
+                if share is None:
+                    np.divide(sums, np.maximum(self.counts[row, arm, : sums.size], 1.0), out=mine)
+                else:
+                    np.multiply(sums, share, out=mine)
                 if squares is not None:
                     squares[0, row, arm, : sums.size] = state.squares[arm]
         return replace(reports, means=means, squares=squares, averages=None)

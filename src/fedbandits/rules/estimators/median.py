@@ -12,6 +12,7 @@ from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.contrasts import Crowd
 from fedbandits.rules.estimators.robust import Robust
 from fedbandits.rules.guarantees import Assumption, Condition, ProofContext, Status
+from fedbandits.rules.statistics import ranked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,8 @@ class Median(Robust):
 
     def middle(self, values: FloatArray, liars: int) -> FloatArray:
         """Return the median."""
-        return np.asarray(np.median(values, axis=-1))
+        size = values.shape[-1]
+        return np.asarray((ranked(values, (size - 1) // 2) + ranked(values, size // 2)) / 2.0)
 
     def excess(self, crowd: Crowd, log: FloatArray) -> FloatArray:
         """Return what it exceeds the truth by with probability at most exp(-log)."""

@@ -13,6 +13,7 @@ from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.contrasts import Crowd
 from fedbandits.rules.estimators.robust import Robust
 from fedbandits.rules.guarantees import Assumption, Condition, ProofContext
+from fedbandits.rules.statistics import ranked
 
 Shape: TypeAlias = Literal["any", "normal"]
 """What is known of the values of honest clients: no more than proxies, or that they are normal."""
@@ -61,7 +62,7 @@ class Trimmed(Robust):
 
     def middle(self, values: FloatArray, liars: int) -> FloatArray:
         """Return the mean of the values but for the f lowest and the f highest."""
-        return _trimmed(_apart(values, liars), liars)
+        return _parted(values, liars)[0]
 
     def excess(self, crowd: Crowd, log: FloatArray) -> FloatArray:
         r"""Return what it exceeds the truth by with probability at most :math:`e^{-L}`.
@@ -93,25 +94,29 @@ class Trimmed(Robust):
         takes no bound on how much clients differ, and is the sharper limit unless liars send
         extremes.
         """
-        apart = _apart(values, crowd.liars)
-        found = np.asarray(_trimmed(apart, crowd.liars) - self.excess(crowd, log))
+        middle, lowest = _parted(values, crowd.liars)
+        found = np.asarray(middle - self.excess(crowd, log))
         if not crowd.liars or self.shape == "normal":
             return found
-        lowest = apart[..., : crowd.honest].mean(axis=-1)
         least = lowest - _by_chance(crowd, log + math.log(2.0))
         return np.asarray(np.maximum(found, least))
 
 
-def _apart(values: FloatArray, liars: int) -> FloatArray:
-    """Return values with the f lowest first and the f highest last, otherwise in any order."""
+def _parted(values: FloatArray, liars: int) -> tuple[FloatArray, FloatArray]:
+    """Return the means without the f lowest and f highest values, and without the f highest."""
     if not liars:
-        return values
-    return np.partition(values, (liars, values.shape[-1] - liars - 1), axis=-1)
-
-
-def _trimmed(apart: FloatArray, liars: int) -> FloatArray:
-    """Return the mean of what is between the f lowest and the f highest values."""
-    return np.asarray(apart[..., liars : apart.shape[-1] - liars].mean(axis=-1))
+        mean = np.asarray(values.mean(axis=-1))
+        return mean, mean
+    honest = values.shape[-1] - liars
+    low, high = ranked(values, liars), ranked(values, honest - 1)
+    # What is left out counts as the last that is kept: it can be far larger than all the others.
+    within = np.minimum(values, high[..., np.newaxis])
+    lowest = within.sum(axis=-1)
+    middle = np.maximum(within, low[..., np.newaxis], out=within).sum(axis=-1)
+    return (
+        np.asarray((middle - liars * (low + high)) / (honest - liars)),
+        np.asarray((lowest - liars * high) / honest),
+    )
 
 
 def _by_chance(crowd: Crowd, log: FloatArray) -> FloatArray:
