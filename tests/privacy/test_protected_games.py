@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -40,15 +41,24 @@ from protection import (
     policy,
 )
 
+# Some of the clients may lie, though none does.
+LIED_TO = replace(GAME, liars=0.1)
+
 # Simulation --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("privacy", [None, NEAREST, STOCHASTIC, RADIUS, GAUSSIAN, LAPLACE, USER])
-def test_fidelity_pulls_is_what_the_machines_do(privacy: Privacy | None) -> None:
+@pytest.mark.parametrize(
+    ("game", "privacy"),
+    [
+        *((GAME, how) for how in (None, NEAREST, STOCHASTIC, RADIUS, GAUSSIAN, LAPLACE, USER)),
+        *((LIED_TO, how) for how in (None, NEAREST, STOCHASTIC, GAUSSIAN)),
+    ],
+)
+def test_fidelity_pulls_is_what_the_machines_do(game: fb.Fed2Ucb, privacy: Privacy | None) -> None:
     """Drive the machines by hand, without the loopback."""
     run = fb.simulate(
         BERNOULLI,
-        GAME,
+        game,
         horizon=5000,
         privacy=privacy,
         fidelity="pulls",
@@ -61,7 +71,7 @@ def test_fidelity_pulls_is_what_the_machines_do(privacy: Privacy | None) -> None
     )
     streams = Streams(SEED, BERNOULLI.name)
     for replication in range(3):
-        server = Server(GAME.rule(beliefs), run=f"replication {replication}", privacy=privacy)
+        server = Server(game.rule(beliefs), run=f"replication {replication}", privacy=privacy)
         clients: list[Client] = []
         while not server.finished:
             new = [

@@ -14,8 +14,10 @@ from scipy import stats
 
 import fedbandits as fb
 from fedbandits.errors import InputError
+from fedbandits.privacy.protection import protected
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.contrasts import Contrasts, Crowd
+from fedbandits.rules.distortion import UNDISTORTED, Distortion, DistortionSums, ReleaseError
 from fedbandits.rules.estimators import Estimator, Median, Plain, Trimmed
 from fedbandits.rules.estimators.robust import Robust
 from fedbandits.rules.guarantees import Assumption
@@ -253,6 +255,7 @@ def test_groups_are_averaged_first() -> None:
         spread=np.array(0.8),
         sampled=True,
         half_range=math.inf,
+        bias=np.zeros(1),
     )
     one = pairs.of_one()
     assert (one.units, one.liars, float(one.noise), float(one.spread)) == (10, 2, 0.1, 0.2)
@@ -335,6 +338,90 @@ def test_the_median_promises_nothing_for_a_finite_number_of_clients() -> None:
         told = replace(told, bounded=bounded)
         assert fb.Fed2Ucb(estimator=Median(liars=2), **keys).rule(told).guarantee().error is None
         assert fb.Fed2Ucb(liars=2, **keys).rule(told).guarantee().error == DELTA
+
+
+# Protected means ---------------------------------------------------------------------------------
+
+UNIT = (0.0, 1.0)
+PROTECTED = {
+    "rounded": ReleaseError(bias=0.1),
+    "noisy": ReleaseError(variance=0.1),
+    "both": ReleaseError(variance=0.1, bias=0.1),
+}
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize("how", PROTECTED)
+def test_protected_means_keep_the_promise(how: str, groups: int) -> None:
+    """Theorem 6: errors all in the worst direction, and the highest lies on top of them."""
+    n, f, error = 48, 2, PROTECTED[how]
+    rng = np.random.default_rng([len(how), groups])
+    sd = math.sqrt(0.1**2 + 0.3**2 / 10 + error.variance)
+    means = sd * rng.normal(size=(GAMES, 2, n)) + error.bias * np.array([[-1.0], [1.0]])
+    means[:, :, :f] = [[-1e9], [1e9]]
+    rule, active = rule_with(Trimmed(liars=f, groups=groups)), np.ones((GAMES, 2), dtype=np.bool_)
+    first = DELTA * 6 / math.pi**2  # phase 1 has so much of δ
+
+    def lost(distortion: Distortion) -> int:
+        reports = Reports(
+            counts=np.full((1, 1, n), 10), means=means, active=active, distortion=distortion
+        )
+        verdict = rule.decide(phase=1, active=active, estimate=rule.estimate(reports))
+        return int((~verdict.active[:, 0]).sum())
+
+    sums = DistortionSums.nothing((1, 1, n)).released(10, error)
+    assert lost(sums.over(np.full((1, 1, n), 10))) <= too_many(first)
+    assert lost(UNDISTORTED) > too_many(first)
+
+
+def test_the_largest_error_of_any_client_counts() -> None:
+    rule = rule_with(Trimmed(liars=2))
+
+    def width(biases: list[float]) -> float:
+        left = Distortion(variance=np.zeros(20), scale=np.zeros(20), bias=np.array(biases))
+        planned = Reports.planned([10.0] * 20, distortion=left)
+        return float(np.max(rule.width(phase=1, reports=planned)))
+
+    plain = width([0.0] * 20)
+    assert width([0.0] * 19 + [0.1]) == pytest.approx(plain + 0.1) == width([0.1] * 20)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "privacy", "told"),
+    [
+        (
+            Trimmed(liars=2),
+            fb.Privacy(range=UNIT, noise="laplace", scale=0.1),
+            "not proven for Laplace noise",
+        ),
+        (
+            Trimmed(liars=2, shape="normal"),
+            fb.Privacy(range=UNIT, quantize=fb.Quantize(bits=8)),
+            'protected means are not normal, which shape = "normal" is proven for',
+        ),
+        (
+            Median(liars=2),
+            fb.Privacy(range=UNIT, quantize=fb.Quantize(bits=8)),
+            "does not allow for protected",
+        ),
+        (
+            Trimmed(liars=2),
+            fb.Privacy(range=UNIT, quantize=fb.Quantize(bits="radius")),
+            "clients that may lie are compared one by one",
+        ),
+    ],
+)
+def test_protection_that_is_not_proven_is_refused(
+    estimator: Robust, privacy: fb.Privacy, told: str
+) -> None:
+    with pytest.raises(InputError, match=told):
+        protected(rule_with(estimator), privacy)
+    for fine in (
+        fb.Privacy(range=UNIT, noise="gaussian", scale=0.1),
+        fb.Privacy(range=UNIT, quantize=fb.Quantize(bits=8)),
+    ):
+        found = protected(rule_with(Trimmed(liars=2)), fine).guarantee()
+        assert found.error == DELTA
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,12 @@ def protected(rule: PhasedRule, privacy: Privacy) -> PhasedRule:
             '"radius" is for clients that count the same, and these have weights; give a number of'
             " bits",
         )
+    if privacy.bits_by_phase and rule.estimator.stands_liars:
+        raise InputError(
+            "quantize.bits",
+            '"radius" is for averages, and clients that may lie are compared one by one; give a'
+            " number of bits",
+        )
     if privacy.bits_by_phase and not rule.radius.known_before:
         known = ", ".join(f'"{name}"' for name, radius in RADII.items() if radius.known_before)
         raise InputError(
@@ -93,7 +99,7 @@ def protected(rule: PhasedRule, privacy: Privacy) -> PhasedRule:
             f" {known}, or a number of bits",
         )
     rule.radius.check_protected()
-    rule.estimator.check_protected()
+    rule.estimator.check_protected(subgaussian=privacy.noise != "laplace")
     rule = rule.with_fewest_pulls(privacy.min_pulls)
     if privacy.noise is None or not (privacy.has_budget or privacy.releases):
         return rule

@@ -93,6 +93,8 @@ class Contrasts:
         As in `Crowd`.
     half_range : float
         Half of the range in which all local means of an arm lie; infinite if nothing is known.
+    bias : array, shape (..., arms) or less
+        By how much the protection of means shifts one client's mean of an arm, at most.
     """
 
     clients: int
@@ -102,10 +104,13 @@ class Contrasts:
     spread: FloatArray
     sampled: bool
     half_range: float
+    bias: FloatArray
 
     def changed(self, change: Callable[[FloatArray], FloatArray]) -> Contrasts:
         """Return the same of other rows or arms."""
-        return replace(self, noise=change(self.noise), spread=change(self.spread))
+        return replace(
+            self, noise=change(self.noise), spread=change(self.spread), bias=change(self.bias)
+        )
 
     def of_one(self) -> Crowd:
         """Return what is known of the means of single arms."""
@@ -132,12 +137,9 @@ class Contrasts:
         one = self.of_one()
 
         def both(own: FloatArray) -> FloatArray:
-            other = own
-            if leader is not None and own.ndim and own.shape[-1] > 1:
-                other = np.where(leader, own, 0.0).max(axis=-1, keepdims=True)
             if independent:
-                return np.asarray(own + other)
-            return np.asarray((np.sqrt(own) + np.sqrt(other)) ** 2)
+                return _with(own, leader)
+            return np.asarray(_with(np.sqrt(own), leader) ** 2)
 
         # What holds for the arms of a client holds for their noise and for all of it.
         noise = both(one.noise)
@@ -146,7 +148,7 @@ class Contrasts:
 
     def widths(self, way: StandsLiars, log: FloatArray, *, independent: bool) -> FloatArray:
         """Return how far two arms must be apart, as far as is known before anything is observed."""
-        return _excess(way, self.of_pairs(independent=independent), log)
+        return _excess(way, self.of_pairs(independent=independent), log) + 2.0 * self.bias
 
     def leads(
         self,
@@ -184,11 +186,19 @@ class Contrasts:
         if crowd.kept < 1:
             return np.full(values.shape, -math.inf)
         ahead = np.take_along_axis(means, best[..., np.newaxis, np.newaxis], axis=-2) - means
-        return way.lower(grouped(ahead, self.groups), crowd, log)
+        limits = way.lower(grouped(ahead, self.groups), crowd, log)
+        return np.asarray(limits - _with(self.bias, leader))
 
     def interval_widths(self, way: StandsLiars, log: FloatArray) -> FloatArray:
         """Return half-widths of intervals around the middle of single arms, for either side."""
-        return _excess(way, self.of_one(), log)
+        return _excess(way, self.of_one(), log) + self.bias
+
+
+def _with(own: FloatArray, leader: BoolArray | None) -> FloatArray:
+    """Return the sum of what every arm has and what the leader has: its own if there is none."""
+    if leader is None or not own.ndim or own.shape[-1] == 1:
+        return np.asarray(2.0 * own)
+    return np.asarray(own + np.where(leader, own, 0.0).max(axis=-1, keepdims=True))
 
 
 def _excess(way: StandsLiars, crowd: Crowd, log: FloatArray) -> FloatArray:

@@ -79,6 +79,10 @@ class Distortion:
         variance, scale, bias = (merge(list(arrays)) for arrays in triples)
         return replace(first, variance=variance, scale=scale, bias=bias)
 
+    def largest(self) -> Distortion:
+        """Return the error in the mean of any client, at most."""
+        return Distortion.merged([self], lambda values: values[0].max(axis=-1))
+
     def averaged(self, weights: FloatArray, sizes: npt.ArrayLike = 1) -> Distortion:
         """Return the error in the average over clients.
 

@@ -82,7 +82,7 @@ def ranked(values: FloatArray, rank: int) -> FloatArray:
     found = np.empty(len(rows))
     for place, row in enumerate(rows):
         few = row[(row >= low[place]) & (row <= high[place])]
-        left = rank - np.count_nonzero(row < low[place])
+        left = rank - int(np.count_nonzero(row < low[place]))
         if not 0 <= left < few.size:
             few, left = row, rank
         found[place] = np.partition(few, left)[left]

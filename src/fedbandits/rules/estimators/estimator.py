@@ -103,8 +103,14 @@ class Estimator:
         """Return what it needs to be true of liars: that there are none, by default."""
         return (Condition(Assumption.HONEST),)
 
-    def check_protected(self) -> None:
-        """Refuse means that are protected, unless it allows for that."""
+    def check_protected(self, *, subgaussian: bool) -> None:
+        """Refuse means that are protected, unless it allows for that.
+
+        Parameters
+        ----------
+        subgaussian : bool
+            Whether their errors have tails like normal ones: rounding and Gaussian noise have.
+        """
         if not self.takes_protected:
             raise InputError(
                 "estimator",

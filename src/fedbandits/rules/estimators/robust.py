@@ -106,6 +106,9 @@ class Robust(Estimator):
             values = self.middle(grouped(means, self.groups), liars)
         noise, spread = sampling.variances(reports)
         fewest = np.where(counts > 0, counts, np.inf).min(axis=-1)
+        # Whoever lies, the error of an honest mean is no larger than that of any mean.
+        left = reports.distortion.largest()
+        noise = noise / np.where(np.isfinite(fewest), fewest, 1.0) + left.variance
         exist = sampling.population if sampling.target == "clients" else None
         half = math.sqrt(float(np.max(spread))) if exist and sampling.bounded else math.inf
         return replace(
@@ -116,13 +119,14 @@ class Robust(Estimator):
                 clients=clients,
                 groups=self.groups,
                 liars=liars,
-                noise=np.asarray(noise / np.where(np.isfinite(fewest), fewest, 1.0)),
+                noise=np.asarray(noise),
                 spread=np.asarray(spread, dtype=np.float64),
                 # What clients leave open that were never heard is open about all. So is what
                 # clients do that are in no group, or in one with a liar.
                 sampled=exist is None or clients < exist or self.groups > 1,
                 # A spread of zero says that nobody knows it.
                 half_range=half or math.inf,
+                bias=left.bias,
             ),
         )
 
@@ -155,6 +159,7 @@ class Robust(Estimator):
             spread=np.array([spread**2]),
             sampled=not math.isfinite(half_range),
             half_range=half_range,
+            bias=np.zeros(1),
         )
         return float(pairs.widths(self, np.ones(1), independent=True).max())
 

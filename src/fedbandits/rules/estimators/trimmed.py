@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from fedbandits.errors import check_word
+from fedbandits.errors import InputError, check_word
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.contrasts import Crowd
 from fedbandits.rules.estimators.robust import Robust
@@ -43,6 +43,7 @@ class Trimmed(Robust):
 
     name: ClassVar[str] = "trimmed"
     proven: ClassVar[bool] = True
+    takes_protected: ClassVar[bool] = True
 
     shape: Shape = "any"
 
@@ -59,6 +60,20 @@ class Trimmed(Robust):
         """Return that clients differ by no more than was assumed, also if all of them play."""
         normal = (Condition(Assumption.NORMAL_LAWS),) if self.shape == "normal" else ()
         return (*normal, Condition(Assumption.SPREAD_BOUND), *Robust.conditions(self, context))
+
+    def check_protected(self, *, subgaussian: bool) -> None:
+        """Refuse errors of which Theorem 6 says nothing."""
+        if self.shape == "normal":
+            raise InputError(
+                "estimator",
+                'protected means are not normal, which shape = "normal" is proven for; use shape ='
+                ' "any"',
+            )
+        if not subgaussian:
+            raise InputError(
+                "estimator",
+                f'"{self.name}" is not proven for Laplace noise; use noise = "gaussian"',
+            )
 
     def middle(self, values: FloatArray, liars: int) -> FloatArray:
         """Return the mean of the values but for the f lowest and the f highest."""
