@@ -38,6 +38,7 @@ from fedbandits.protocol import (
     answer_of,
 )
 from fedbandits.protocol.codec import decode, encode
+from fedbandits.protocol.health import drift
 
 OnRead: TypeAlias = Callable[[int, int], None]
 """Told now and then how many of all records were read."""
@@ -129,6 +130,7 @@ class FollowedRun:
             conflicts=server.run_state.conflicts,
             course=course,
             means=client_means(server.run_state),
+            drift=drift(server.run_state),
             dropped=self.dropped,
         )
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from fedbandits.federation.course import Course, PhaseEnd
 from fedbandits.protocol import Answer, Refused, RunState, Server, ServerState
+from fedbandits.protocol.health import Drift
 from fedbandits.rules.outliers import outliers
 
 if TYPE_CHECKING:
@@ -148,6 +149,8 @@ class RunStatus:
         What happened.
     means : tuple of ClientMeans
         What each client's means are, as far as the server knows.
+    drift : Drift or str
+        Whether options stay as good as they were; why that is not watched, if it is not.
     dropped : int
         Damaged records at the end of the log, which do not count.
     presence : Presence, optional
@@ -171,6 +174,7 @@ class RunStatus:
     conflicts: tuple[tuple[str, str], ...]
     course: Course
     means: tuple[ClientMeans, ...]
+    drift: Drift | str
     dropped: int
     presence: Presence | None = None
 
@@ -236,6 +240,7 @@ class RunStatus:
             "reported": len(self.reported),
             "answer": said,
             "arms": [asdict(arm) | {"state": arm.state.value} for arm in self.arms],
+            "drift": self.drift if isinstance(self.drift, str) else self.drift.as_dict(),
             "rejections": {kind.name: n for kind, n in course.rejections.items()},
             "refusals": [
                 {key: getattr(one, key) for key in ("client", "phase", "detail")}

@@ -139,6 +139,7 @@ def _between_phases(state: RunState, counted: Tally) -> RunState:
     return replace(
         state,
         counted=counted,
+        trend=state.trend.after(state.counted.seen, counted.seen),
         reports=Journal(),
         active=state.left,
         returning=np.zeros_like(state.returning),

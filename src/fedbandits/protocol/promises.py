@@ -9,6 +9,7 @@ import numpy as np
 
 from fedbandits.protocol import records
 from fedbandits.protocol.decisions import admission
+from fedbandits.protocol.health import drift
 from fedbandits.protocol.messages import Refused, Update
 from fedbandits.protocol.outcomes import words_of
 from fedbandits.protocol.state import RunState
@@ -63,10 +64,11 @@ def still_proven(record: records.Record, before: RunState, state: RunState) -> G
                 found = _without_regret(found, why)
             return found
         case records.PhaseClosed():
-            return _of_part(_of_silent(found, before), before, state)
+            return _of_drift(_of_part(_of_silent(found, before), before, state), state)
         case records.PhaseAbandoned():
             found = _of_silent(found, before).opened(Assumption.NO_SELECTION)
-            return _without_regret(found, _FEWER.format("a phase was abandoned"))
+            found = _without_regret(found, _FEWER.format("a phase was abandoned"))
+            return _of_drift(found, state)
         case records.ArmWithdrawn():
             found = _taken_out(found, Assumption.WITHDRAWN_ANYWAY)
             if found.claim and state.comebacks > 1 and not state.terms.rule.outlives_withdrawals:
@@ -178,6 +180,19 @@ def _of_part(found: Guarantee, before: RunState, state: RunState) -> Guarantee:
             Assumption.ALL_CLIENTS, f"{never} what the rule proves is about all of them"
         )
     return found.requiring(*more)
+
+
+def _of_drift(found: Guarantee, state: RunState) -> Guarantee:
+    """Return what is proven if fresh reports are unlike those before."""
+    watched = drift(state)
+    if isinstance(watched, str) or not watched.suspicious:
+        return found
+    said = (f"{one.arm} seems to have changed by {one.by:+.3g}" for one in watched.suspicious)
+    why = (
+        f"{', '.join(said)} since clients first reported it; of runs in which no option changes at"
+        f" most {watched.level:.0%} look like that"
+    )
+    return found.broken(Assumption.NO_DRIFT, why)
 
 
 def _kept_back(found: Guarantee, before: RunState) -> Guarantee:

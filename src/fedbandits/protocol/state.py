@@ -16,6 +16,7 @@ from fedbandits.protocol.messages import Assignment, Decision, Halt, Header, Ref
 from fedbandits.protocol.tally import Tally
 from fedbandits.protocol.terms import Terms
 from fedbandits.rules.arrays import BoolArray, FloatArray
+from fedbandits.rules.drift import Trend
 from fedbandits.rules.estimates import Estimate
 from fedbandits.rules.guarantees import Guarantee
 from fedbandits.rules.phased import PhasedRule, Verdict
@@ -132,6 +133,8 @@ class RunState:
         The number of the phase by which the last decision has its share of the error.
     decided_on : array of bool or None
         The arms that it was about: those that were in the game before it.
+    trend : Trend
+        What fresh means differ by from those before.
     """
 
     terms: Terms
@@ -166,6 +169,7 @@ class RunState:
     comebacks: AnySize = 1
     decided_as: AnySize = 0
     decided_on: BoolArray | None = None
+    trend: Trend
 
     @classmethod
     def begun(cls, terms: Terms) -> RunState:
@@ -180,6 +184,7 @@ class RunState:
             widths=np.full(n_arms, np.inf),
             counted=Tally.nothing(n_arms),
             guarantee=terms.guarantee(),
+            trend=Trend.nothing(n_arms),
         )
 
     def kept(self) -> dict[str, Any]:

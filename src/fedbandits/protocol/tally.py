@@ -12,6 +12,7 @@ from fedbandits.privacy.policy import Privacy
 from fedbandits.protocol.messages import Update
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import UNDISTORTED, Distortion, DistortionSums
+from fedbandits.rules.drift import Seen
 from fedbandits.rules.variance_components import merged_squares
 
 
@@ -55,6 +56,12 @@ class Tally:
     def pulled(self) -> BoolArray:
         """Which client has pulled which arm."""
         return self.counts > 0
+
+    @property
+    def seen(self) -> Seen:
+        """What is needed to tell whether options change."""
+        left = self.distorted
+        return Seen(self.counts.astype(np.float64), self.sums, left.variance_sums, left.bias_sums)
 
     def distortion(self, privacy: Privacy | None) -> Distortion:
         """Return what protecting the means of clients leaves in them."""

@@ -52,6 +52,7 @@ def run_html(run: FollowedRun) -> str:
     if status.course.clients:
         sections.append(("What each client sent", _sent(run, status)))
         sections.append(("Means of each client", _means(run, status)))
+        sections.append(("Do options change?", _drift(status)))
     sections += [
         ("The course of the run", _course(status)),
         ("How to read this", definitions(_GLOSSARY)),
@@ -155,6 +156,14 @@ def _means(run: FollowedRun, status: RunStatus) -> str:
     if len(status.means) > tables.MOST_CLIENTS:
         said.append(_SAID["some means"].format(few=tables.FEW_CLIENTS, all=len(status.means)))
     return _below(said, tables.means_table(status))
+
+
+def _drift(status: RunStatus) -> str:
+    """Return by how much options seem to have changed."""
+    watched = status.drift
+    if isinstance(watched, str):
+        return f"<p>{escape(_SAID['drift unwatched'].format(why=watched))}</p>"
+    return _below([_SAID["drift"].format(level=watched.level)], tables.drift_table(watched))
 
 
 def _below(said: Sequence[str], table: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from html import escape
 
 from fedbandits.federation.course import ClientCourse, PhaseCourse, PhaseEnd
 from fedbandits.federation.status import ArmStatus, RunStatus, clock_time, counted, printable
+from fedbandits.protocol.health import Drift
 from fedbandits.report.markup import row, table
 
 MOST_CLIENTS, FEW_CLIENTS = 60, 30
@@ -101,6 +103,19 @@ def means_table(status: RunStatus) -> str:
     ]
     headings = ("client", *(text(status.arms[place].name) for place in chosen))
     return table("Means of clients", headings, rows)
+
+
+def drift_table(drift: Drift) -> str:
+    """Return a row for every option with what it seems to have changed by."""
+    rows = []
+    for one in drift.changes:
+        cells = ("–", "–")
+        if math.isfinite(one.unusual):
+            by = f"{one.by:+.3g}"
+            cells = (f"<b>{by} !</b>" if one.suspicious else by, f"±{one.unusual:.3g}")
+        below = "seems to have changed" if one.suspicious else ""
+        rows.append(_row(text(one.arm), below, cells))
+    return table("Change of options", ("option", "change", "unusual beyond"), rows)
 
 
 def _mean(mean: float | None, unlike: bool) -> str:

@@ -1,0 +1,88 @@
+"""What a run watches about itself, from what clients report anyway."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedbandits.protocol.state import RunState
+from fedbandits.rules.drift import LEVEL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """By how much an option seems to have changed since clients first reported it.
+
+    Parameters
+    ----------
+    arm : str
+        Its name.
+    by : float
+        What fresh means differ by from those before, on average.
+    unusual : float
+        What that must exceed to be suspicious; infinite as long as nobody has reported the option
+        twice.
+    """
+
+    arm: str
+    by: float
+    unusual: float
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether the option seems to have changed."""
+        return abs(self.by) > self.unusual
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """Whether options stay as good as they were; see `fedbandits.rules.drift`.
+
+    Parameters
+    ----------
+    changes : tuple of Change
+        One for every option.
+    level : float
+        How likely any of them is suspicious though none changes, at most.
+    """
+
+    changes: tuple[Change, ...]
+    level: float
+
+    @property
+    def suspicious(self) -> tuple[Change, ...]:
+        """The options that seem to have changed."""
+        return tuple(one for one in self.changes if one.suspicious)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it in values that JSON has."""
+        changes = {
+            one.arm: {
+                "by": one.by,
+                "unusual": one.unusual if np.isfinite(one.unusual) else None,
+                "suspicious": one.suspicious,
+            }
+            for one in self.changes
+        }
+        return {"level": self.level, "changes": changes}
+
+
+def drift(state: RunState) -> Drift | str:
+    """Return whether options stay as good as they were, or why that is not watched."""
+    rule, trend = state.terms.rule, state.trend
+    if not rule.scheduled:
+        return "how often options are tried depends on what was observed"
+    if rule.estimator.stands_liars:
+        return "a client that lies could pretend a change"
+    if rule.noise is None:
+        return "the noise is estimated from the same reports"
+    if state.terms.privacy is not None and state.terms.privacy.noise == "laplace":
+        return "means have Laplace noise"
+    widths = trend.widths(rule.noise, max(state.phases_over, 1))
+    told = zip(state.terms.arms, trend.change.tolist(), widths.tolist(), strict=True)
+    return Drift(
+        changes=tuple(Change(arm=arm, by=by, unusual=unusual) for arm, by, unusual in told),
+        level=LEVEL,
+    )

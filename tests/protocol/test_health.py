@@ -1,0 +1,80 @@
+"""What a run watches about itself breaks the promises that rest on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import fedbandits as fb
+from fedbandits.privacy.policy import Privacy
+from fedbandits.protocol import Server
+from fedbandits.protocol.answer import answer_of
+from fedbandits.protocol.health import Drift, drift
+from fedbandits.protocol.state import RunState
+from fedbandits.rules.guarantees import Assumption, Status
+from small_server import update
+
+SIGMA, CLIENTS = 0.2, ("a", "b", "c", "d")
+
+
+def played(phases: list[tuple[float, float]], **keys: Any) -> Server:
+    """Return a server after phases in which the options had these means, alike at every client."""
+    certified = fb.CertifiedRadius(delta=0.05)
+    algorithm = fb.Fed1Ucb(**{"pulls": 100, "clients": 4, "radius": certified, **keys})
+    told = fb.Beliefs(n_arms=2, horizon=None, noise=SIGMA, spread=0.1, population=4)
+    server = Server(algorithm.rule(told), arms=["red", "blue"])
+    for number, means in enumerate(phases, 1):
+        server.open(CLIENTS if number == 1 else [])
+        assert server.assignment is not None
+        for client in CLIENTS:
+            said = update(
+                header=server.header, phase=number, client=client, counts=(100, 100), means=means
+            )
+            assert server.receive(said) is None
+        server.close()
+    return server
+
+
+def test_an_option_that_changes_breaks_the_promise() -> None:
+    steady = [(0.50, 0.52)] * 3
+    server = played(steady)
+    watched = drift(server.run_state)
+    assert isinstance(watched, Drift)
+    assert not watched.suspicious
+    assert server.run_state.guarantee.error == 0.05
+
+    server = played([*steady, (0.50, 0.52 - 0.11)])
+    watched = drift(server.run_state)
+    assert isinstance(watched, Drift)
+    assert [one.arm for one in watched.suspicious] == ["blue"]
+    assert watched.suspicious[0].by < 0
+    broken = server.run_state.guarantee.condition(Assumption.NO_DRIFT)
+    assert broken is not None
+    assert broken.status is Status.BROKEN
+    assert "blue seems to have changed by -" in broken.why
+    assert server.run_state.guarantee.error is None
+    answer = answer_of(server)
+    assert answer is not None
+    assert "blue seems to have changed" in answer.words()
+    # It stays broken, whatever comes.
+    back = played([*steady, (0.50, 0.52 - 0.11), *[(0.50, 0.52)] * 5])
+    assert back.run_state.guarantee.error is None
+
+
+def test_what_was_seen_of_a_change_survives_a_checkpoint() -> None:
+    state = played([(0.50, 0.52), (0.51, 0.50)]).run_state
+    again = RunState.restored(state.kept(), state.terms)
+    assert np.array_equal(again.trend.score, state.trend.score)
+    assert drift(again) == drift(state)
+
+
+def test_what_cannot_be_watched_says_why() -> None:
+    assert drift(played([(0.5, 0.52)], liars=1).run_state) == (
+        "a client that lies could pretend a change"
+    )
+    told = fb.Beliefs(n_arms=2, horizon=None, noise=SIGMA, spread=0.1)
+    rule = fb.Fed2Ucb(pulls=100, admissions=4, radius=fb.CertifiedRadius(delta=0.05)).rule(told)
+    private = Privacy(range=(0.0, 1.0), noise="laplace", scale=0.1)
+    server = Server(rule, privacy=private, arms=["red", "blue"])
+    assert drift(server.run_state) == "means have Laplace noise"
