@@ -15,6 +15,8 @@ from fedbandits.errors import InputError
 
 if TYPE_CHECKING:
     from fedbandits.federation.coordinator import Bulletin
+    from fedbandits.federation.host import PullByName
+    from fedbandits.federation.trial import Trial
 
 Project = Annotated[
     Path, typer.Argument(help="A project: a folder with fedbandits.toml and client.py.")
@@ -57,11 +59,13 @@ def new(folder: Path) -> None:
     typer.echo(f"next: fedbandits try {folder} --clients 8")
 
 
-def try_(
+def try_(  # noqa: PLR0917 - options of a command, all of them named
     project: Project,
     clients: Clients = 8,
     seed: Annotated[int | None, typer.Option(min=0)] = None,
     plugin: Plugins = None,
+    aa: Annotated[bool, typer.Option("--aa")] = False,
+    runs: Annotated[int, typer.Option(min=1)] = 50,
     quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False,
 ) -> None:
     """Play the whole federation in this process, in memory, to debug a trial.
@@ -70,6 +74,10 @@ def try_(
     ----------
     seed
         Override the trial's; it does not seed pull.
+    aa
+        Play it several times with all options the same, and count how often it calls a difference.
+    runs
+        With --aa: how many times.
     quiet
         Print only the answer.
     """
@@ -80,6 +88,10 @@ def try_(
     trial = load_trial(project, plugins=plugin or ())
     if not quiet:
         print_warnings(trial.doubts())
+
+    if aa:
+        _try_aa(trial, load_pull(project), clients, runs, seed, quiet=quiet)
+        return
 
     def watch(at: Bulletin) -> None:
         left = "1 option is" if at.left == 1 else f"{at.left} options are"
@@ -93,4 +105,17 @@ def try_(
     print_plain(answer_of(server).words())
     if server.decision.winner is None:
         print_plain(f"best so far: {trial.arms[server.decision.best]}; try more clients or pulls")
+        raise typer.Exit(UNDECIDED)
+
+
+def _try_aa(
+    trial: Trial, pull: PullByName, clients: int, runs: int, seed: int | None, *, quiet: bool
+) -> None:
+    from fedbandits.cli.progress import show_tries  # noqa: PLC0415 - after --help
+    from fedbandits.federation.aa import try_aa  # noqa: PLC0415 - likewise
+
+    with show_tries(runs, quiet=quiet) as watch:
+        found = try_aa(trial, pull, clients, runs=runs, seed=seed, watch=watch)
+    print_plain(found.words())
+    if not found.sound:
         raise typer.Exit(UNDECIDED)

@@ -75,6 +75,14 @@ def show_search() -> Iterator[OnTried | None]:
 
 
 @contextmanager
+def show_tries(runs: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """Yield what trying a trial several times calls as it proceeds."""
+    columns = (MofNCompleteColumn(), TextColumn("runs"))
+    with _bar(*columns, quiet=quiet, total=runs) as update:
+        yield (lambda done: update(completed=done)) if update else (lambda _: None)
+
+
+@contextmanager
 def show_records(log: str) -> Iterator[OnRead]:
     """Yield what reading a long log calls as it proceeds."""
     with _bar(MofNCompleteColumn(), TextColumn("records"), total=None) as update:

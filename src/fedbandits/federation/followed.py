@@ -38,7 +38,7 @@ from fedbandits.protocol import (
     answer_of,
 )
 from fedbandits.protocol.codec import decode, encode
-from fedbandits.protocol.health import drift
+from fedbandits.protocol.health import aa_words, drift
 
 OnRead: TypeAlias = Callable[[int, int], None]
 """Told now and then how many of all records were read."""
@@ -104,6 +104,7 @@ class FollowedRun:
     def status(self) -> RunStatus:
         """Return where the run is."""
         server, answer, history = self.server, self.answer(), self._history
+        treatment = self.trial.treatment
         course = history.course.course()
         missing, quarantined = server.missing, server.quarantined
         silent = {*missing, *quarantined}
@@ -130,6 +131,7 @@ class FollowedRun:
             conflicts=server.run_state.conflicts,
             course=course,
             means=client_means(server.run_state),
+            aa=aa_words(server.run_state, treatment) if treatment is not None else "",
             drift=drift(server.run_state),
             dropped=self.dropped,
         )

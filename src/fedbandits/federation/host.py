@@ -125,14 +125,13 @@ class ClientHost:
         )
 
     def _observe(self, arm: int, n: int) -> Sequence[float] | FloatArray:
-        return call_pull(self.pull, self.trial.arms[arm], n, self.info)
+        return call_pull(self.pull, self.trial.given(arm), n, self.info)
 
     def _name_outcomes(self, arm: int, n: int) -> str:
         """Return what outcomes are called in an error: by option, client and line."""
-        name = self.trial.arms[arm]
         if self.live is not None:
-            return f'outcomes of "{name}" in {self.live.path}'
-        return call_words(self.pull, name, n, self.info)
+            return f'outcomes of "{self.trial.arms[arm]}" in {self.live.path}'
+        return call_words(self.pull, self.trial.given(arm), n, self.info)
 
     def halt(self) -> Halt | None:
         """Return what the operator of this client has halted here, or None."""

@@ -260,7 +260,7 @@ class LiveStore(Closing):
         with self._reading():
             state, found = self._look_up(unit)
             if found is not None and self._keeps(state, found, out):
-                return state.arms[found.arm]
+                return self._given(state, found.arm)
         with self._writing():
             state, found = self._look_up(unit)
             if not state.given(out):
@@ -274,7 +274,11 @@ class LiveStore(Closing):
             else:
                 fresh = found is None or found.number < state.begins
                 arm = self._allocate(state, unit, out, fresh=fresh)
-            return state.arms[arm]
+            return self._given(state, arm)
+
+    def _given(self, state: LiveState, arm: int) -> str:
+        """Return what a unit of an option gets, by the name that the service knows."""
+        return state.arms[arm] if self.trial.treatment is None else self.trial.treatment
 
     def _halt_here(self) -> Halt:
         """Return what the operator of this client has halted, or that nothing is."""
@@ -417,7 +421,7 @@ class LiveStore(Closing):
             return None
         best = state.arms[state.best]
         refuse_halted(self.path.parent, self.client, best, state.arms)
-        return best
+        return self._given(state, state.best)
 
     def forget(self, before: float) -> int:
         """Delete units that were assigned before a time and that the phase does not count."""

@@ -31,7 +31,7 @@ _LONGEST_NAME = 60
 # What goes into JSON as it is.
 _OF_STATUS = (
     *("run", "title", "began", "wrote", "epoch", "missing", "quarantined", "unconfirmed", "halted"),
-    *("abandoned", "bits", "dropped"),
+    *("abandoned", "bits", "dropped", "aa"),
 )
 _OF_COURSE = ("withdrawals", "halts", "moves", "restarts")
 _OF_ANSWER = ("winner", "survivors", "whom", "phase", "clients", "level", "error", "assumptions")
@@ -149,6 +149,8 @@ class RunStatus:
         What happened.
     means : tuple of ClientMeans
         What each client's means are, as far as the server knows.
+    aa : str
+        What an A/A run says about the trial, in words; nothing if it is none.
     drift : Drift or str
         Whether options stay as good as they were; why that is not watched, if it is not.
     dropped : int
@@ -174,6 +176,7 @@ class RunStatus:
     conflicts: tuple[tuple[str, str], ...]
     course: Course
     means: tuple[ClientMeans, ...]
+    aa: str
     drift: Drift | str
     dropped: int
     presence: Presence | None = None
@@ -286,7 +289,7 @@ class RunStatus:
 
     def events(self) -> list[str]:
         """Return what went wrong or unexpectedly, one sentence each."""
-        course, said = self.course, list(self.halted)
+        course, said = self.course, [*([self.aa] if self.aa else []), *self.halted]
         if self.unconfirmed:
             said.append(f"withdrawal not confirmed yet by: {shortened(self.unconfirmed)}")
         if course.rejections:

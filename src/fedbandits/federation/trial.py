@@ -103,6 +103,9 @@ class TrialKeys:
         Of which clients are let in, and of the order of turns.
     live : Live, optional
         That outcomes come from live traffic, and when they are final; from ``pull`` by default.
+    aa : bool
+        Whether all options are the first one under other names, to see whether a difference is
+        called where there is none.
     """
 
     title: str
@@ -124,6 +127,7 @@ class TrialKeys:
     interleave: bool = True
     seed: int = 0
     live: Live | None = None
+    aa: bool = False
 
     def __post_init__(self) -> None:
         if len(self.arms) < 2:
@@ -168,10 +172,17 @@ class Trial(TrialKeys):
         What decides.
     tables : dict
         What it was read from.
+    treatment : str, optional
+        What all options are if they are one under several names; each is its own by default.
     """
 
     algorithm: Algorithm
     tables: Mapping[str, Any] = field(default_factory=dict)
+    treatment: str | None = None
+
+    def given(self, arm: int) -> str:
+        """Return what a client does if it tries an option: the name that its code knows."""
+        return self.arms[arm] if self.treatment is None else self.treatment
 
     @property
     def range(self) -> Limits | None:
@@ -340,10 +351,15 @@ def _trial(tables: Mapping[str, Any]) -> Trial:
     if isinstance(said.get("arms"), list):
         said["arms"] = tuple(said["arms"])
     shared = construct(TrialKeys, {k: v for k, v in said.items() if k not in own}, "")
+    first, names = shared.arms[0], shared.arms
+    if shared.aa:
+        # No option keeps its name: whoever halts the first one at a site halts all of them.
+        names = tuple(f"{first} ({number})" for number in range(1, len(names) + 1))
     trial = Trial(
-        **parameters_of(shared),
+        **(parameters_of(shared) | {"arms": names}),
         algorithm=construct(algorithm, {k: v for k, v in said.items() if k in own}, ""),
         tables=dict(tables),
+        treatment=first if shared.aa else None,
     )
     _check(trial)
     return trial

@@ -1,4 +1,4 @@
-"""What a run watches about itself, from what clients report anyway."""
+"""What a run watches about itself, from what clients report anyway; and A/A runs."""
 
 from __future__ import annotations
 
@@ -86,3 +86,42 @@ def drift(state: RunState) -> Drift | str:
         changes=tuple(Change(arm=arm, by=by, unusual=unusual) for arm, by, unusual in told),
         level=LEVEL,
     )
+
+
+def false_differences(state: RunState) -> float | None:
+    """Return how likely a run whose options are all the same calls a difference, at most.
+
+    Every option is a best one then, and each is dropped with the probability that the rule drops
+    the best one with. None if the rule states no such probability.
+    """
+    error = state.guarantee.error
+    return None if error is None else min(1.0, error * state.terms.rule.n_arms)
+
+
+def called(state: RunState) -> tuple[str, ...]:
+    """Return the options that were decided against."""
+    out = ~state.left
+    return tuple(
+        name for arm, name in enumerate(state.terms.arms) if out[arm] and arm not in state.withdrawn
+    )
+
+
+def aa_words(state: RunState, treatment: str) -> str:
+    """Return what an A/A run says about how sound a trial is, in words.
+
+    Parameters
+    ----------
+    state : RunState
+        Of the run.
+    treatment : str
+        What all of its options are.
+    """
+    most, out = false_differences(state), called(state)
+    often = (
+        "no error probability is stated, so that nothing can be said of how many such runs may"
+        " call a difference"
+        if most is None
+        else f"at most {100 * most:.3g} % of such runs call a difference, if all conditions hold"
+    )
+    found = f"this one did ({', '.join(out)})" if out else "this one did not so far"
+    return f"This is an A/A run, all options are {treatment}: {often}; {found}"
