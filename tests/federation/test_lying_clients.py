@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import fedbandits as fb
+from commands import Command
 from fedbandits.errors import InputError
 from fedbandits.federation.host import ClientInfo
 from fedbandits.federation.local import try_trial
@@ -75,6 +77,35 @@ def test_a_file_says_how_many_may_lie() -> None:
         read_trial(
             {"title": "colours", "arms": ["red", "blue"], "algorithm": "fed-index", "liars": 3}
         )
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("liars = 0.2", "by 0.0817, however many clients report"),
+        (
+            'estimator = { name = "median", liars = 0.3 }',
+            "to find a gap below 0.16 between options",
+        ),
+        (
+            'estimator = { name = "trimmed", liars = 0.2, groups = 4 }',
+            "by any amount, however many clients report",
+        ),
+        ('dependence = "any"\nliars = 0.2', "by 0.115, however many clients report"),
+    ],
+)
+def test_check_says_what_liars_can_hide_whatever_reports(
+    command: Command, tmp_path: Path, keys: str, said: str
+) -> None:
+    (tmp_path / "fedbandits.toml").write_text(
+        'title = "colours"\narms = ["red", "blue"]\npulls = 20\nadmissions = 20\nrange = [0, 1]\n'
+        'radius = { rule = "certified", delta = 0.05 }\nassume = { noise = 0.2, spread = 0.1 }\n'
+        f"{keys}\n",
+        encoding="utf-8",
+    )
+    done = command("check", tmp_path)
+    assert done.code == 0, done.err
+    assert said in done.out
 
 
 def test_a_median_needs_to_know_how_much_clients_differ() -> None:
