@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import fedbandits as fb
+from commands import Command
 from fedbandits.errors import InputError
+from fedbandits.federation.checkpoint import read_checkpoint
+from fedbandits.federation.course import Compared
+from fedbandits.federation.durable_log import DurableLog, read_log
+from fedbandits.federation.followed import FollowedRun, LoggedRun
 from fedbandits.federation.host import ClientInfo
 from fedbandits.federation.local import try_trial
+from fedbandits.federation.run import header_of
 from fedbandits.federation.trial import Trial, read_trial
 from fedbandits.protocol.decisions import interval_widths
 from fedbandits.protocol.fold import apply
@@ -19,8 +27,10 @@ from fedbandits.protocol.promises import coverage
 from fedbandits.protocol.records import ClientHalted
 from fedbandits.protocol.server import Server
 from fedbandits.protocol.state import RunState
-from fedbandits.rules.estimators import Median
+from fedbandits.rules.estimators import Median, Plain, Trimmed
 from fedbandits.rules.guarantees import Assumption
+from fedbandits.rules.reports import Reports
+from fedbandits.run_page.page import run_html
 
 CLIENTS = 30
 
@@ -77,6 +87,35 @@ def test_a_file_says_how_many_may_lie() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("liars = 0.2", "by 0.0817, however many clients report"),
+        (
+            'estimator = { name = "median", liars = 0.3 }',
+            "to find a gap below 0.16 between options",
+        ),
+        (
+            'estimator = { name = "trimmed", liars = 0.2, groups = 4 }',
+            "by any amount, however many clients report",
+        ),
+        ('dependence = "any"\nliars = 0.2', "by 0.115, however many clients report"),
+    ],
+)
+def test_check_says_what_liars_can_hide_whatever_reports(
+    command: Command, tmp_path: Path, keys: str, said: str
+) -> None:
+    (tmp_path / "fedbandits.toml").write_text(
+        'title = "colours"\narms = ["red", "blue"]\npulls = 20\nadmissions = 20\nrange = [0, 1]\n'
+        'radius = { rule = "certified", delta = 0.05 }\nassume = { noise = 0.2, spread = 0.1 }\n'
+        f"{keys}\n",
+        encoding="utf-8",
+    )
+    done = command("check", tmp_path)
+    assert done.code == 0, done.err
+    assert said in done.out
+
+
 def test_a_median_needs_to_know_how_much_clients_differ() -> None:
     told = trial(estimator=Median(liars=3))
     assert told.rule().guarantee().conditions
@@ -130,3 +169,121 @@ def test_a_halt_leaves_a_promise_between_two_options_alone(options: int, left: b
         )
         assert (halted.guarantee.error == 0.05) == (left or liars is None)
         assert (coverage(halted, 0.05).error == 0.05) == (left or liars is None)
+
+
+# How often a client is left out -------------------------------------------------------------------
+
+PHASES = 5
+
+
+def logged(path: Path, *, lying: int = 3, **keys: Any) -> Path:
+    """Play a run to its end, with a log in a file."""
+    told = read_trial(
+        {
+            "title": "colours",
+            "arms": ["red", "blue", "green"],
+            "range": [0, 1],
+            "population": CLIENTS,
+            "algorithm": "fed1-ucb",
+            "pulls": 400,
+            "max_phases": PHASES,
+            "radius": {"rule": "certified", "delta": 0.05},
+            **keys,
+        }
+    )
+    rng = np.random.default_rng(5)
+
+    def pull(arm: str, n: int, client: ClientInfo) -> list[float]:
+        if client.number < lying:
+            return [float(arm == "red")] * n
+        # 400 tries of each: hardly two clients have the same mean.
+        return [float(u < (0.45 if arm == "red" else 0.5)) for u in rng.random(n)]
+
+    with DurableLog(path, header_of(told, told.title)) as log:
+        try_trial(told, pull, CLIENTS, log=log)
+    return path
+
+
+def counted(run: FollowedRun) -> dict[str, Compared]:
+    clients = run.status().course.clients
+    return {one.name: one.compared for one in clients if one.compared is not None}
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [{"liars": 3}, {"estimator": {"name": "median", "liars": 3}, "assume": {"spread": 0.1}}],
+    ids=["trimmed", "median"],
+)
+def test_liars_are_left_out_nearly_always_and_others_as_often_as_expected(
+    tmp_path: Path, keys: dict[str, Any]
+) -> None:
+    by_name = counted(LoggedRun(logged(tmp_path / "run.fedlog", **keys)))
+    found, liars = list(by_name.values()), [by_name.pop(f"client-{number}") for number in range(3)]
+    assert len(found) == CLIENTS
+    # Two comparisons with the leader in each phase, six of 30 clients left out of each.
+    assert {one.comparisons for one in found} == {2 * PHASES}
+    assert all(one.expected == pytest.approx(2 * PHASES * 0.2) for one in found)
+    assert sum(one.left_out for one in found) <= 2 * PHASES * 6
+    # Red leads nobody: where it is compared with the leader the liars are the lowest. They say the
+    # same of the two others, so that they are in the middle of that comparison.
+    assert all(one.left_out == PHASES for one in liars)
+    # What is left to the honest is three of 27 there, and six of 27 of the two others.
+    honest = np.mean([one.share for one in by_name.values()])
+    assert honest == pytest.approx((3 / 27 + 6 / 27) / 2, abs=0.03)
+
+
+def test_how_often_is_advanced_by_new_records_alone(tmp_path: Path) -> None:
+    path = logged(tmp_path / "run.fedlog", liars=3)
+    whole = LoggedRun(path, full=True)
+    content = read_log(path)
+    half = len(content.records) // 2
+    # A reader that was there all along, and one that begins with a checkpoint of the first half.
+    growing = tmp_path / "growing.fedlog"
+    with DurableLog(growing, content.header) as log:
+        for record in content.records[:half]:
+            log.append(record)
+        reader = LoggedRun(log)
+        reader.write_checkpoint()
+        before = counted(reader)
+        for record in content.records[half:]:
+            log.append(record)
+        reader.refresh()
+    assert counted(reader) == counted(whole) != before
+    assert counted(LoggedRun(growing)) == counted(whole)
+    assert read_checkpoint(growing) is not None
+
+
+def test_the_page_and_the_status_give_a_hint_and_no_verdict(
+    command: Command, tmp_path: Path
+) -> None:
+    run = LoggedRun(logged(tmp_path / "run.fedlog", liars=3))
+    page = run_html(run)
+    assert "left out as often as a liar" in page
+    for heading in ("comparisons", "left out", "expected"):
+        assert f">{heading}</th>" in page
+    told = json.loads(command("status", "--json", tmp_path / "run.fedlog").out)
+    assert all(one["compared"]["expected"] == 2.0 for one in told["clients"])
+    # Whoever reads a terminal sees nobody named.
+    assert "left out" not in run.status().words()
+
+
+def test_without_liars_declared_nobody_is_left_out(tmp_path: Path) -> None:
+    run = LoggedRun(logged(tmp_path / "run.fedlog"))
+    assert counted(run) == {}
+    assert ">left out</th>" not in run_html(run)
+    assert "compared" not in run.status().as_dict()["clients"][0]
+
+
+def test_a_group_is_left_out_as_a_whole() -> None:
+    means = np.array([[0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5], [0.1, 0.9, 0.5, 0.5, 0.9, 0.9, 0.0]])
+    reports = Reports(counts=np.full((2, 7), 9), means=means, active=np.ones(2, dtype=np.bool_))
+    found = Trimmed(liars=1, groups=2).left_out(reports, 0)
+    assert found is not None
+    # Averages of the groups are 0.5, 0.5 and 0.9; the seventh client is in none.
+    assert found.times.tolist() == [0, 0, 0, 0, 1, 1, 0]
+    assert found.clients.tolist() == [True] * 6 + [False]
+    assert found.share == pytest.approx(2 / 3)
+    # Of two clients who may both lie, nobody is in the middle.
+    few = replace(reports, counts=np.full((2, 2), 9), means=means[:, :2])
+    assert Trimmed(liars=1).left_out(few, 0) is None
+    assert Plain().left_out(reports, 0) is None

@@ -188,6 +188,10 @@ def test_it_says_beforehand_that_liars_hide_the_gap() -> None:
     _, doubts = guaranteed(Trimmed(liars=0.3), None)
     assert "no number of clients is sure to tell the best two arms apart" in doubts[0]
     assert guaranteed(Trimmed(liars=0.1), None)[1] == []
+    (of_groups,) = guaranteed(Trimmed(liars=0.2, groups=4), None)[1]
+    assert "by any amount" in of_groups
+    (of_median,) = guaranteed(Median(liars=0.45), None)[1]
+    assert f"by {Median(liars=0.45).floor(0.1):.3g}, and the gap is 0.2" in of_median
 
 
 def test_what_is_not_simulated_is_refused() -> None:

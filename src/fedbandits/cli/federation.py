@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib.util import find_spec
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,7 +41,16 @@ def check_trial(path: Path, plugins: Iterable[Path]) -> None:
 
     trial = load_trial(path, plugins=plugins)
     typer.echo(f"{path}: valid")
-    typer.echo(f"  guarantee: {server_of(trial).run_state.guarantee.words()}")
+    server = server_of(trial)
+    typer.echo(f"  guarantee: {server.run_state.guarantee.words()}")
+    floor = server.rule.liars_floor
+    if floor is not None:
+        far = f"{floor:.3g}" if isfinite(floor) else "any amount"
+        gap = f"below {2 * floor:.3g} " if isfinite(floor) else ""
+        typer.echo(
+            f"  liars: they may move the difference of two options by {far}, however many clients"
+            f" report; if they do, no number of clients is sure to find a gap {gap}between options"
+        )
     print_warnings(trial.doubts())
 
 

@@ -33,6 +33,7 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
     pulls: str | None = None,
     admissions: str | None = None,
     privacy: str | None = None,
+    liars: float | None = None,
     out: Annotated[Path | None, OUT] = None,
     as_json: AsJson = False,
     seed: Annotated[int, typer.Option(min=0)] = 0,
@@ -72,6 +73,9 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
     privacy : default means are sent as they are
         How clients protect their means, as an inline table with the keys of an experiment file:
         { noise = "gaussian", epsilon = 2.0, delta = 1e-6, range = [0, 1] }. Shows what that costs.
+    liars : default nobody may lie
+        How many clients may lie: a share such as 0.1, or a number of --clients such as 3. Plans for
+        that, and compares it with other shares, which takes up to a minute; 0 compares alone.
     seed
         Seed of the simulations.
     workers
@@ -99,6 +103,7 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
                 pulls=pulls,
                 admissions=admissions,
                 privacy=None if privacy is None else _policy(privacy),
+                liars=_number_or_share(liars),
                 seed=seed,
                 workers=workers,
                 progress=progress,
@@ -125,6 +130,11 @@ def _numbers(text: str) -> list[float]:
     return found
 
 
+def _number_or_share(liars: float | None) -> float | None:
+    """Return a whole number as one: it is written into a file."""
+    return liars if liars is None or not liars.is_integer() else int(liars)
+
+
 def _policy(text: str) -> Privacy:
     """Return the policy of an inline table."""
     import tomllib  # noqa: PLC0415 - after --help
@@ -144,6 +154,10 @@ def _policy(text: str) -> Privacy:
 def _print(made: Plan) -> None:
     from rich.console import Console  # noqa: PLC0415 - after --help
 
+    from fedbandits.planning.honesty import (  # noqa: PLC0415 - likewise
+        honesty_words,
+        shown_prices,
+    )
     from fedbandits.planning.text import columns, conditions, shown_plan  # noqa: PLC0415 - likewise
 
     console = Console()
@@ -154,5 +168,10 @@ def _print(made: Plan) -> None:
         typer.echo(f"To run it, put this into an experiment file:\n\n{made.toml()}\n")
     if columns(made):
         print_table(shown_plan(made))
+        typer.echo()
+    if made.honesty:
+        for line in honesty_words(made.question):
+            typer.echo(fill(line, width, break_on_hyphens=False) + "\n")
+        print_table(shown_prices(made.honesty))
         typer.echo()
     typer.echo(fill(conditions(made), width, break_on_hyphens=False))

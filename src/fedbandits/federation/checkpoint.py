@@ -22,7 +22,7 @@ from fedbandits.federation.durable_log import Place
 from fedbandits.federation.state_files import beside, write_whole
 from fedbandits.protocol.codec import decode, encode
 
-FORMAT = 1
+FORMAT = 2
 
 NOT_ONE = (ArithmeticError, LookupError, TypeError, ValueError)
 """What goes wrong with values that are no checkpoint."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from fedbandits.protocol import Decision, Reason, Refusal, Refused, Rejection, Update, records
+from fedbandits.rules.estimators import LeftOut
 
 
 class PhaseEnd(Enum):
@@ -60,6 +61,30 @@ class PhaseCourse:
     dropped: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """How often decisions have left out a client among the lowest and the highest.
+
+    Parameters
+    ----------
+    comparisons : int
+        Of two arms, in all phases that were decided on what the client has reported.
+    left_out : int
+        Of how many of these it was left out.
+    expected : float
+        Of how many it would be left out if it were like the others.
+    """
+
+    comparisons: int = 0
+    left_out: int = 0
+    expected: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """Of which share of its comparisons it was left out."""
+        return self.left_out / self.comparisons if self.comparisons else 0.0
+
+
 @dataclass(slots=True, kw_only=True)
 class ClientCourse:
     """What one client has sent, according to the log.
@@ -77,6 +102,8 @@ class ClientCourse:
         declared range, if clients report them.
     rejections : mapping of Rejection to int
         Its messages that were not counted.
+    compared : Compared or None
+        How often it was left out; None if the rule leaves nobody out.
     """
 
     name: str
@@ -87,6 +114,7 @@ class ClientCourse:
     bits: int = 0
     clipped: int = 0
     rejections: Mapping[Rejection, int] = field(default_factory=dict)
+    compared: Compared | None = None
 
     def add(self, update: Update) -> None:
         """Count an update."""
@@ -301,6 +329,19 @@ class CourseReader:
                 self.restarts.append(Restart(epoch=epoch, when=self._when, at=at))
             case records.RunEnded(decision=decision, words=words):
                 self._give_up(decision.reason, words, at)
+
+    def compare(self, found: LeftOut) -> None:
+        """Count whom a decision has left out; clients are in the order in which they joined."""
+        of_clients = zip(
+            self.clients.values(), found.clients.tolist(), found.times.tolist(), strict=True
+        )
+        for client, compared, times in of_clients:
+            known, n = client.compared or Compared(), found.comparisons if compared else 0
+            client.compared = Compared(
+                comparisons=known.comparisons + n,
+                left_out=known.left_out + times,
+                expected=known.expected + n * found.share,
+            )
 
     def course(self) -> Course:
         """Return what has happened so far."""

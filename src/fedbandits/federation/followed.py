@@ -38,6 +38,7 @@ from fedbandits.protocol import (
     answer_of,
 )
 from fedbandits.protocol.codec import decode, encode
+from fedbandits.protocol.decisions import left_out
 from fedbandits.protocol.health import aa_words, drift
 
 OnRead: TypeAlias = Callable[[int, int], None]
@@ -78,6 +79,10 @@ class FollowedRun:
             history.withdrawn[self.trial.arms[record.arm]] = self.answer()
         self.server.follow(record)
         history.course.take(record, at)
+        if isinstance(record, PhaseClosed):
+            found = left_out(self.server.run_state)
+            if found is not None:
+                history.course.compare(found)
         self._answers.take(record)
         history.began, history.wrote = history.began or at, at
 

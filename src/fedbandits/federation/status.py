@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbandits.federation.course import Course, PhaseEnd
+from fedbandits.federation.course import ClientCourse, Course, PhaseEnd
 from fedbandits.protocol import Answer, Refused, RunState, Server, ServerState
 from fedbandits.protocol.health import Drift
 from fedbandits.rules.outliers import outliers
@@ -258,7 +258,7 @@ class RunStatus:
             ],
             "phases": [asdict(one) | {"end": one.end.value} for one in course.phases],
             "clients": [
-                asdict(one)
+                _client(one)
                 | {"rejections": {kind.name: n for kind, n in one.rejections.items()}}
                 | {"means": self._by_arm(known.means), "unlike": self._by_arm(known.unlike)}
                 for one, known in zip(course.clients, self.means, strict=True)
@@ -332,6 +332,14 @@ class RunStatus:
             records = counted(self.dropped, "record")
             said.append(f"damaged and left out at the end of the log, as after a crash: {records}")
         return said
+
+
+def _client(one: ClientCourse) -> dict[str, Any]:
+    """Return what a client has sent, in values that JSON has."""
+    said = asdict(one)
+    if one.compared is None:
+        del said["compared"]
+    return said
 
 
 def client_means(state: RunState) -> tuple[ClientMeans, ...]:

@@ -12,7 +12,6 @@ from fedbandits.planning.protection import radii_apart, release_error
 from fedbandits.planning.question import Question
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
 from fedbandits.rules.arrays import FloatArray, IntArray
-from fedbandits.rules.beliefs import Beliefs
 from fedbandits.rules.distortion import UNDISTORTED, Distortion, ReleaseError
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.reports import Reports
@@ -92,10 +91,15 @@ class Candidate:
 
 def scheduled(question: Question, pulls: str, admissions: str | None) -> Fed1Ucb | Fed2Ucb:
     """Return Fed2-UCB with these schedules, or Fed1-UCB without an admissions schedule."""
+    liars = question.liars or None
     if admissions is None:
-        return Fed1Ucb(pulls=pulls, radius=question.radius)
+        return Fed1Ucb(pulls=pulls, radius=question.radius, liars=liars)
     return Fed2Ucb(
-        pulls=pulls, admissions=admissions, radius=question.radius, weights=question.weights
+        pulls=pulls,
+        admissions=admissions,
+        radius=question.radius,
+        weights=question.weights,
+        liars=liars,
     )
 
 
@@ -132,7 +136,7 @@ def foresee(question: Question, candidates: Sequence[Candidate]) -> Foreseen:
     if question.population is not None:
         clients = np.minimum(clients, question.population)
         newcomers = np.diff(clients, axis=1, prepend=0.0)
-    width = _widths(question, pulls, newcomers, phases)
+    width = (_widths_with_liars if question.liars else _widths)(question, pulls, newcomers, phases)
     if question.most_releases is not None:
         width[:, question.most_releases :] = np.inf
     # Up to which phase every rival plays: (candidates, rivals), counted from 0.
@@ -166,20 +170,35 @@ def _widths(
     return np.asarray(radii_apart(question.privacy) * radius)
 
 
+def _widths_with_liars(
+    question: Question, pulls: FloatArray, newcomers: FloatArray, phases: IntArray
+) -> FloatArray:
+    """Return these widths up to the phase that resolves the smallest gap, infinite after it.
+
+    They are those that hold if liars send the worst; games in which nobody lies decide sooner. How
+    many are trimmed depends on the number of clients, so every phase is asked for by itself.
+    """
+    rule, counts = rule_for(question), _since(np.cumsum(pulls, axis=1))
+    clients = np.cumsum(newcomers, axis=1)
+    width = np.full(pulls.shape, np.inf)
+    for row, of_phases in enumerate(clients):
+        for column, phase in enumerate(phases.tolist()):
+            if of_phases[column] > question.most_clients:
+                break
+            some = np.flatnonzero(newcomers[row, : column + 1])
+            reports = Reports.planned(counts[row, column, some], newcomers[row, some])
+            width[row, column] = 2.0 * float(rule.width(phase=phase, reports=reports).max())
+            if width[row, column] <= question.gap:
+                break
+    return width
+
+
 def rule_for(question: Question, *, at_once: bool = False) -> PhasedRule:
     """Return a rule for a question, whose clients join gradually or all at once.
 
     Neither widths nor what is proven depend on the numbers of its schedules.
     """
-    return scheduled(question, "1", None if at_once else "1").rule(
-        Beliefs(
-            n_arms=question.n_arms,
-            horizon=None,
-            noise=question.noise,
-            spread=question.spread,
-            population=question.population,
-        )
-    )
+    return scheduled(question, "1", None if at_once else "1").rule(question.beliefs)
 
 
 def _since(sums: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The charts of a plan: regret over f and g, and the smallest gap over the number of clients."""
+"""The charts of a plan: regret over f and g, the smallest gap, and the price of honesty."""
 
 from __future__ import annotations
 
@@ -8,13 +8,27 @@ import numpy as np
 
 from fedbandits.planning.candidates import Shape
 from fedbandits.planning.detection import Detector, gap_curves
+from fedbandits.planning.honesty import bearable
 from fedbandits.planning.plan import Plan
 from fedbandits.planning.search import map_table
 from fedbandits.planning.wording import counted
-from fedbandits.report.chart import Axis, Chart, Guide, Heat, Note, Plot, Series, named_axis
+from fedbandits.report.chart import (
+    NORMAL_95,
+    Axis,
+    Chart,
+    Guide,
+    Heat,
+    Note,
+    Plot,
+    Series,
+    named_axis,
+)
 from fedbandits.report.palette import PALETTE
+from fedbandits.simulation.assumptions import share_below
 
 _MOST_TIMES = 4.0
+_LIARS = "share of clients that may lie"
+_FEWEST, _REGRET = "fewest clients", "total regret"
 _WORDS: dict[Shape | None, str] = {
     Shape.CONSTANT: ", {}(p): the same in every phase",
     Shape.GROWING: " in phase 1, {}(p): times p in phase p",
@@ -92,6 +106,48 @@ def enough_clients(plan: Plan) -> int | None:
     """Return how many clients of an unlimited population detect the gap with the planned pulls."""
     detector = Detector.of(plan.question, population=None)
     return detector.fewest_clients(plan.question.gap, planned_pulls(plan))
+
+
+def honesty_chart(plan: Plan) -> Chart | None:
+    """Return clients and regret over the share that may lie; None if fewer than two shares decide.
+
+    One panel each: both on a scale that begins at nothing.
+    """
+    regrets = [(one.share, one.outlook.regret) for one in plan.honesty if one.outlook is not None]
+    fewest = [(one.share, one.clients) for one in plan.honesty if one.clients is not None]
+    if len(regrets) < 2:
+        return None
+    drawn = [
+        Series(
+            label=_FEWEST,
+            x=[share for share, _ in fewest],
+            y=[clients for _, clients in fewest],
+            colour=PALETTE[0],
+            mark="dot",
+        ),
+        Series(
+            label=_REGRET,
+            x=[share for share, _ in regrets],
+            y=[regret.mean for _, regret in regrets],
+            half=[NORMAL_95 * regret.stderr for _, regret in regrets],
+            colour=PALETTE[1],
+            mark="dot",
+        ),
+    ]
+    limit = bearable(plan.question)
+    # Without a spread between clients any share below one half can be borne.
+    guides = [Guide(x=limit, label=f"at most {share_below(limit)}")] if limit < 0.49 else []
+    most = max(limit if guides else 0.0, *(share for share, _ in regrets))
+    panels = [
+        Plot(
+            x=Axis(label=_LIARS, low=0.0, high=1.5 * most, form="percent"),
+            y=Axis(label=one.label, low=0.0, high=1.15 * max(one.y)),
+            series=[one],
+            guides=guides,
+        )
+        for one in drawn
+    ]
+    return Chart(name="honesty", panels=panels, size=(8.0, 3.8))
 
 
 def gap_chart(plan: Plan) -> Chart:

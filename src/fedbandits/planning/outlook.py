@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,9 @@ from fedbandits.simulation.releases import NormalPrivacy
 
 LAST_PHASE = 200
 """Games that go on longer are called undecided."""
+
+FEWER_GAMES = 200
+"""No more games are behind the numbers of a schedule if some clients may lie: each takes longer."""
 
 RANGE = (0.05, 0.95)
 """The quantiles between which nine games of ten end."""
@@ -155,6 +158,7 @@ def simulated(
     algorithms: Iterable[Algorithm],
     *,
     draws: str = "plan: outlook",
+    fidelity: str | None = None,
     max_phases: int | None = None,
     workers: int | None = 1,
     **settings: Any,
@@ -170,6 +174,8 @@ def simulated(
     draws : str
         The name of the random draws. The best of many by simulated regret is partly lucky, so the
         numbers of a plan come from other draws than those of the search.
+    fidelity : str, optional
+        As in an experiment file.
     workers, **settings
         As in `fedbandits.simulate_all`.
     """
@@ -180,13 +186,30 @@ def simulated(
             problem=problem,
             algorithm=algorithm,
             communication_cost=question.communication_cost,
-            max_phases=max_phases,
+            fidelity=fidelity,
+            max_phases=_last_listed(question, algorithm, max_phases),
             privacy=None if question.privacy is None else NormalPrivacy.of(question.privacy),
         )
         for algorithm in algorithms
     ]
     settings |= {"grid_points": 1, "warn": False, "workers": workers}
+    if question.liars:
+        settings["replications"] = min(settings["replications"], FEWER_GAMES)
     return simulate_all(variants, horizon=question.horizon, **settings)
+
+
+def _last_listed(question: Question, algorithm: Algorithm, max_phases: int | None) -> int | None:
+    """Return after how many phases games end, at the latest.
+
+    If some clients may lie, that is before there are more clients than can be simulated one by one.
+    """
+    if not question.liars or max_phases is None:
+        return max_phases
+    rule = algorithm.rule(question.beliefs)
+    if rule.decides_every_slot:
+        return max_phases
+    few = takewhile(lambda one: one.clients <= question.most_clients, rule.phases())
+    return max(1, sum(1 for _ in islice(few, max_phases)))
 
 
 def look_ahead(question: Question, pulls: str, admissions: str | None, **settings: Any) -> Outlook:

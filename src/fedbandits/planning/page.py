@@ -9,8 +9,15 @@ from typing import Any
 
 from fedbandits.experiments.protection import protection_words
 from fedbandits.experiments.report.glossary import glossary
-from fedbandits.planning.charts import enough_clients, gap_chart, map_chart, planned_pulls
+from fedbandits.planning.charts import (
+    enough_clients,
+    gap_chart,
+    honesty_chart,
+    map_chart,
+    planned_pulls,
+)
 from fedbandits.planning.detection import POWER
+from fedbandits.planning.honesty import honesty_words, shown_prices
 from fedbandits.planning.plan import Plan
 from fedbandits.planning.text import assumptions, columns, guarantee, in_short, shown_plan
 from fedbandits.report.markup import definitions, items
@@ -20,6 +27,10 @@ from fedbandits.report.still import still
 _MAP_CAPTION = """Expected regret for values of f and g around the best (star). Brighter is less.
 Grey: undecided, or too many phases."""
 
+_HONESTY_CAPTION = """The fewest clients, and the regret of the best schedule, by the share that may
+lie; nobody does. Bars are 95&nbsp;% intervals. Right of the vertical line no number of clients
+is sure to be enough."""
+
 _WORDS = ("arms, clients, slots", "phase", "regret", "exploration, communication")
 
 
@@ -27,7 +38,8 @@ def write_plan(plan: Plan, folder: Path) -> None:
     """Write plan.json, the pictures and report.html."""
     text = json.dumps(plan.as_dict(), indent=2, allow_nan=False, ensure_ascii=False)
     (folder / "plan.json").write_text(text + "\n", encoding="utf-8")
-    images = {chart.name: still(chart) for chart in (map_chart(plan), gap_chart(plan)) if chart}
+    charts = (map_chart(plan), gap_chart(plan), honesty_chart(plan))
+    images = {chart.name: still(chart) for chart in charts if chart}
     for name, content in images.items():
         (folder / f"{name}.png").write_bytes(content)
     (folder / "report.html").write_text(plan_html(plan, images), encoding="utf-8")
@@ -51,6 +63,8 @@ def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
     if columns(plan):
         sections.append(("What to expect", _expected(plan)))
     sections.append(("In detail", "\n".join(f"<p>{escape(line)}</p>" for line in plan.answer())))
+    if plan.honesty:
+        sections.append(("What honesty is worth", _honesty(plan, images)))
     found, best = map_chart(plan), plan.searched.best_on_map
     if found is not None and best is not None:
         least = f"{best.pulls:,} pulls and {best.admissions:,} new clients"
@@ -86,6 +100,20 @@ def _expected(plan: Plan) -> str:
     gap = "<br>(" if len(shown.headings) > 4 else " ("
     said = "<p>Means, and in brackets where nine of ten games end.</p>"
     return f"{said}\n{shown.html().replace(' (', gap)}"
+
+
+def _honesty(plan: Plan, images: dict[str, bytes]) -> str:
+    parts = [f"<p>{escape(line)}</p>" for line in honesty_words(plan.question)]
+    parts.append(shown_prices(plan.honesty).html())
+    chart = honesty_chart(plan)
+    if chart is not None:
+        alt = "Fewest clients by who may lie: " + "; ".join(
+            f"{one.words}, {one.clients:,}" for one in plan.honesty if one.clients is not None
+        )
+        image = images[chart.name]
+        caption = _HONESTY_CAPTION
+        parts.append(live_chart("honesty", chart, alt=alt, caption=caption, image=image))
+    return "\n".join(parts)
 
 
 def _gap_caption(plan: Plan) -> str:

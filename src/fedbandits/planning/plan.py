@@ -13,6 +13,7 @@ from fedbandits.experiments.output import open_output
 from fedbandits.planning import text
 from fedbandits.planning.candidates import scheduled
 from fedbandits.planning.detection import POWER, Feasibility, feasibility, gap_table
+from fedbandits.planning.honesty import Price, bearable, hidden, prices
 from fedbandits.planning.outlook import IndexOutlook, Outlook, look_ahead, look_at_index_rule
 from fedbandits.planning.pilot import Pilot, read_pilot
 from fedbandits.planning.question import Question, least_favourable
@@ -54,6 +55,8 @@ class Plan:
         What noise and spread were estimated from.
     unprotected : Plan, optional
         The same plan without the privacy policy, if there is one; the difference is its cost.
+    honesty : tuple of Price
+        What it takes for several shares of liars, if that was asked for.
     seed : int
         Of the simulations.
     """
@@ -67,6 +70,7 @@ class Plan:
     index: IndexOutlook | None = None
     pilot: Pilot | None = None
     unprotected: Plan | None = None
+    honesty: tuple[Price, ...] = ()
     seed: int = 0
 
     @property
@@ -126,14 +130,22 @@ class Plan:
             "without_privacy": None
             if bare is None
             else {"suggested": _plain(bare.suggested), "yours": _plain(bare.yours)},
+            "honesty": None if not self.honesty else self._honesty(),
             "schedules_tried": len(self.searched.tried),
             "map": map_table(self.searched),
             "smallest_gap": gap_table(self.question, pulls),
             "seed": self.seed,
         }
 
+    def _honesty(self) -> dict[str, Any]:
+        return {
+            "nobody_lies_in_the_games": True,
+            "bearable_share": bearable(self.question),
+            "prices": [price.as_dict() for price in self.honesty],
+        }
+
     def write(self, directory: str | Path) -> None:
-        """Write plan.json, the two pictures and report.html, all or nothing."""
+        """Write plan.json, the pictures and report.html, all or nothing."""
         from fedbandits.planning.page import write_plan  # noqa: PLC0415 - heavy
 
         with open_output(Path(directory)) as folder:
@@ -159,6 +171,7 @@ def plan(
     pulls: str | int | None = None,
     admissions: str | int | None = None,
     privacy: Privacy | None = None,
+    liars: float | None = None,
     replications: int = REPLICATIONS,
     seed: int = 0,
     workers: int | None = 1,
@@ -191,6 +204,10 @@ def plan(
         Your own f and g, to compare with the best.
     privacy : Privacy, optional
         How clients protect the means that they send. The plan is then made with and without it.
+    liars : int or float, optional
+        How many clients may lie: a share below 0.5, or a number if ``clients`` are given. The plan
+        is then made for that many, and `Plan.honesty` compares it with other shares; 0 compares
+        alone. See ``docs/liars.md``.
     replications : int
         Number of simulated games behind the numbers.
     seed : int
@@ -233,10 +250,14 @@ def plan(
         population=clients,
         communication_cost=communication_cost,
         privacy=privacy,
+        liars=0 if liars is None else liars,
     )
     own = None if pulls is None or admissions is None else (str(pulls), str(admissions))
     games: dict[str, Any] = {"replications": replications, "seed": seed, "workers": workers}
     made = _made(question, own, progress, **games)
+    if liars is not None:
+        priced = prices(question, made.suggested, progress=progress, **games)
+        made = replace(made, honesty=priced)
     if privacy is None:
         return replace(made, pilot=measured)
     unprotected = _made(replace(question, privacy=None), own, progress, **games)
@@ -285,6 +306,10 @@ def _made(
     def look(pulls: str, admissions: str | None) -> Outlook:
         return look_ahead(question, pulls, admissions, **games)
 
+    if hidden(question) is not None:
+        nothing = Searched(tried=(), best=None, others=(), map=())
+        found = feasibility(question)
+        return Plan(question=question, feasibility=found, searched=nothing, suggested=None)
     # First, so that a mistake in it is reported before the search.
     yours = None if own is None else look(*own)
     searched = search(question, seed=games["seed"], workers=games["workers"], progress=progress)
@@ -296,7 +321,7 @@ def _made(
         suggested=None if best is None else look(best.f, best.g),
         others=tuple(look(other.f, other.g) for other in searched.others),
         yours=yours,
-        index=look_at_index_rule(question, **games),
+        index=None if question.liars else look_at_index_rule(question, **games),
         seed=games["seed"],
     )
 
@@ -312,13 +337,14 @@ def variant_table(question: Question, outlook: Outlook) -> dict[str, Any]:
         "algorithm": outlook.algorithm,
         "pulls": outlook.pulls,
         "admissions": outlook.admissions,
-        "weights": None if at_once else outlook.weights,
+        "weights": None if at_once or question.liars else outlook.weights,
         "clients" if at_once else "max_clients": question.population,
         "radius": {"rule": question.radius.rule},
         "delta": question.delta if question.horizon is None else "1/T",
         "assume": {"noise": question.noise, "spread": question.spread},
         "communication_cost": None if cost == DEFAULT_COST else cost,
         "privacy": None if privacy is None else describe_privacy(privacy),
+        "liars": question.liars or None,
     }
     return {key: value for key, value in table.items() if value is not None}
 

@@ -22,11 +22,15 @@ from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.laws import Gaussian
 from fedbandits.problems.problem import checked_means
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.beliefs import Beliefs
+from fedbandits.rules.estimators import Trimmed
 from fedbandits.rules.phased import LONGEST_HORIZON, Weights
 from fedbandits.rules.radii import CertifiedRadius
 
 MOST_ARMS = 2000
 MOST_CLIENTS = 10**9
+MOST_LISTED = 10**5
+"""The most clients of games in which some may lie: every client is simulated, not cohorts."""
 _SMALLEST = 1e-9
 
 
@@ -52,6 +56,9 @@ class Question:
         Whether the means are the hardest ones that a gap allows.
     privacy : Privacy, optional
         How clients protect the means that they send.
+    liars : int or float
+        How many clients may lie: a share, or a number of the population. With 0, clients are
+        averaged; otherwise their trimmed mean is compared.
 
     Examples
     --------
@@ -69,6 +76,7 @@ class Question:
     horizon: int | None = None
     least_favourable: bool = False
     privacy: Privacy | None = None
+    liars: float = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "means", _as_means(self.means))
@@ -93,6 +101,7 @@ class Question:
             raise InputError("delta", f"{self.delta:g} is not an error probability: 0 < δ < 1")
         if self.privacy is not None:
             self._check_privacy(self.privacy)
+        self._check_liars()
 
     def _check_privacy(self, privacy: Privacy) -> None:
         if not isinstance(privacy, Privacy):
@@ -107,6 +116,33 @@ class Question:
         if problems:
             raise InputError("privacy.range", f"[{low:g}, {high:g}] {problems[0]}; widen it")
         fewest_pulls(privacy, self.n_arms)  # refuses a budget that allows no release
+
+    def _check_liars(self) -> None:
+        Trimmed(liars=self.liars)  # refuses what is neither a share nor a number
+        if self.liars and self.privacy is not None:
+            raise InputError(
+                "liars", "nothing is proven for protected means of clients that may lie; leave out"
+                " one of liars and privacy",
+            )  # fmt: skip
+        if self.liars < 1:
+            return
+        if self.population is None:
+            raise InputError(
+                "liars",
+                f"{self.liars:g} is a number of clients, and how many there are is not given; give"
+                " a share, such as 0.1, or the number of clients",
+            )
+        if 2 * self.liars >= self.population:
+            raise InputError(
+                "liars",
+                f"{self.liars:g} of {self.population:,} clients are half of them or more; an answer"
+                " takes more honest clients than liars",
+            )
+
+    @property
+    def share_of_liars(self) -> float:
+        """Which share of all clients may lie."""
+        return self.liars / self.population if self.liars >= 1 and self.population else self.liars
 
     @property
     def fewest_pulls(self) -> int:
@@ -148,7 +184,8 @@ class Question:
     @property
     def most_clients(self) -> int:
         """The largest number of clients that a plan considers."""
-        return self.population or MOST_CLIENTS
+        most = MOST_LISTED if self.liars else MOST_CLIENTS
+        return min(self.population or most, most)
 
     @property
     def radius(self) -> CertifiedRadius:
@@ -157,8 +194,19 @@ class Question:
 
     @property
     def weights(self) -> Weights:
-        """How clients are averaged: in a finite population each counts the same."""
-        return "inverse-variance" if self.population is None else "equal"
+        """How clients are averaged: in a finite population, or if some may lie, all count alike."""
+        return "equal" if self.liars or self.population is not None else "inverse-variance"
+
+    @property
+    def beliefs(self) -> Beliefs:
+        """What a rule is told; it plays until it decides."""
+        return Beliefs(
+            n_arms=self.n_arms,
+            horizon=None,
+            noise=self.noise,
+            spread=self.spread,
+            population=self.population,
+        )
 
     def problem(self, name: str = "plan") -> Approximate:
         """Return the game; its name selects the random streams."""
@@ -184,6 +232,7 @@ class Question:
             "delta": self.delta,
             "horizon": self.horizon,
             "privacy": None if self.privacy is None else describe_privacy(self.privacy),
+            "liars": self.liars or None,
         }
 
 

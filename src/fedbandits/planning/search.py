@@ -26,7 +26,7 @@ from fedbandits.simulation import Simulation
 MOST_UNDECIDED = 0.05
 """Schedules that leave more games undecided are not suggested."""
 
-_WIDE_POINTS = 14
+_WIDE_POINTS, _FEW_POINTS = 14, 8
 _COARSE_STEP = 2.0
 _FINE_STEP = math.sqrt(2.0)
 
@@ -123,7 +123,7 @@ def search(
     >>> len(found.tried) > 100, found.others
     (True, ())
     """
-    n_coarse, n_fine, games = _effort(question.n_arms)
+    n_coarse, n_fine, games = _effort(question)
     tried: dict[Candidate, Tried] = {}
 
     def best(of: Callable[[Candidate], bool]) -> Candidate | None:
@@ -169,12 +169,15 @@ def search(
     )
 
 
-def _effort(n_arms: int) -> tuple[int, int, int]:
+def _effort(question: Question) -> tuple[int, int, int]:
     """Return how many values of f and of g are tried, coarse and fine, and in how many games.
 
-    They are fewer if games take longer.
+    They are fewer if games take longer: with many arms, and if some clients may lie, so that each
+    of them is simulated.
     """
-    return (5, 11, 256) if n_arms <= 50 else (3, 7, 128)
+    if question.liars:
+        return (5, 7, 32)
+    return (5, 11, 256) if question.n_arms <= 50 else (3, 7, 128)
 
 
 def _foreseen_best(question: Question) -> Iterator[Candidate]:
@@ -187,8 +190,9 @@ def _foreseen_best(question: Question) -> Iterator[Candidate]:
     if most_pulls < least:
         return
     enough = max(2, detector.fewest_clients(question.gap, least) or MOST_CLIENTS)
-    pulls = _whole(np.geomspace(least, most_pulls, _WIDE_POINTS))
-    clients = _whole(np.geomspace(1.0, min(enough, question.most_clients), _WIDE_POINTS))
+    points = _FEW_POINTS if question.liars else _WIDE_POINTS
+    pulls = _whole(np.geomspace(least, most_pulls, points))
+    clients = _whole(np.geomspace(1.0, min(enough, question.most_clients), points))
     at_once = () if question.population is None else product(PULLS_SHAPES, [None])
     for f_shape, g_shape in chain(product(PULLS_SHAPES, Shape), at_once):
         grid = [

@@ -11,6 +11,7 @@ from fedbandits.experiments.text import TIMES
 from fedbandits.experiments.wording import listed, share
 from fedbandits.planning.candidates import rule_for
 from fedbandits.planning.detection import POWER, Detector
+from fedbandits.planning.honesty import hidden
 from fedbandits.planning.outlook import LAST_PHASE, Expected, Outlook, Simulated
 from fedbandits.planning.pilot import Pilot
 from fedbandits.planning.protection import release_error
@@ -147,12 +148,13 @@ def _reach(plan: Plan) -> list[str]:
     if found.clients_unlimited is None:
         return []  # the horizon holds no pull of every arm, or rounding is too coarse: said below
     often = "very often"
+    honest = " and nobody may lie" if plan.question.liars else ""
     if found.pulls is not None:
         slots = f"{plan.question.horizon:,} slots"
         often = f"every arm {counted(found.pulls, 'time')}, which is what {slots} allow"
     everyone = (
         f"For an unlimited population, about {counted(found.clients_unlimited, 'client')} decide in"
-        f" one look with a probability of {share(POWER)}, if each pulls {often}"
+        f" one look with a probability of {share(POWER)}, if each pulls {often}{honest}"
     )
     if n is None:
         return [f"{everyone}. If the number of clients is limited, say how many there are."]
@@ -255,6 +257,9 @@ def _left_out(question: Question, privacy: Privacy) -> str:
 
 def _refusal(plan: Plan) -> str:
     """Return why nothing is suggested, and what would help."""
+    because = hidden(plan.question)
+    if because is not None:
+        return f"Not feasible: {because}."
     because = _too_coarse(plan) or _no_room(plan) or _too_noisy(plan) or _too_many(plan)
     return f"Not feasible: {because or _undecided_by_all(plan.question)}"
 
@@ -328,6 +333,11 @@ def _too_many(plan: Plan) -> str | None:
 def _undecided_by_all(question: Question) -> str:
     """Return that no schedule decides often enough, and what would help."""
     decides = f"none of the schedules considered decides {share(1 - MOST_UNDECIDED)} of games"
+    if question.liars:
+        return (
+            f"{decides} with up to {counted(question.most_clients, 'client')}, whatever liars send."
+            " Allow for fewer liars, or ask for a larger gap."
+        )
     if question.most_releases is None:
         return f"{decides}. Ask for a larger gap, a larger error probability, or more time."
     return (
@@ -339,11 +349,14 @@ def _undecided_by_all(question: Question) -> str:
 def _advice(plan: Plan) -> list[str]:
     question, index, best = plan.question, plan.index, plan.suggested
     if best is None:
-        yours = [] if plan.yours is None else [_compared("yours", plan.yours)]
+        yours = [] if plan.yours is None else [_compared(question, "yours", plan.yours)]
         return [*yours, _refusal(plan)]
     until = "until the decision" if question.horizon is None else "in all"
     delta = f"{question.delta:g}" if question.horizon is None else '"1/T"'
     longer = "" if best.weights == "equal" else ' (the default, "equal", takes longer)'
+    averaged = f'weights = "{best.weights}"{longer}'
+    if question.liars:
+        averaged = f"liars = {question.liars:g}, none of whom lies in the simulated games"
     clients = "all clients from the start"
     if best.admissions is not None:
         clients = f"g(p) = {best.admissions} (new clients in phase p)"
@@ -354,12 +367,12 @@ def _advice(plan: Plan) -> list[str]:
         f" (± {rounded(NORMAL_95 * best.regret.stderr)} from simulating it), of which"
         f" {rounded(best.communication.mean)} for communication, with"
         f" {counted(best.clients.mean, 'client')} in {counted(best.phases.mean, 'phase')}."
-        f" {_failures(best)} {counted(len(plan.searched.tried), 'schedule')} were tried to find"
-        " this one.",
+        f" {_failures(question, best)} {counted(len(plan.searched.tried), 'schedule')} were tried"
+        " to find this one.",
         *_beside_bound(plan, best),
-        f'This is for delta = {delta}, weights = "{best.weights}"{longer}, and a rule that is told'
+        f"This is for delta = {delta}, {averaged}, and a rule that is told"
         f" noise {question.noise:.4g} and spread {question.spread:.4g}.",
-        *(_compared(name, one, best) for name, one in columns(plan) if name in _COMPARED),
+        *(_compared(question, name, one, best) for name, one in columns(plan) if name in _COMPARED),
     ]
     if index is not None:
         regret = changed(index.regret.mean, best.regret.mean)
@@ -398,7 +411,13 @@ def _beside_bound(plan: Plan, best: Outlook) -> list[str]:
     ]
 
 
-def _failures(outlook: Outlook) -> str:
+def _given_up(question: Question) -> str:
+    """Return after what games without a horizon are called undecided."""
+    many = f" or {counted(question.most_clients, 'client')}" if question.liars else ""
+    return f"{LAST_PHASE} phases{many}"
+
+
+def _failures(question: Question, outlook: Outlook) -> str:
     """Return how games failed, and which of them the numbers leave out."""
     wrong, undecided = (
         f"{round(rate * outlook.replications):,}" if rate else "none"
@@ -410,7 +429,7 @@ def _failures(outlook: Outlook) -> str:
     )
     if not outlook.cut:
         return said
-    when = f"within {LAST_PHASE} phases"
+    when = f"within {_given_up(question)}"
     if outlook.spent_rate > 0:
         when = "before the privacy budget was spent"
     if outlook.decided == 0:
@@ -418,11 +437,11 @@ def _failures(outlook: Outlook) -> str:
     return f"{said} The numbers are of the {outlook.decided:,} that were decided {when}."
 
 
-def _compared(name: str, other: Outlook, best: Outlook | None = None) -> str:
+def _compared(question: Question, name: str, other: Outlook, best: Outlook | None = None) -> str:
     """Return what to expect of another schedule, compared with the best if there is one."""
     regret = "" if best is None else f", {changed(other.regret.mean, best.regret.mean)}"
     said = f"{_COMPARED[name]} has an expected regret of {rounded(other.regret.mean)}{regret}."
-    return f"{said} {_failures(other)}" if other.cut else said
+    return f"{said} {_failures(question, other)}" if other.cut else said
 
 
 def columns(plan: Plan) -> list[tuple[str, Outlook]]:
@@ -455,7 +474,7 @@ def shown_plan(plan: Plan) -> Shown:
     if not spent:
         rows.pop()
         if plan.question.horizon is None:
-            rows[-1][0] += f" after {LAST_PHASE} phases"
+            rows[-1][0] += f" after {_given_up(plan.question)}"
     headings = ["", *(name for name, _ in shown)]
     return Shown(name="Expected, and in nine of ten games", headings=headings, rows=rows)
 

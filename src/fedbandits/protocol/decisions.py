@@ -14,6 +14,7 @@ from fedbandits.protocol.messages import Assignment, Decision, Reason, Release
 from fedbandits.protocol.state import Judgement, RunState
 from fedbandits.protocol.tally import Tally
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.estimators import LeftOut
 from fedbandits.rules.phased import PhasedRule, cut_to_fit
 from fedbandits.rules.plans import PhasePlan, State
 from fedbandits.rules.reports import Reports
@@ -51,6 +52,18 @@ def judged(state: RunState) -> Judgement:
     fresh = state.active & (estimate.pulls > 0)
     estimate = replace(estimate, values=np.where(fresh, estimate.values, state.estimates))
     return Judgement(phase=state.phase, looks=looks(state), active=state.active, estimate=estimate)
+
+
+def left_out(state: RunState) -> LeftOut | None:
+    """Return whom the phase that was decided last has left out; None if the rule leaves nobody out.
+
+    By what was reported until then: of a state in which the phase has just been decided.
+    """
+    rule, decided_on = state.terms.rule, state.decided_on
+    if decided_on is None or not rule.estimator.stands_liars:
+        return None
+    reports = replace(_reports(state, state.counted), active=decided_on)
+    return rule.estimator.left_out(reports, int(rule.best(state.estimates, decided_on)))
 
 
 def looks(state: RunState) -> int:

@@ -312,6 +312,35 @@ class PhasedRule(Beliefs):
             return f"the honest ones of {clients}"
         return f"{clients}, weighted" if self.estimator.needs_shares else clients
 
+    @property
+    def spread_compared(self) -> float:
+        """σ_c as it counts in the difference of two independent arms.
+
+        If the arms of a client may depend on each other, their difference varies by up to √2 times
+        as much.
+        """
+        independent = self.guarantee().condition(Assumption.INDEPENDENT_OPTIONS) is not None
+        return (self.spread or 0.0) * (1.0 if independent else math.sqrt(2.0))
+
+    @property
+    def liars_floor(self) -> float | None:
+        """By how much liars can move a comparison, however many clients there are.
+
+        None if none are allowed for. Of clients that all play, too: the range of their means is all
+        that is known, and what a limit from the data makes of it depends on what liars send.
+
+        Examples
+        --------
+        >>> from fedbandits import CertifiedRadius, Fed2Ucb
+        >>> told = Beliefs(n_arms=2, horizon=1000, noise=0.3, spread=0.1)
+        >>> rule = Fed2Ucb(pulls=10, admissions=9, radius=CertifiedRadius(), liars=0.2).rule(told)
+        >>> round(rule.liars_floor, 3)
+        0.082
+        """
+        if not self.estimator.stands_liars or self.asks_everyone:
+            return None
+        return self.estimator.floor(self.spread_compared)
+
     def part_conditions(self) -> tuple[Condition, ...] | None:
         """Return what is needed as long as some of the clients that it is for are not heard.
 

@@ -116,22 +116,32 @@ class Reports:
         return np.where(~pulled & pulled.any(axis=-1, keepdims=True), absent, self.means)
 
     def complete_means(self, groups: int = 1) -> FloatArray:
-        """Return the means of the clients that have pulled every active arm.
-
-        Where leading axes differ in who has, of those who have everywhere.
+        """Return the means of the clients that have pulled every active arm: those of `complete`.
 
         Parameters
         ----------
         groups : int
-            Only of clients whose whole group has, if so many make a group, in the order of their
+            As in `complete`.
+        """
+        means, complete = self.each_mean(absent=0.0), self.complete(groups)
+        return means if complete.all() else means[..., complete]
+
+    def complete(self, groups: int = 1) -> BoolArray:
+        """Return which clients have pulled every active arm.
+
+        Where leading axes differ in who has, those who have everywhere.
+
+        Parameters
+        ----------
+        groups : int
+            Only clients whose whole group has, if so many make a group, in the order of their
             admission. Who is in a group does not depend on who reports.
         """
-        means = self.each_mean(absent=0.0)
         inside = (np.asarray(self.counts) > 0) | ~self.active[..., np.newaxis]
         complete = inside.reshape(-1, inside.shape[-1]).all(axis=0)
         if groups > 1:
-            complete = np.broadcast_to(complete, means.shape[-1:])
+            complete = np.broadcast_to(complete, self.each_mean(absent=0.0).shape[-1:])
             full = complete.size // groups * groups
             whole = complete[:full].reshape(-1, groups).all(axis=-1)
             complete = np.append(np.repeat(whole, groups), np.zeros(complete.size - full, np.bool_))
-        return means if complete.all() else means[..., complete]
+        return np.asarray(complete)

@@ -142,8 +142,13 @@ def _sent(run: FollowedRun, status: RunStatus) -> str:
     strangers = tables.strangers(status)
     if strangers:
         said.append(_SAID["strangers"].format(messages=counted(strangers, "message")))
+    trimming = any(client.compared is not None for client in clients)
+    if trimming:
+        said.append(_SAID["left out"])
     if len(clients) > tables.MOST_CLIENTS:
-        said.append(_SAID["some clients"].format(few=tables.FEW_CLIENTS, all=len(clients)))
+        then = "then those that were left out most often, " if trimming else ""
+        some = _SAID["some clients"].format(few=tables.FEW_CLIENTS, all=len(clients), then=then)
+        said.append(some)
     clipped = privacy is not None or any(client.clipped for client in clients)
     return _below(said, tables.clients_table(status, clipped=clipped))
 

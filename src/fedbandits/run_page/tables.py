@@ -64,8 +64,11 @@ def clients_table(status: RunStatus, *, clipped: bool) -> str:
     rest = [client for client in clients if client.name not in names]
     quarantined = set(status.quarantined)
 
+    trimming = any(client.compared is not None for client in clients)
+
     def sent(head: str, some: Sequence[ClientCourse], below: str = "") -> str:
-        return _row(head, below, _sums(some)[: None if clipped else -1])
+        cells = _sums(some)[: None if clipped else -1]
+        return _row(head, below, (*cells, *(_left_out(some) if trimming else ())))
 
     rows = [
         sent(text(client.name), [client], _complaints(client, client.name in quarantined))
@@ -79,7 +82,8 @@ def clients_table(status: RunStatus, *, clipped: bool) -> str:
         *("client", "joined in phase", "phases reported", "pulls", "means sent", "bits"),
         *("not counted", "clipped"),
     )
-    return table("Clients", headings[: None if clipped else -1], rows)
+    compared = ("comparisons", "left out", "expected") if trimming else ()
+    return table("Clients", (*headings[: None if clipped else -1], *compared), rows)
 
 
 def means_table(status: RunStatus) -> str:
@@ -133,6 +137,8 @@ def strangers(status: RunStatus) -> int:
 def shown_clients(clients: Sequence[ClientCourse]) -> list[ClientCourse]:
     """Return the clients that have a row: if there are too many, rejected ones first.
 
+    Then those that were left out of comparisons most often, if anybody was.
+
     Examples
     --------
     >>> clients = [ClientCourse(name=f"c{number}", admitted=1) for number in range(300)]
@@ -142,7 +148,12 @@ def shown_clients(clients: Sequence[ClientCourse]) -> list[ClientCourse]:
     """
     if len(clients) <= MOST_CLIENTS:
         return list(clients)
-    return sorted(clients, key=lambda client: not client.rejections)[:FEW_CLIENTS]
+    return sorted(clients, key=_unlikely)[:FEW_CLIENTS]
+
+
+def _unlikely(client: ClientCourse) -> tuple[bool, float]:
+    """Return what brings a client to the top of the table."""
+    return not client.rejections, -(client.compared.share if client.compared else 0.0)
 
 
 def text(words: str) -> str:
@@ -162,6 +173,16 @@ def _sums(clients: Sequence[ClientCourse]) -> tuple[str, ...]:
     ]
     joined = f"{clients[0].admitted}" if len(clients) == 1 else ""
     return (joined, *(f"{sum(column):,}" for column in zip(*rows, strict=True)))
+
+
+def _left_out(clients: Sequence[ClientCourse]) -> tuple[str, ...]:
+    """Return in how many comparisons clients were, left out of how many, and what to expect."""
+    known = [client.compared for client in clients if client.compared is not None]
+    comparisons = sum(one.comparisons for one in known)
+    if not comparisons:
+        return ("0", "–", "–")
+    shares = (sum(one.left_out for one in known), sum(one.expected for one in known))
+    return (f"{comparisons:,}", *(f"{100 * share / comparisons:.0f} %" for share in shares))
 
 
 def _complaints(client: ClientCourse, quarantined: bool) -> str:

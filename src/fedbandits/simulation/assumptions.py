@@ -126,7 +126,7 @@ def doubts(
     endless = (
         _tied(rule, problem),
         _rounded_away(problem, privacy),
-        liars_hide(rule, gap(problem)) if rule.estimator.stands_liars else None,
+        liars_hide(rule, gap(problem)),
     )
     return [*(one.why for one in broken), *(why for why in endless if why is not None)]
 
@@ -177,19 +177,30 @@ def liars_hide(rule: PhasedRule, smallest: float) -> str | None:
     smallest : float
         The gap.
     """
-    spread, estimator = rule.spread or 0.0, rule.estimator
-    # Of given clients the range is all that is known, and what a limit from the data makes of it
-    # depends on what liars send: nothing is said before.
-    if not estimator.stands_liars or rule.asks_everyone or smallest <= 0:
+    floor = rule.liars_floor
+    if floor is None or smallest <= 0 or 2 * floor < smallest:
         return None
-    floor = estimator.floor(spread)
-    if 2 * floor < smallest:
-        return None
+    far = f"{floor:.3g}" if math.isfinite(floor) else "any amount"
+    bearable = rule.estimator.bearable(smallest, rule.spread_compared)
     return (
-        f"liars may move a comparison by {floor:.3g}, and the gap is {smallest:.3g}: if they do, no"
+        f"liars may move a comparison by {far}, and the gap is {smallest:.3g}: if they do, no"
         f" number of clients is sure to tell the best two arms apart (at most"
-        f" {100 * estimator.bearable(smallest, spread):.2g} % may lie for that)"
+        f" {share_below(bearable)} may lie for that)"
     )
+
+
+def share_below(share: float) -> str:
+    """Return a share to three digits that is no larger: one that may not be exceeded.
+
+    Examples
+    --------
+    >>> share_below(0.09996), share_below(0.216), share_below(0.0), share_below(0.00123)
+    ('9.99 %', '21.6 %', '0 %', '0.123 %')
+    """
+    if share <= 0:
+        return "0 %"
+    digits = 2 - math.floor(math.log10(100 * share))
+    return f"{math.floor(100 * share * 10.0**digits * (1 + 1e-12)) / 10.0**digits:g} %"
 
 
 def known_exactly(problem: Problem, noise: float | None, spread: float | None) -> bool:

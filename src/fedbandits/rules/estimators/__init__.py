@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedbandits.registry import Registry
-from fedbandits.rules.estimators.estimator import Average, Estimator
+from fedbandits.rules.estimators.estimator import Average, Estimator, LeftOut
 from fedbandits.rules.estimators.given_shares import GivenShares
 from fedbandits.rules.estimators.inverse_variance import InverseVariance
 from fedbandits.rules.estimators.median import Median
@@ -27,6 +27,7 @@ __all__ = [
     "Estimator",
     "GivenShares",
     "InverseVariance",
+    "LeftOut",
     "Median",
     "Plain",
     "Trimmed",

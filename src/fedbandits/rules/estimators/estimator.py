@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fedbandits.errors import InputError, UnstatedError
 from fedbandits.rules.abilities import Judge, Statement, unstated
-from fedbandits.rules.arrays import BoolArray, FloatArray
+from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.contrasts import StandsLiars
 from fedbandits.rules.distortion import UNDISTORTED
 from fedbandits.rules.estimates import Estimate
@@ -31,6 +31,29 @@ _JUDGE = Judge(
         "takes_protected": Statement(about=("estimate",)),
     }
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LeftOut:
+    """How often a decision has left a client out because it is among the lowest or the highest.
+
+    Parameters
+    ----------
+    clients : array of bool, shape (clients,)
+        Who was compared.
+    times : array of int, shape (clients,)
+        In how many comparisons of two arms a client was left out.
+    comparisons : int
+        How many there were.
+    share : float
+        Which share of clients is left out of a comparison if no two are equal: what to expect of a
+        client like the others.
+    """
+
+    clients: BoolArray
+    times: IntArray
+    comparisons: int
+    share: float
 
 
 class Estimator:
@@ -98,6 +121,10 @@ class Estimator:
     def bearable(self, gap: float, spread: float, *, half_range: float = math.inf) -> float:
         """Return the largest share of liars with which a gap can be resolved: none by default."""
         return 0.0
+
+    def left_out(self, reports: Reports, leader: int) -> LeftOut | None:
+        """Return whose differences of an arm to another are left out; None if all count."""
+        return None
 
     def honesty(self) -> tuple[Condition, ...]:
         """Return what it needs to be true of liars: that there are none, by default."""

@@ -12,7 +12,7 @@ from fedbandits.errors import InputError, UnstatedError, check_count, is_number
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.contrasts import Contrasts, Crowd, StandsLiars, grouped, share_of
 from fedbandits.rules.estimates import Estimate
-from fedbandits.rules.estimators.estimator import Estimator
+from fedbandits.rules.estimators.estimator import Estimator, LeftOut
 from fedbandits.rules.estimators.plain import Plain
 from fedbandits.rules.guarantees import Assumption, Condition, ProofContext, Status
 from fedbandits.rules.reports import Reports
@@ -187,6 +187,29 @@ class Robust(Estimator):
             enough = 2 * replace(self, liars=middle).floor(spread, half_range=half_range) < gap
             low, high = (middle, high) if enough else (low, middle)
         return low
+
+    def left_out(self, reports: Reports, leader: int) -> LeftOut | None:
+        """Return whose differences to the leading arm are outside the middle ones.
+
+        These are the f lowest and the f highest, but for those that equal one in the middle. A
+        median has no use for most of the others either; whoever is farther out is counted here.
+        """
+        compared = reports.complete(self.groups)
+        liars = self.liars_among(compared.size)
+        rivals = np.flatnonzero(reports.active & (np.arange(reports.active.size) != leader))
+        means = reports.each_mean(absent=0.0)[..., compared]
+        values = grouped(means[leader] - means[rivals], self.groups)
+        units = values.shape[-1]
+        if units <= 2 * liars or not rivals.size:
+            return None
+        ends = (liars, units - liars - 1)
+        low, high = np.moveaxis(np.partition(values, ends, axis=-1)[..., ends], -1, 0)
+        outside = (values < low[:, np.newaxis]) | (values > high[:, np.newaxis])
+        times = np.zeros(compared.size, dtype=np.int64)
+        times[compared] = np.repeat(outside.sum(axis=0), self.groups)
+        return LeftOut(
+            clients=compared, times=times, comparisons=rivals.size, share=2 * liars / units
+        )
 
     def middle(self, values: FloatArray, liars: int) -> FloatArray:
         """Return one value of those along the last axis, of which some may be anything."""
