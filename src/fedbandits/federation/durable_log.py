@@ -14,14 +14,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import (
-    AbstractContextManager,
-    ExitStack,
-    closing,
-    contextmanager,
-    nullcontext,
-    suppress,
-)
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -306,7 +299,7 @@ class LogReader(_Rows):
     ) -> None:
         super().__init__(Path(path))
         self._database = database
-        with self._opened() as opened:
+        with _reading(self.path, database) as opened:
             self.header = _header(opened, self.path)
             self._run = _digest("", json.dumps(self.header, sort_keys=True))
             with _sqlite_errors(self.path):
@@ -314,9 +307,6 @@ class LogReader(_Rows):
                 if after is not None and after.run == self._run and _holds(opened, after):
                     self.number, self.checksum = after.number, after.checksum
         self.length = last or 0
-
-    def _opened(self) -> AbstractContextManager[sqlite3.Connection]:
-        return _reading(self.path) if self._database is None else nullcontext(self._database)
 
     @property
     def place(self) -> Place:
@@ -329,7 +319,7 @@ class LogReader(_Rows):
 
     def new(self) -> Iterator[tuple[Record, str]]:
         """Yield the records that were written since the last call, each with its time."""
-        with self._opened() as database:
+        with _reading(self.path, self._database) as database:
             for row in self.after(database):
                 yield _record(row, self.path), row[1]
 
@@ -373,13 +363,16 @@ def _beside(path: Path) -> tuple[Path, Path]:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+def _reading(path: Path, held: sqlite3.Connection | None = None) -> Iterator[sqlite3.Connection]:
     """Yield the database of a log for reading; no file is made or changed.
 
     SQLite writes an index beside a log that it reads. While a server writes, the index is there
     already, and if all is in the log itself it is not needed. Otherwise a copy is read, as from a
-    read-only disk or under another account.
+    read-only disk or under another account. A process that has the log open reads what it holds.
     """
+    if held is not None:
+        yield held
+        return
     _check_there(path)
     newest, index = _beside(path)
     with ExitStack() as stack:

@@ -119,10 +119,6 @@ class WorkbenchFile(KeptFile[Unfinished]):
             age = abs(time.time() - self.path.stat().st_mtime)
         return kept.run if age < _AT_WORK else None
 
-    def keep(self, work: Unfinished) -> None:
-        """Replace what was kept."""
-        self.write(work)
-
     def clear(self) -> None:
         """Forget it: it is reported."""
         with file_errors(self.path, "cannot be removed"):
