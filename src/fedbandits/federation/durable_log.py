@@ -24,16 +24,8 @@ from typing import Any, BinaryIO, TypeAlias
 
 from pydantic_core import from_json  # three times as fast as the standard library's
 
-from fedbandits.errors import FedbanditsError, InputError
-from fedbandits.federation.state_files import (
-    Closing,
-    beside,
-    file_errors,
-    is_locked,
-    lock_file,
-    open_private,
-    private_database,
-)
+from fedbandits.errors import FedbanditsError, InputError, file_errors
+from fedbandits.federation import state_files
 from fedbandits.protocol.codec import decode, encode
 from fedbandits.protocol.records import Record
 
@@ -107,7 +99,7 @@ class Place:
     checksum: str
 
 
-class DurableLog(Closing):
+class DurableLog(state_files.Closing):
     """A log that outlasts the process; a `fedbandits.protocol.log.Log`.
 
     Parameters
@@ -145,7 +137,7 @@ class DurableLog(Closing):
             with file_errors(self.path, "cannot be written"):
                 opened.enter_context(_locked(self.path))
             if not self.path.exists():
-                private_database(self.path)
+                state_files.private_database(self.path)
             self._database = opened.enter_context(closing(_connected(self.path, "rwc")))
             _prepare(self._database, self.path)
             self.header = self._begin(header)
@@ -359,7 +351,7 @@ def _check_there(path: Path) -> None:
 
 def _beside(path: Path) -> tuple[Path, Path]:
     """Return SQLite's files beside a log: the newest changes, and their index."""
-    return beside(path, "-wal"), beside(path, "-shm")
+    return state_files.beside(path, "-wal"), state_files.beside(path, "-shm")
 
 
 @contextmanager
@@ -501,7 +493,7 @@ def _digest(before: str, text: str) -> str:
 def _prepare(database: sqlite3.Connection, path: Path) -> None:
     """Set up a log to be written; a file that is something else is refused, and left as it is."""
     _tables(database, path)
-    private_database(path)
+    state_files.private_database(path)
     with _sqlite_errors(path):
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
@@ -535,11 +527,11 @@ def _sqlite_errors(path: Path) -> Iterator[None]:
 
 def is_held(path: Path) -> bool | None:
     """Return whether a process writes a log now; None if that cannot be found out."""
-    return is_locked(_lock_path(path))
+    return state_files.is_locked(_lock_path(path))
 
 
 def _lock_path(path: Path) -> Path:
-    return beside(path, ".lock")
+    return state_files.beside(path, ".lock")
 
 
 # A process that checks whether a log is held has its lock for a moment.
@@ -549,10 +541,10 @@ _BETWEEN_TRIES = 0.02
 
 def _locked(path: Path) -> BinaryIO:
     """Return the lock of a log: a file beside it, unlocked by the system when the process ends."""
-    file = open_private(_lock_path(path), "ab")
+    file = state_files.open_private(_lock_path(path), "ab")
     for _ in range(_TRIES):
         try:
-            lock_file(file, wait=False)
+            state_files.lock_file(file, wait=False)
         except OSError:
             time.sleep(_BETWEEN_TRIES)
         else:

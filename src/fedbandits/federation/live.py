@@ -5,14 +5,12 @@ gets, and says what came of it when that is known. The server's messages are ans
 a `fedbandits.federation.host.ClientHost` that reads the same file.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 
 import numpy as np
 
-from fedbandits.errors import LARGEST, InputError
+from fedbandits.errors import LARGEST, InputError, file_errors
 from fedbandits.federation import state_files
 from fedbandits.federation.live_store import LiveStore, WallClock
 from fedbandits.federation.trial import Trial, load_trial
@@ -74,7 +72,7 @@ class LiveTrial(state_files.Closing):
         self._limits = trial.range
         path = state_files.live_file(folder, client)
         self.store = LiveStore(path, client, trial, clock=clock, durable=durable)
-        with state_files.file_errors(folder, "cannot be made"):
+        with file_errors(folder, "cannot be made"):
             state_files.private_folder(folder)
         # Report a problem with the file now, not to the first visitor.
         self.store.wanted()
