@@ -128,6 +128,25 @@ class Mistakes:
             raise self.found[0] if len(self.found) == 1 else SeveralMistakesError(*self.found)
 
 
+@contextmanager
+def file_errors(where: object, problem: str, way_out: str = "") -> Iterator[None]:
+    """Turn an error of the system into an `InputError` that names the file.
+
+    Parameters
+    ----------
+    where : path or str
+        The file or folder, or the option that has named it.
+    problem : str
+        What cannot be done; the system's reason follows it.
+    way_out : str
+        What else to say, after the reason.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise InputError(str(where), f"{problem}: {error.strerror or error}{way_out}") from None
+
+
 class ProtocolError(FedbanditsError):
     """A message or a call that the protocol does not allow in this state."""
 

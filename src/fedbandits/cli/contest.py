@@ -1,7 +1,5 @@
 """``fedbandits contest``: every algorithm on every game, with the same parameters."""
 
-from __future__ import annotations
-
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -37,13 +35,11 @@ def contest(  # noqa: PLR0917 - options of a command, all of them named
     list_games
         Print the names of the games, and play nothing.
     """
-    from fedbandits.contest.play import chosen_games, play_contest  # noqa: PLC0415 - after --help
-    from fedbandits.contest.summary import contest_summary  # noqa: PLC0415 - likewise
-    from fedbandits.contest.words import printed_standings  # noqa: PLC0415 - likewise
+    from fedbandits.contest import play, summary, words  # noqa: PLC0415 - after --help
     from fedbandits.experiments.output import open_output  # noqa: PLC0415 - likewise
     from fedbandits.plugins import Plugin  # noqa: PLC0415 - likewise
 
-    chosen = chosen_games(games or [])
+    chosen = play.chosen_games(games or [])
     if list_games:
         typer.echo("\n".join(game.name for game in chosen))
         return
@@ -57,7 +53,7 @@ def contest(  # noqa: PLR0917 - options of a command, all of them named
         interruptible("nothing was written"),
         nullcontext() if out is None else open_output(out) as folder,
     ):
-        found = play_contest(
+        found = play.play_contest(
             chosen,
             plugins=plugins,
             replications=replications,
@@ -69,6 +65,6 @@ def contest(  # noqa: PLR0917 - options of a command, all of them named
             from fedbandits.contest.page import write_contest  # noqa: PLC0415 - heavy
 
             write_contest(found, folder)
-    print_table(printed_standings(contest_summary(found)))
+    print_table(words.printed_standings(summary.contest_summary(found)))
     if out is not None:
         typer.echo(f"report: {out / 'report.html'}")

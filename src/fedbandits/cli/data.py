@@ -1,7 +1,5 @@
 """``fedbandits data``: import the user's copy of the MovieLens data once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -43,12 +41,11 @@ def import_(
 
 def show() -> None:
     """Print what is imported, and where it is stored."""
-    from fedbandits.reproduce.movielens.container import data_directory  # noqa: PLC0415 - likewise
-    from fedbandits.reproduce.movielens.store import imported  # noqa: PLC0415 - after --help
+    from fedbandits.reproduce.movielens import container, store  # noqa: PLC0415 - after --help
 
-    found = imported()
+    found = store.imported()
     if not found:
-        typer.echo(f"no data imported in {data_directory()}")
+        typer.echo(f"no data imported in {container.data_directory()}")
         typer.echo("import it with: fedbandits data import PATH")
         typer.echo("PATH is the zip file of https://grouplens.org/datasets/hetrec-2011/, or a .npy")
     for data in found:

@@ -154,16 +154,14 @@ def do_or_ask(
     wait: float,
 ) -> bool:
     """Do something to a run, or ask the server that writes its log; return whether one does."""
-    from fedbandits.federation.durable_log import DurableLog, LogInUseError  # noqa: PLC0415
-    from fedbandits.federation.followed import LoggedRun  # noqa: PLC0415 - after --help
-    from fedbandits.federation.requests import leave_request  # noqa: PLC0415 - likewise
+    from fedbandits.federation import durable_log, followed, requests  # noqa: PLC0415 - after --help
 
     try:
-        with trusted(log), DurableLog(log) as written:
-            do(LoggedRun(written).serving(written))
-    except LogInUseError:
+        with trusted(log), durable_log.DurableLog(log) as written:
+            do(followed.LoggedRun(written).serving(written))
+    except durable_log.LogInUseError:
         with interruptible("the request stays, and the server takes it within a second"):
-            leave_request(log, wanted)
+            requests.leave_request(log, wanted)
             typer.echo("asked the server that writes this log; waiting for the log", err=True)
             _await(log, done, wait)
         return True

@@ -97,35 +97,34 @@ def halt(
     lift
         Lift the halt; all halts if no client or arm is named.
     """
-    from fedbandits.federation.halts import lift_halts, read_halts, set_halt  # noqa: PLC0415
-    from fedbandits.federation.state_files import has_clients, is_known_client  # noqa: PLC0415
+    from fedbandits.federation import halts, state_files  # noqa: PLC0415 - after --help
 
     state, arms = _state_of(folder)
     words = " ".join(reason.split()) or "no reason given"
     if lift:
-        lifted = lift_halts(state, client=client, arm=arm)
+        lifted = halts.lift_halts(state, client=client, arm=arm)
         for gone in lifted:
             typer.echo(f"lifted: {gone.words}")
         if not lifted:
             typer.echo("nothing was lifted: no such halt was set", err=True)
-        for stays in read_halts(state):
+        for stays in halts.read_halts(state):
             typer.echo(f"still: {stays.words}")
         return
-    if client is not None and not is_known_client(state, client):
+    if client is not None and not state_files.is_known_client(state, client):
         raise InputError(
             "--client",
             f'"{client}" has no files in {state}; leave it out to halt all clients of the folder',
         )
     if arm is not None and arms and arm not in arms:
         raise InputError("--arm", f'"{arm}" is not an arm of the trial; {nearest(arm, arms)}')
-    typer.echo(set_halt(state, client=client, arm=arm, reason=words).words)
+    typer.echo(halts.set_halt(state, client=client, arm=arm, reason=words).words)
     if arm is not None and not arms:
         typer.echo(
             "this folder does not know the arms of the trial: if this is not one of them, all"
             " arms are halted",
             err=True,
         )
-    if not has_clients(state):
+    if not state_files.has_clients(state):
         typer.echo(
             f"CAREFUL: no client has files in {state} yet, so maybe no client obeys. Name the"
             " folder that the clients use (--state of fedbandits node, state of LiveTrial); if this"
@@ -137,16 +136,14 @@ def halt(
 
 def _state_of(folder: Path) -> tuple[Path, tuple[str, ...]]:
     """Return the folder of clients' files, and the options if they are known there."""
-    from fedbandits.federation.live_store import arms_in  # noqa: PLC0415 - after --help
-    from fedbandits.federation.state_files import private_folder  # noqa: PLC0415 - likewise
-    from fedbandits.federation.trial import FILE, load_trial  # noqa: PLC0415 - likewise
+    from fedbandits.federation import live_store, state_files, trial  # noqa: PLC0415 - after --help
 
     if not folder.is_dir():
         raise InputError("FOLDER", f"{folder} is not a folder")
-    if (folder / FILE).is_file():
+    if (folder / trial.FILE).is_file():
         state = folder / "state"
-        return private_folder(state), load_trial(folder).arms
-    return folder, arms_in(folder)
+        return state_files.private_folder(state), trial.load_trial(folder).arms
+    return folder, live_store.arms_in(folder)
 
 
 def audit(file: Annotated[Path, typer.Argument(metavar="FILE")], as_json: AsJson = False) -> None:
@@ -160,12 +157,11 @@ def audit(file: Annotated[Path, typer.Argument(metavar="FILE")], as_json: AsJson
     file
         A client's audit file.
     """
-    from fedbandits.federation.audit_file import read_audit  # noqa: PLC0415 - after --help
-    from fedbandits.federation.verification import ledger_of, verified  # noqa: PLC0415 - likewise
+    from fedbandits.federation import audit_file, verification  # noqa: PLC0415 - after --help
 
-    entries = read_audit(file)
-    ledger = ledger_of(file, entries[0].update.client) if entries else None
-    found = None if ledger is None else verified(entries, ledger)
+    entries = audit_file.read_audit(file)
+    ledger = verification.ledger_of(file, entries[0].update.client) if entries else None
+    found = None if ledger is None else verification.verified(entries, ledger)
     if as_json:
         print_json([_plain(entry) for entry in entries])
     elif not entries:

@@ -1,7 +1,5 @@
 """``fedbandits sweep``: one file under many settings of its keys."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,13 +42,11 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
     """
     from fedbandits.cli.progress import show_sweep  # noqa: PLC0415 - after --help
     from fedbandits.experiments.output import check_output  # noqa: PLC0415 - likewise
-    from fedbandits.sweeps.doubts import warnings_of  # noqa: PLC0415 - likewise
-    from fedbandits.sweeps.run import run_sweep  # noqa: PLC0415 - likewise
-    from fedbandits.sweeps.store import FOLDER  # noqa: PLC0415 - likewise
+    from fedbandits.sweeps import doubts, run, store  # noqa: PLC0415 - likewise
     from fedbandits.sweeps.sweep import MOST_SETTINGS, load_sweep  # noqa: PLC0415 - likewise
 
     def left_behind() -> str:
-        if not (out / FOLDER).exists():
+        if not (out / store.FOLDER).exists():
             return "nothing was finished, and nothing was written"
         return f"finished cells are kept in {out}; run it again to continue"
 
@@ -58,7 +54,7 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
     with interruptible(left_behind):
         check_output(out, command="fedbandits sweep")
         with show_sweep(quiet=quiet) as watch:
-            results = run_sweep(
+            results = run.run_sweep(
                 asked,
                 out,
                 backend=backend,
@@ -70,7 +66,7 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
                 watch=watch,
                 warn=None
                 if quiet
-                else lambda doubts: print_warnings(warnings_of(doubts, len(asked))),
+                else lambda found: print_warnings(doubts.warnings_of(found, len(asked))),
             )
         results.write(out)
     if as_json:
@@ -91,8 +87,8 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
 
 def check_sweep(file: Path, tables: Mapping[str, Any]) -> None:
     """Check every setting of a file with a sweep, and say how many there are."""
-    from fedbandits.sweeps.cells import cells_of  # noqa: PLC0415 - after --help
-    from fedbandits.sweeps.doubts import doubts_of, warnings_of  # noqa: PLC0415 - likewise
+    from fedbandits.sweeps import doubts  # noqa: PLC0415 - after --help
+    from fedbandits.sweeps.cells import cells_of  # noqa: PLC0415 - likewise
     from fedbandits.sweeps.sweep import read_sweep  # noqa: PLC0415 - likewise
 
     asked = read_sweep(tables)
@@ -101,4 +97,4 @@ def check_sweep(file: Path, tables: Mapping[str, Any]) -> None:
     typer.echo(f"{file}: valid, {len(asked):,} settings")
     for (label, fidelity), settings in found.items():
         typer.echo(f"  {label}: fidelity {fidelity} in {settings:,} of them")
-    print_warnings(warnings_of(doubts_of(cells), len(asked)))
+    print_warnings(doubts.warnings_of(doubts.doubts_of(cells), len(asked)))

@@ -16,19 +16,7 @@ from typing import TypeAlias
 from fedbandits.contest.games import ContestGame
 from fedbandits.errors import InputError
 from fedbandits.plugins import Plugin
-from fedbandits.rules.algorithms import (
-    ALGORITHMS,
-    Algorithm,
-    AuthorsBaseline,
-    Centralized,
-    Fed1Ucb,
-    Fed2Ucb,
-    FedIndex,
-    FedTs,
-    ImprovedUcb,
-    LocalUcb,
-    Ucb1,
-)
+from fedbandits.rules import algorithms
 from fedbandits.rules.optimal_phases import OPTIMAL
 from fedbandits.rules.radii import CertifiedRadius, PaperRadius, Radius
 from fedbandits.simulation import Variant, build_rules
@@ -42,7 +30,7 @@ LOCAL_CLIENTS = 4
 
 TOO_LONG = "it decides in every slot, and the game has more than 10⁵ of them"
 
-_Enter: TypeAlias = Callable[[ContestGame], Algorithm | str]
+_Enter: TypeAlias = Callable[[ContestGame], algorithms.Algorithm | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +60,7 @@ class Entrant:
         return found if isinstance(found, str) else _variant(self.label, found, game)
 
 
-def _variant(label: str, algorithm: Algorithm, game: ContestGame) -> Variant:
+def _variant(label: str, algorithm: algorithms.Algorithm, game: ContestGame) -> Variant:
     return Variant(
         label=label, problem=game.problem, algorithm=algorithm, communication_cost=game.cost
     )
@@ -80,13 +68,13 @@ def _variant(label: str, algorithm: Algorithm, game: ContestGame) -> Variant:
 
 def _elimination(
     exact: Radius, approximate: Radius, *, doubling: bool = False, weighted: bool = False
-) -> Callable[[ContestGame], Algorithm]:
+) -> Callable[[ContestGame], algorithms.Algorithm]:
     """Return Fed1-UCB if all clients are given, else Fed2-UCB."""
 
-    def enter(game: ContestGame) -> Algorithm:
+    def enter(game: ContestGame) -> algorithms.Algorithm:
         if game.problem.clients_are_given:
             pulls = "2^(p+4)" if doubling else "ceil(10*log(T))"
-            return Fed1Ucb(pulls=pulls, radius=exact)
+            return algorithms.Fed1Ucb(pulls=pulls, radius=exact)
         pulls = "2^(p+4)" if doubling else "100"
         return _gradual(game, pulls=pulls, admissions="2^p", radius=approximate, weighted=weighted)
 
@@ -95,10 +83,10 @@ def _elimination(
 
 def _gradual(
     game: ContestGame, *, pulls: str, admissions: str, radius: Radius, weighted: bool = True
-) -> Algorithm:
+) -> algorithms.Algorithm:
     """Return Fed2-UCB; weights by variance need an unlimited population."""
     by_variance = weighted and game.problem.population is None
-    return Fed2Ucb(
+    return algorithms.Fed2Ucb(
         pulls=pulls,
         admissions=admissions,
         radius=radius,
@@ -106,7 +94,7 @@ def _gradual(
     )
 
 
-def _in_slots(algorithm: Callable[[ContestGame], Algorithm]) -> _Enter:
+def _in_slots(algorithm: Callable[[ContestGame], algorithms.Algorithm]) -> _Enter:
     return lambda game: algorithm(game) if game.horizon <= LONGEST_IN_SLOTS else TOO_LONG
 
 
@@ -121,10 +109,10 @@ def entrants() -> list[Entrant]:
     paper, certified = PaperRadius(), CertifiedRadius()
     authors = (PaperRadius(arm=4.0), PaperRadius(arm=1.0, client=1.0))
     asking: dict[str, _Enter] = {
-        "fed-index, moss": lambda _: FedIndex(index="moss"),
-        "fed-index, ucb2": lambda _: FedIndex(index="ucb2"),
-        "fed-index, ucb": lambda _: FedIndex(index="ucb"),
-        "fed-ts": lambda _: FedTs(),
+        "fed-index, moss": lambda _: algorithms.FedIndex(index="moss"),
+        "fed-index, ucb2": lambda _: algorithms.FedIndex(index="ucb2"),
+        "fed-index, ucb": lambda _: algorithms.FedIndex(index="ucb"),
+        "fed-ts": lambda _: algorithms.FedTs(),
         "elimination, paper": _elimination(paper, paper),
         "elimination, authors' constants": _elimination(*authors),
         "elimination, certified": _elimination(certified, certified, weighted=True),
@@ -135,18 +123,20 @@ def entrants() -> list[Entrant]:
             game, pulls=OPTIMAL, admissions=OPTIMAL, radius=certified
         ),
         "centralized": lambda game: (
-            Centralized()
+            algorithms.Centralized()
             if game.problem.clients_are_given
             else "it needs all clients of an exact model"
         ),
         "local-ucb": _in_slots(
-            lambda game: LocalUcb(clients=None if game.problem.clients_are_given else LOCAL_CLIENTS)
+            lambda game: algorithms.LocalUcb(
+                clients=None if game.problem.clients_are_given else LOCAL_CLIENTS
+            )
         ),
     }
     references: dict[str, _Enter] = {
-        "improved-ucb": lambda _: ImprovedUcb(),
-        "authors-baseline": lambda _: AuthorsBaseline(pulls="ceil(10*log(T))"),
-        "ucb1": _in_slots(lambda _: Ucb1()),
+        "improved-ucb": lambda _: algorithms.ImprovedUcb(),
+        "authors-baseline": lambda _: algorithms.AuthorsBaseline(pulls="ceil(10*log(T))"),
+        "ucb1": _in_slots(lambda _: algorithms.Ucb1()),
     }
     return [
         Entrant(label=label, enter=enter, reference=label in references)
@@ -160,7 +150,7 @@ def guests(plugins: Iterable[Plugin]) -> list[Entrant]:
     found = []
     for plugin in plugins:
         parts = plugin.parts().items()
-        own = {name: part for (group, name), part in parts if group == ALGORITHMS.group}
+        own = {name: part for (group, name), part in parts if group == algorithms.ALGORITHMS.group}
         if not own:
             raise InputError(
                 plugin.path,
@@ -177,7 +167,7 @@ def guests(plugins: Iterable[Plugin]) -> list[Entrant]:
     return found
 
 
-def _with_defaults(part: type[Algorithm], where: str) -> Algorithm:
+def _with_defaults(part: type[algorithms.Algorithm], where: str) -> algorithms.Algorithm:
     needed = [
         one.name
         for one in fields(part)
@@ -195,10 +185,10 @@ def _with_defaults(part: type[Algorithm], where: str) -> Algorithm:
         raise error.within(where) from None
 
 
-def _as_guest(name: str, algorithm: Algorithm) -> _Enter:
+def _as_guest(name: str, algorithm: algorithms.Algorithm) -> _Enter:
     """Return an entrant that leaves out the games that it cannot play."""
 
-    def enter(game: ContestGame) -> Algorithm | str:
+    def enter(game: ContestGame) -> algorithms.Algorithm | str:
         try:
             ((_, fidelity),) = build_rules([_variant(name, algorithm, game)], game.horizon)
         except InputError as error:

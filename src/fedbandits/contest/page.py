@@ -11,23 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from fedbandits.contest import words
 from fedbandits.contest.play import Contest
 from fedbandits.contest.standings import COUNTS, FIELDS, EntrantRecord, Field, profile, standings
 from fedbandits.contest.summary import contest_summary
-from fedbandits.contest.words import (
-    HOW_TO_READ,
-    THE_BOUND,
-    absences,
-    as_markdown,
-    counted,
-    losses,
-    played_with,
-    shown_count,
-    shown_multiple,
-    shown_ratio,
-    shown_standings,
-    without_bound,
-)
 from fedbandits.experiments.parquet import write_parquet
 from fedbandits.experiments.tables import Table
 from fedbandits.report.chart import Axis, Chart, Plot, Series
@@ -65,7 +52,7 @@ def write_contest(contest: Contest, folder: Path) -> None:
     summary = contest_summary(contest)
     text = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False)
     (folder / "contest.json").write_text(text + "\n", encoding="utf-8")
-    (folder / "contest.md").write_text(as_markdown(summary), encoding="utf-8")
+    (folder / "contest.md").write_text(words.as_markdown(summary), encoding="utf-8")
     write_parquet(contest.table, folder / "contest.parquet")
     png = write_still(profile_chart(contest.table), folder, "profile")
     (folder / "report.html").write_text(contest_html(summary, contest.table, png), encoding="utf-8")
@@ -84,16 +71,16 @@ def contest_html(summary: Mapping[str, Any], played: Table, png: bytes) -> str:
         The profile.
     """
     alt = "Performance profiles: the higher a curve, the more games the entrant is good at."
-    standings = shown_standings(summary).html(kind="")
+    standings = words.shown_standings(summary).html(kind="")
     return html_page(
-        title=f"A contest on {counted(len(summary['games']))}",
-        byline=escape(played_with(summary)),
+        title=f"A contest on {words.counted(len(summary['games']))}",
+        byline=escape(words.played_with(summary)),
         sections=[
-            ("Standings", f"{standings}\n<p>{escape(HOW_TO_READ)}</p>"),
+            ("Standings", f"{standings}\n<p>{escape(words.HOW_TO_READ)}</p>"),
             ("The rules", _rules_html(summary)),
             (
                 "The lower bound",
-                f"<p>{escape(THE_BOUND)}</p>{_listed(without_bound(summary))}",
+                f"<p>{escape(words.THE_BOUND)}</p>{_listed(words.without_bound(summary))}",
             ),
             (
                 "Performance profiles",
@@ -107,7 +94,7 @@ def contest_html(summary: Mapping[str, Any], played: Table, png: bytes) -> str:
 
 def _rules_html(summary: Mapping[str, Any]) -> str:
     guests = f"<p>{_GUESTS}</p>" if summary["plugins"] else ""
-    return f"<p>{_RULES}</p>{guests}{_listed(absences(summary))}"
+    return f"<p>{_RULES}</p>{guests}{_listed(words.absences(summary))}"
 
 
 def _listed(sentences: Sequence[str]) -> str:
@@ -117,7 +104,7 @@ def _listed(sentences: Sequence[str]) -> str:
 def _lost_html(summary: Mapping[str, Any]) -> str:
     parts = []
     for field, named in FIELDS.items():
-        said = losses(summary, field)
+        said = words.losses(summary, field)
         near = f"{100 * (summary['near'] - 1):.0f}&nbsp;%"
         head = f"<h3>Not within {near} of the first of {escape(named)}</h3>"
         parts += [head, _listed(said) or "<p>Nowhere.</p>"]
@@ -160,12 +147,12 @@ def _entrant_cells(entrant: Mapping[str, Any]) -> list[str]:
         escape(entrant["entrant"]) + (" (reference)" if entrant["reference"] else ""),
         f"{entrant['regret']:,.0f} ± {entrant['margin']:,.0f}"
         f"<small>{entrant['communication']:,.0f}</small>",
-        shown_multiple(entrant),
+        words.shown_multiple(entrant),
         "–" if asking is None else _beside(asking),
-        shown_ratio(every["ratio"], every["ratio_margin"]),
+        words.shown_ratio(every["ratio"], every["ratio_margin"]),
         f"{entrant['clients']:,.0f}<small>{entrant['per_client']:,.1f}</small>",
         f"{entrant['phases']:,.1f}",
-        *(shown_count(entrant[name]) for name in COUNTS),
+        *(words.shown_count(entrant[name]) for name in COUNTS),
     ]
 
 
@@ -174,7 +161,7 @@ def _beside(first: Mapping[str, float]) -> str:
     if first["ratio"] == 1.0:
         return "1.00<small>first</small>"
     above, margin = first["above"], first["above_margin"]
-    said = f"{shown_ratio(first['ratio'], first['ratio_margin'])}"
+    said = f"{words.shown_ratio(first['ratio'], first['ratio_margin'])}"
     said += f"<small>{above:,.0f} ± {margin:,.0f}</small>"
     return said if above > margin else f"{said}<small>not told apart</small>"
 

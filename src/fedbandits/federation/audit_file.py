@@ -1,7 +1,5 @@
 """What a client has sent, in a file: its memory after a crash, and its audit."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -13,8 +11,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from fedbandits.errors import InputError
-from fedbandits.federation.state_files import file_errors, lock_file, open_private, sync_folder
+from fedbandits.errors import InputError, file_errors
+from fedbandits.federation.state_files import lock_file, open_private, sync_folder
 from fedbandits.privacy.accounting import Spending
 from fedbandits.privacy.mechanisms import Mechanism, Noised, Rounded
 from fedbandits.privacy.packing import unpack

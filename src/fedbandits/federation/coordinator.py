@@ -17,26 +17,12 @@ import numpy as np
 
 from fedbandits.errors import InputError, ProtocolError, check_count, check_number
 from fedbandits.federation.status import shortened
-from fedbandits.protocol import (
-    Assignment,
-    Conclusion,
-    Decision,
-    Reason,
-    Recall,
-    Receipt,
-    Refusal,
-    Refused,
-    Rejection,
-    Server,
-    ServerState,
-    Update,
-    conclusion_of,
-)
+from fedbandits.protocol import Refused, Rejection, Server, ServerState, conclusion_of, messages
 
-Reply: TypeAlias = Update | Refusal | Receipt
+Reply: TypeAlias = messages.Update | messages.Refusal | messages.Receipt
 """What a client answers to an assignment or a recall."""
 
-Sent: TypeAlias = Assignment | Recall | Conclusion
+Sent: TypeAlias = messages.Assignment | messages.Recall | messages.Conclusion
 """What a server sends."""
 
 Received: TypeAlias = Reply | None
@@ -269,14 +255,14 @@ class Coordinator:
         self._opened: float | None = None
         self._sent = -math.inf
         # What was withdrawn when a client was last told, and when that was.
-        self._recalls: dict[str, tuple[Recall, float]] = {}
+        self._recalls: dict[str, tuple[messages.Recall, float]] = {}
         # Clients that may no longer answer, because their privacy budget is spent.
         self._spent: set[str] = set()
         # Clients that have already played the open phase, for a server with a newer log.
         self._ahead: set[str] = set()
         self._waiting = ""
 
-    def run(self) -> Decision | None:
+    def run(self) -> messages.Decision | None:
         """Run until the end; return the last decision."""
         while self.step():
             pass
@@ -356,7 +342,7 @@ class Coordinator:
     def _open(self) -> None:
         server = self.server
         if server.run_state.abandoned >= self.patience.abandoned:
-            server.stop(Reason.QUORUM)
+            server.stop(messages.Reason.QUORUM)
             return
         connected = self._reachable()
         inside = set(server.clients)
@@ -454,22 +440,22 @@ class Coordinator:
     def _take(self, answers: Sequence[Received]) -> None:
         """Hand in what has come; of many equal answers, one is told with their number."""
         news: Counter[str] = Counter()
-        self._confirm([answer for answer in answers if isinstance(answer, Receipt)])
+        self._confirm([answer for answer in answers if isinstance(answer, messages.Receipt)])
         # Looked up once, because thousands of clients may answer that they cannot report yet.
         missing = set(self.server.missing) if answers else set()
         for answer in answers:
             self._beat()
             said = None
-            if isinstance(answer, Refusal):
+            if isinstance(answer, messages.Refusal):
                 said = self._refused(answer, missing)
-            elif not isinstance(answer, Receipt):
+            elif not isinstance(answer, messages.Receipt):
                 said = self._received(answer)
             if said is not None:
                 news[said] += 1
         for said, times in news.items():
             self._tell(said if times == 1 else f"{said} (and {times - 1} more)")
 
-    def _confirm(self, receipts: Sequence[Receipt]) -> None:
+    def _confirm(self, receipts: Sequence[messages.Receipt]) -> None:
         """Record which clients have confirmed that they no longer give the withdrawn options."""
         for receipt in receipts:
             self._note_halt(receipt)
@@ -477,14 +463,14 @@ class Coordinator:
             done = len(self.server.run_state.recalled)
             self._tell(f"{done} clients have confirmed what is withdrawn")
 
-    def _note_halt(self, said: Update | Refusal | Receipt) -> None:
+    def _note_halt(self, said: messages.Update | messages.Refusal | messages.Receipt) -> None:
         halt = self.server.note_halt(said)
         if halt is not None:
             arms = ", ".join(self.server.arms[arm] for arm in halt.arms)
             what = f"has halted {arms}: {halt.reason}" if arms else "has lifted what was halted"
             self._tell(f"{said.client} {what}")
 
-    def _received(self, answer: Update | None) -> str | None:
+    def _received(self, answer: messages.Update | None) -> str | None:
         rejection = self.server.receive(answer)
         if rejection is None:
             return None
@@ -492,7 +478,7 @@ class Coordinator:
             return f"a message does not count: {rejection.value}"
         return f"an update of {answer.client} does not count: {rejection.value}"
 
-    def _refused(self, refusal: Refusal, missing: set[str]) -> str | None:
+    def _refused(self, refusal: messages.Refusal, missing: set[str]) -> str | None:
         """Take a client's word that it does not answer: the others continue."""
         server = self.server
         known = refusal.header == server.header and refusal.client in missing

@@ -14,14 +14,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import (
-    AbstractContextManager,
-    ExitStack,
-    closing,
-    contextmanager,
-    nullcontext,
-    suppress,
-)
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -31,16 +24,8 @@ from typing import Any, BinaryIO, TypeAlias
 
 from pydantic_core import from_json  # three times as fast as the standard library's
 
-from fedbandits.errors import FedbanditsError, InputError
-from fedbandits.federation.state_files import (
-    Closing,
-    beside,
-    file_errors,
-    is_locked,
-    lock_file,
-    open_private,
-    private_database,
-)
+from fedbandits.errors import FedbanditsError, InputError, file_errors
+from fedbandits.federation import state_files
 from fedbandits.protocol.codec import decode, encode
 from fedbandits.protocol.records import Record
 
@@ -114,7 +99,7 @@ class Place:
     checksum: str
 
 
-class DurableLog(Closing):
+class DurableLog(state_files.Closing):
     """A log that outlasts the process; a `fedbandits.protocol.log.Log`.
 
     Parameters
@@ -152,7 +137,7 @@ class DurableLog(Closing):
             with file_errors(self.path, "cannot be written"):
                 opened.enter_context(_locked(self.path))
             if not self.path.exists():
-                private_database(self.path)
+                state_files.private_database(self.path)
             self._database = opened.enter_context(closing(_connected(self.path, "rwc")))
             _prepare(self._database, self.path)
             self.header = self._begin(header)
@@ -306,7 +291,7 @@ class LogReader(_Rows):
     ) -> None:
         super().__init__(Path(path))
         self._database = database
-        with self._opened() as opened:
+        with _reading(self.path, database) as opened:
             self.header = _header(opened, self.path)
             self._run = _digest("", json.dumps(self.header, sort_keys=True))
             with _sqlite_errors(self.path):
@@ -314,9 +299,6 @@ class LogReader(_Rows):
                 if after is not None and after.run == self._run and _holds(opened, after):
                     self.number, self.checksum = after.number, after.checksum
         self.length = last or 0
-
-    def _opened(self) -> AbstractContextManager[sqlite3.Connection]:
-        return _reading(self.path) if self._database is None else nullcontext(self._database)
 
     @property
     def place(self) -> Place:
@@ -329,7 +311,7 @@ class LogReader(_Rows):
 
     def new(self) -> Iterator[tuple[Record, str]]:
         """Yield the records that were written since the last call, each with its time."""
-        with self._opened() as database:
+        with _reading(self.path, self._database) as database:
             for row in self.after(database):
                 yield _record(row, self.path), row[1]
 
@@ -369,17 +351,20 @@ def _check_there(path: Path) -> None:
 
 def _beside(path: Path) -> tuple[Path, Path]:
     """Return SQLite's files beside a log: the newest changes, and their index."""
-    return beside(path, "-wal"), beside(path, "-shm")
+    return state_files.beside(path, "-wal"), state_files.beside(path, "-shm")
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+def _reading(path: Path, held: sqlite3.Connection | None = None) -> Iterator[sqlite3.Connection]:
     """Yield the database of a log for reading; no file is made or changed.
 
     SQLite writes an index beside a log that it reads. While a server writes, the index is there
     already, and if all is in the log itself it is not needed. Otherwise a copy is read, as from a
-    read-only disk or under another account.
+    read-only disk or under another account. A process that has the log open reads what it holds.
     """
+    if held is not None:
+        yield held
+        return
     _check_there(path)
     newest, index = _beside(path)
     with ExitStack() as stack:
@@ -508,7 +493,7 @@ def _digest(before: str, text: str) -> str:
 def _prepare(database: sqlite3.Connection, path: Path) -> None:
     """Set up a log to be written; a file that is something else is refused, and left as it is."""
     _tables(database, path)
-    private_database(path)
+    state_files.private_database(path)
     with _sqlite_errors(path):
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
@@ -542,11 +527,11 @@ def _sqlite_errors(path: Path) -> Iterator[None]:
 
 def is_held(path: Path) -> bool | None:
     """Return whether a process writes a log now; None if that cannot be found out."""
-    return is_locked(_lock_path(path))
+    return state_files.is_locked(_lock_path(path))
 
 
 def _lock_path(path: Path) -> Path:
-    return beside(path, ".lock")
+    return state_files.beside(path, ".lock")
 
 
 # A process that checks whether a log is held has its lock for a moment.
@@ -556,10 +541,10 @@ _BETWEEN_TRIES = 0.02
 
 def _locked(path: Path) -> BinaryIO:
     """Return the lock of a log: a file beside it, unlocked by the system when the process ends."""
-    file = open_private(_lock_path(path), "ab")
+    file = state_files.open_private(_lock_path(path), "ab")
     for _ in range(_TRIES):
         try:
-            lock_file(file, wait=False)
+            state_files.lock_file(file, wait=False)
         except OSError:
             time.sleep(_BETWEEN_TRIES)
         else:

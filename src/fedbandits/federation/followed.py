@@ -14,12 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from fedbandits.errors import ProtocolError
-from fedbandits.federation.checkpoint import (
-    NOT_ONE,
-    Checkpoint,
-    read_checkpoint,
-    write_checkpoint,
-)
+from fedbandits.federation.checkpoint import NOT_ONE, Checkpoint, read_checkpoint, write_checkpoint
 from fedbandits.federation.course import Course, CourseReader
 from fedbandits.federation.durable_log import DurableLog, LogReader
 from fedbandits.federation.local import server_of
@@ -27,16 +22,7 @@ from fedbandits.federation.presence import presence_of
 from fedbandits.federation.run import run_in_header
 from fedbandits.federation.status import MOST_PHASES, RunStatus, arm_statuses, client_means
 from fedbandits.federation.trial import Trial
-from fedbandits.protocol import (
-    Answer,
-    ArmWithdrawn,
-    PhaseClosed,
-    Record,
-    RunState,
-    Server,
-    ServerState,
-    answer_of,
-)
+from fedbandits.protocol import Answer, RunState, Server, ServerState, answer_of, records
 from fedbandits.protocol.codec import decode, encode
 from fedbandits.protocol.decisions import left_out
 from fedbandits.protocol.health import aa_words, drift
@@ -72,10 +58,10 @@ class FollowedRun:
         self._history = _History(course=CourseReader(trial.arms))
         self._answers = _AnswersOverPhases(self.server, self._history.answers)
 
-    def take(self, record: Record, at: str) -> None:
+    def take(self, record: records.Record, at: str) -> None:
         """Take one more record, and when it was written."""
         history = self._history
-        if isinstance(record, ArmWithdrawn):
+        if isinstance(record, records.ArmWithdrawn):
             history.withdrawn[self.trial.arms[record.arm]] = self.answer()
         self.server.follow(record)
         history.course.take(record, at)
@@ -214,12 +200,12 @@ class _AnswersOverPhases:
         self._known = known
         self._state: RunState | None = None
 
-    def take(self, record: Record) -> None:
+    def take(self, record: records.Record) -> None:
         """Take a record that the server has followed."""
         state, known = self._server.run_state, self._known
-        if isinstance(record, ArmWithdrawn):
+        if isinstance(record, records.ArmWithdrawn):
             known.telling.add(state.phase)
-        elif isinstance(record, PhaseClosed):
+        elif isinstance(record, records.PhaseClosed):
             self._keep_last()
             if record.decision.phase in [shown.phase for shown in state.beaten.values()]:
                 known.telling.add(state.phase)

@@ -4,8 +4,6 @@ A client keeps two of them: the phase that it has not finished, which the next p
 and the options that it was told are withdrawn, because messages may come in any order.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterable
@@ -13,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from fedbandits.errors import InputError
-from fedbandits.federation.state_files import file_errors, write_whole
+from fedbandits.errors import InputError, file_errors
+from fedbandits.federation.state_files import write_whole
 from fedbandits.protocol.codec import decode, encode
 from fedbandits.protocol.unfinished import Unfinished
 
@@ -118,10 +116,6 @@ class WorkbenchFile(KeptFile[Unfinished]):
         with file_errors(self.path, "cannot be read"):
             age = abs(time.time() - self.path.stat().st_mtime)
         return kept.run if age < _AT_WORK else None
-
-    def keep(self, work: Unfinished) -> None:
-        """Replace what was kept."""
-        self.write(work)
 
     def clear(self) -> None:
         """Forget it: it is reported."""

@@ -5,28 +5,20 @@ gets, and says what came of it when that is known. The server's messages are ans
 a `fedbandits.federation.host.ClientHost` that reads the same file.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 
 import numpy as np
 
-from fedbandits.errors import LARGEST, InputError
+from fedbandits.errors import LARGEST, InputError, file_errors
+from fedbandits.federation import state_files
 from fedbandits.federation.live_store import LiveStore, WallClock
-from fedbandits.federation.state_files import (
-    Closing,
-    check_name,
-    file_errors,
-    live_file,
-    private_folder,
-)
 from fedbandits.federation.trial import Trial, load_trial
 from fedbandits.protocol.codec import is_text
 from fedbandits.protocol.outcomes import refuse_outside
 
 
-class LiveTrial(Closing):
+class LiveTrial(state_files.Closing):
     """A trial, for the service that has the traffic.
 
     Threads may share one, and processes may share the folder; what has returned is on disk. After a
@@ -74,14 +66,14 @@ class LiveTrial(Closing):
         durable: bool = True,
     ) -> None:
         trial = project if isinstance(project, Trial) else load_trial(project)
-        check_name(client, "client")
+        state_files.check_name(client, "client")
         folder = Path(state)
         self.trial = trial
         self._limits = trial.range
-        path = live_file(folder, client)
+        path = state_files.live_file(folder, client)
         self.store = LiveStore(path, client, trial, clock=clock, durable=durable)
         with file_errors(folder, "cannot be made"):
-            private_folder(folder)
+            state_files.private_folder(folder)
         # Report a problem with the file now, not to the first visitor.
         self.store.wanted()
 

@@ -1,15 +1,13 @@
 """A new project: a trial that runs as it is, for the user to change."""
 
-from __future__ import annotations
-
 import re
 import stat
 from importlib.resources import files
 from pathlib import Path
 
-from fedbandits.errors import InputError
+from fedbandits.errors import InputError, file_errors
 from fedbandits.federation.local import CLIENT_FILE
-from fedbandits.federation.state_files import file_errors, private_folder, write_whole
+from fedbandits.federation.state_files import private_folder, write_whole
 from fedbandits.federation.trial import FILE
 
 FLOWER_APP = "flower"

@@ -4,18 +4,16 @@ Only the server writes its log. To withdraw an arm or end the run, people leave 
 server takes it into the log within a second, and then removes it.
 """
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fedbandits.errors import InputError
+from fedbandits.errors import InputError, file_errors
 from fedbandits.federation.coordinator import Wanted, Withdrawal
 from fedbandits.federation.kept_file import KeptFile
-from fedbandits.federation.state_files import beside, file_errors, private_folder
+from fedbandits.federation.state_files import beside, private_folder
 
 
 def leave_request(log: Path, wanted: Wanted) -> None:

@@ -6,8 +6,6 @@ its operator makes the folder with the setgid bit (``install -d -m 2770 -g GROUP
 such a folder are shared with the folder's group, as far as the folder itself is.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os
@@ -20,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Self, cast
 
-from fedbandits.errors import InputError
+from fedbandits.errors import InputError, file_errors
 
 _LOG = logging.getLogger("flwr.fedbandits")
 
@@ -260,25 +258,6 @@ class Closing(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-@contextmanager
-def file_errors(path: Path, problem: str, way_out: str = "") -> Iterator[None]:
-    """Turn an error of the system into an `InputError` that names the file.
-
-    Parameters
-    ----------
-    path : path
-        Of the file or folder.
-    problem : str
-        What cannot be done; the system's reason follows it.
-    way_out : str
-        What else to say, after the reason.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise InputError(str(path), f"{problem}: {error.strerror}{way_out}") from None
 
 
 @contextmanager

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fedbandits.errors import ProtocolError
-from fedbandits.protocol import (
-    Assignment,
-    Client,
-    Decision,
-    RefusalError,
-    Rejection,
-    Server,
-)
+from fedbandits.protocol import Assignment, Client, Decision, RefusalError, Rejection, Server
 
 
 def play(

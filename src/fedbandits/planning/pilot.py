@@ -15,8 +15,6 @@ Clients that look alike may still differ. The upper end of the spread is therefo
 estimated itself, is taken at the end of its interval that makes the interval of σ_c wider.
 """
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +25,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import optimize, stats
 
-from fedbandits.errors import LARGEST, InputError
+from fedbandits.errors import LARGEST, InputError, file_errors
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.variance_components import dersimonian_laird
 
@@ -90,10 +88,11 @@ def read_pilot(path: str | Path) -> Pilot:
     """
     path = Path(path)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with (
+            file_errors(path, "cannot be read"),
+            path.open(encoding="utf-8-sig", newline="") as file,
+        ):
             return _read(str(path), csv.reader(file))
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise InputError(str(path), f"is not UTF-8 text: {error.reason}") from None
     except csv.Error as error:

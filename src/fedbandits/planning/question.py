@@ -8,13 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedbandits.errors import (
-    LARGEST,
-    InputError,
-    check_count,
-    check_not_negative,
-    check_number,
-)
+from fedbandits.errors import LARGEST, InputError, check_count, check_not_negative, check_number
 from fedbandits.experiments.describe import describe_privacy
 from fedbandits.planning.protection import fewest_pulls
 from fedbandits.privacy.policy import Privacy

@@ -39,14 +39,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedbandits.errors import (
-    LARGEST,
-    InputError,
-    check_count,
-    check_not_negative,
-    check_number,
-    check_positive,
-)
+from fedbandits import errors
 from fedbandits.rules.arrays import FloatArray
 
 # Orders are searched in steps of this size of log(α − 1), and then between two of them.
@@ -85,11 +78,11 @@ class Spending:
     or_else: tuple[Spending, ...] = ()
 
     def __post_init__(self) -> None:
-        check_not_negative(self.gaussian_rho, "gaussian_rho")
+        errors.check_not_negative(self.gaussian_rho, "gaussian_rho")
         times: Counter[float] = Counter()
         for epsilon, count in self.laplaces:
-            check_not_negative(epsilon, "laplaces")
-            check_count(count, "laplaces", 0)
+            errors.check_not_negative(epsilon, "laplaces")
+            errors.check_count(count, "laplaces", 0)
             if epsilon > 0 and count > 0:
                 times[float(epsilon)] += int(count)
         # What was spent is the same in any order, and so are two values of it.
@@ -139,7 +132,7 @@ class Spending:
         >>> Spending.laplace(0.5).times(10**6).laplaces
         ((0.5, 1000000),)
         """
-        check_count(releases, "releases", 0)
+        errors.check_count(releases, "releases", 0)
         return _worst_of(
             Spending(
                 branch.gaussian_rho * releases,
@@ -264,7 +257,7 @@ def _worst_of(branches: Iterable[Spending]) -> Spending:
     return Spending(first.gaussian_rho, first.laplaces, tuple(others))
 
 
-UNBOUNDED = Spending(gaussian_rho=LARGEST)
+UNBOUNDED = Spending(gaussian_rho=errors.LARGEST)
 """What a release without any noise spends: more than any budget has."""
 
 
@@ -326,7 +319,7 @@ def laplace_epsilon_for(epsilon: float, delta: float, releases: int) -> float:
     >>> round(each, 4), round(Spending.laplace(each).times(100).epsilon(1e-6), 9)
     (0.0432, 2.0)
     """
-    check_count(releases, "releases")
+    errors.check_count(releases, "releases")
     return _largest(
         lambda each: Spending.laplace(each).times(releases),
         epsilon,
@@ -339,7 +332,7 @@ def _largest(
     spending: Callable[[float], Spending], epsilon: float, delta: float, start: float
 ) -> float:
     """Return the largest amount whose spending is (ε, δ)-differentially private, or just below."""
-    check_positive(epsilon, "epsilon", 2)
+    errors.check_positive(epsilon, "epsilon", 2)
     check_delta(delta)
 
     def over(log_amount: float) -> float:
@@ -362,8 +355,8 @@ def _largest(
 
 def check_delta(delta: float) -> None:
     """Refuse an invalid δ."""
-    check_number(delta, "delta")
+    errors.check_number(delta, "delta")
     if not 0.0 < delta < 1.0:
-        raise InputError(
+        raise errors.InputError(
             "delta", f"{delta:g} is not between 0 and 1; give a small one such as 1e-6"
         )

@@ -1,87 +1,45 @@
 """The protocol, sans-IO: messages, the server machine, the client machine, the log."""
 
-from fedbandits.protocol.answer import Answer, answer_of, conclusion_of
-from fedbandits.protocol.client import Client, ClientState, Pull, RefusalError
-from fedbandits.protocol.log import Log, MemoryLog
-from fedbandits.protocol.messages import (
-    Assignment,
-    Conclusion,
-    Decision,
-    Halt,
-    Header,
-    Reason,
-    Recall,
-    Receipt,
-    Refusal,
-    Refused,
-    Release,
-    Update,
-    arms_hash,
-)
-from fedbandits.protocol.outbox import Entry
-from fedbandits.protocol.quorum import Quorum
-from fedbandits.protocol.records import (
-    AnswerRefused,
-    ArmWithdrawn,
-    ClaimRefused,
-    ClientHalted,
-    ClientsBound,
-    PhaseAbandoned,
-    PhaseClosed,
-    PhaseOpened,
-    RecallConfirmed,
-    Record,
-    Rejection,
-    RunEnded,
-    ServerStarted,
-    UpdateAccepted,
-    UpdateRejected,
-)
-from fedbandits.protocol.server import Server, ServerSnapshot
-from fedbandits.protocol.state import RunState, ServerState
-
-__all__ = [
-    "Answer",
-    "AnswerRefused",
-    "ArmWithdrawn",
-    "Assignment",
-    "ClaimRefused",
-    "Client",
-    "ClientHalted",
-    "ClientState",
-    "ClientsBound",
-    "Conclusion",
-    "Decision",
-    "Entry",
-    "Halt",
-    "Header",
-    "Log",
-    "MemoryLog",
-    "PhaseAbandoned",
-    "PhaseClosed",
-    "PhaseOpened",
-    "Pull",
-    "Quorum",
-    "Reason",
-    "Recall",
-    "RecallConfirmed",
-    "Receipt",
-    "Record",
-    "Refusal",
-    "RefusalError",
-    "Refused",
-    "Rejection",
-    "Release",
-    "RunEnded",
-    "RunState",
-    "Server",
-    "ServerSnapshot",
-    "ServerStarted",
-    "ServerState",
-    "Update",
-    "UpdateAccepted",
-    "UpdateRejected",
-    "answer_of",
-    "arms_hash",
-    "conclusion_of",
-]
+from fedbandits.protocol.answer import Answer as Answer
+from fedbandits.protocol.answer import answer_of as answer_of
+from fedbandits.protocol.answer import conclusion_of as conclusion_of
+from fedbandits.protocol.client import Client as Client
+from fedbandits.protocol.client import ClientState as ClientState
+from fedbandits.protocol.client import Pull as Pull
+from fedbandits.protocol.client import RefusalError as RefusalError
+from fedbandits.protocol.log import Log as Log
+from fedbandits.protocol.log import MemoryLog as MemoryLog
+from fedbandits.protocol.messages import Assignment as Assignment
+from fedbandits.protocol.messages import Conclusion as Conclusion
+from fedbandits.protocol.messages import Decision as Decision
+from fedbandits.protocol.messages import Halt as Halt
+from fedbandits.protocol.messages import Header as Header
+from fedbandits.protocol.messages import Reason as Reason
+from fedbandits.protocol.messages import Recall as Recall
+from fedbandits.protocol.messages import Receipt as Receipt
+from fedbandits.protocol.messages import Refusal as Refusal
+from fedbandits.protocol.messages import Refused as Refused
+from fedbandits.protocol.messages import Release as Release
+from fedbandits.protocol.messages import Update as Update
+from fedbandits.protocol.messages import arms_hash as arms_hash
+from fedbandits.protocol.outbox import Entry as Entry
+from fedbandits.protocol.quorum import Quorum as Quorum
+from fedbandits.protocol.records import AnswerRefused as AnswerRefused
+from fedbandits.protocol.records import ArmWithdrawn as ArmWithdrawn
+from fedbandits.protocol.records import ClaimRefused as ClaimRefused
+from fedbandits.protocol.records import ClientHalted as ClientHalted
+from fedbandits.protocol.records import ClientsBound as ClientsBound
+from fedbandits.protocol.records import PhaseAbandoned as PhaseAbandoned
+from fedbandits.protocol.records import PhaseClosed as PhaseClosed
+from fedbandits.protocol.records import PhaseOpened as PhaseOpened
+from fedbandits.protocol.records import RecallConfirmed as RecallConfirmed
+from fedbandits.protocol.records import Record as Record
+from fedbandits.protocol.records import Rejection as Rejection
+from fedbandits.protocol.records import RunEnded as RunEnded
+from fedbandits.protocol.records import ServerStarted as ServerStarted
+from fedbandits.protocol.records import UpdateAccepted as UpdateAccepted
+from fedbandits.protocol.records import UpdateRejected as UpdateRejected
+from fedbandits.protocol.server import Server as Server
+from fedbandits.protocol.server import ServerSnapshot as ServerSnapshot
+from fedbandits.protocol.state import RunState as RunState
+from fedbandits.protocol.state import ServerState as ServerState

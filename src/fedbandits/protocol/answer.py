@@ -1,7 +1,5 @@
 """What a server can say at any time: which arms are left, their intervals, and why it stopped."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 
@@ -131,8 +129,7 @@ class Answer:
             lines.append(f"Left {'is' if one else 'are'} {', '.join(self.survivors)}.")
         for arm, reason in self.withdrawn.items():
             lines.append(f"{arm} was withdrawn ({reason}): all of this is about the rest.")
-        lines.append(self.error)
-        lines.append(f"{self.of_intervals} {'; '.join(self.assumptions)}.")
+        lines += [self.error, f"{self.of_intervals} {'; '.join(self.assumptions)}."]
         return "\n".join(lines)
 
     @property

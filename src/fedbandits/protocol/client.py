@@ -310,7 +310,7 @@ class Client:
             )
 
         def left(why: Refused, detail: str) -> RefusalError:
-            self._workbench.keep(work(calls))
+            self._workbench.write(work(calls))
             return self._refused(assignment, why, detail)
 
         for calls, (arm, n) in enumerate(self._calls(assignment)):

@@ -274,12 +274,7 @@ def _journal(entries: Sequence[tuple[Any, Any]]) -> Journal[Any, Any]:
     return found
 
 
-_OF_PAIRS: dict[Any, Reader] = {
-    Mapping: dict,
-    dict: dict,
-    Counter: _counter,
-    Journal: _journal,
-}
+_OF_PAIRS: dict[Any, Reader] = {Mapping: dict, dict: dict, Counter: _counter, Journal: _journal}
 
 
 def _array(said: Any) -> npt.NDArray[Any]:

@@ -9,13 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from fedbandits.errors import InputError
-from fedbandits.protocol.messages import (
-    PROTOCOL_VERSION,
-    Assignment,
-    Conclusion,
-    Decision,
-    Recall,
-)
+from fedbandits.protocol.messages import PROTOCOL_VERSION, Assignment, Conclusion, Decision, Recall
 
 _LONGEST_RUN = 1000
 

@@ -16,7 +16,6 @@ class Log(Protocol):
 
     def append(self, record: Record, /) -> None:
         """Add a record; when this returns it is as safe as the log can make it."""
-        ...
 
     def __iter__(self) -> Iterator[Record]: ...
 

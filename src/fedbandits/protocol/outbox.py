@@ -54,10 +54,8 @@ class Outbox(Protocol):
 
     def claim(self) -> None:
         """Say that a client uses it, which knows what was spent by what it has read; refuse two."""
-        ...
 
     def append(self, entry: Entry) -> None:
         """Add an entry; when this returns it is as safe as the outbox can make it."""
-        ...
 
     def __iter__(self) -> Iterator[Entry]: ...

@@ -11,21 +11,9 @@ from functools import reduce
 from typing import TypeAlias, Unpack
 
 from fedbandits.errors import ProtocolError
-from fedbandits.protocol import decisions, records
+from fedbandits.protocol import decisions, messages, records
 from fedbandits.protocol.fold import apply, refusal_key, stage_after
 from fedbandits.protocol.log import Log, MemoryLog
-from fedbandits.protocol.messages import (
-    Assignment,
-    Decision,
-    Halt,
-    Header,
-    Reason,
-    Recall,
-    Receipt,
-    Refusal,
-    Refused,
-    Update,
-)
 from fedbandits.protocol.state import RunState, ServerState
 from fedbandits.protocol.terms import TermsGiven, terms_of
 from fedbandits.protocol.validation import is_well_formed, rejection_of
@@ -117,7 +105,7 @@ class Server:
         return self.terms.arms
 
     @property
-    def header(self) -> Header:
+    def header(self) -> messages.Header:
         """Of the messages that it sends now."""
         return self.run_state.header
 
@@ -137,12 +125,12 @@ class Server:
         return self.run_state.capped
 
     @property
-    def assignment(self) -> Assignment | None:
+    def assignment(self) -> messages.Assignment | None:
         """What clients play in it."""
         return self.run_state.assignment
 
     @property
-    def decision(self) -> Decision | None:
+    def decision(self) -> messages.Decision | None:
         """The last decision, and the last word once the run is over; None if nothing is decided."""
         return self.run_state.decision
 
@@ -196,7 +184,7 @@ class Server:
         """Return how many new clients the next phase asks for."""
         return decisions.admission(self.run_state)[0]
 
-    def open(self, admitted: Sequence[str]) -> Assignment:
+    def open(self, admitted: Sequence[str]) -> messages.Assignment:
         """Open the next phase with these new clients and return what everybody plays.
 
         When the phase does not fit into what is left of the horizon the server is finished: the
@@ -235,10 +223,10 @@ class Server:
         self._commit(records.UpdateRejected(client=client, phase=phase, rejection=rejection))
         return rejection
 
-    def _rejection_of(self, update: Update) -> records.Rejection | None:
+    def _rejection_of(self, update: messages.Update) -> records.Rejection | None:
         return rejection_of(self.run_state, update)
 
-    def note_refusal(self, refusal: Refusal) -> None:
+    def note_refusal(self, refusal: messages.Refusal) -> None:
         """Write down why a client does not answer; what it has said before is not repeated."""
         if refusal.header != self.header or refusal.client not in self.run_state.columns:
             raise ProtocolError(f"a refusal from elsewhere: client {refusal.client}")
@@ -247,7 +235,9 @@ class Server:
         if refusal_key(refusal) not in self.run_state.refusals:
             self._commit(records.AnswerRefused(refusal))
 
-    def note_halt(self, said: Update | Refusal | Receipt) -> Halt | None:
+    def note_halt(
+        self, said: messages.Update | messages.Refusal | messages.Receipt
+    ) -> messages.Halt | None:
         """Write down what is halted at a client, if that has changed; return it if it has.
 
         Every message of a client says what is halted there when it is sent.
@@ -255,7 +245,7 @@ class Server:
         known = self.run_state.halts.get(said.client)
         if said.header != self.header or said.client not in self.run_state.columns:
             return None
-        nothing = Halt(arms=(), reason="")
+        nothing = messages.Halt(arms=(), reason="")
         halt = said.halt if said.halt is not None and said.halt.arms else nothing
         if halt == (known or nothing) or self.finished:
             return None
@@ -265,11 +255,11 @@ class Server:
         return halt
 
     @property
-    def recall(self) -> Recall:
+    def recall(self) -> messages.Recall:
         """What all clients are told while arms are withdrawn."""
-        return Recall(header=self.header, arms=tuple(self.withdrawn))
+        return messages.Recall(header=self.header, arms=tuple(self.withdrawn))
 
-    def confirm(self, receipts: Iterable[Receipt]) -> tuple[str, ...]:
+    def confirm(self, receipts: Iterable[messages.Receipt]) -> tuple[str, ...]:
         """Write down which clients have taken the last recall; return those that are new."""
         recall, known = self.recall, self.run_state.recalled
         news = {
@@ -282,12 +272,12 @@ class Server:
         self._commit(records.RecallConfirmed(tuple(news)))
         return tuple(news)
 
-    def refuse(self, refusal: Refusal) -> Decision | None:
+    def refuse(self, refusal: messages.Refusal) -> messages.Decision | None:
         """Take a client's refusal: if its budget is spent the run stops with what is known."""
-        if refusal.why is not Refused.BUDGET:
+        if refusal.why is not messages.Refused.BUDGET:
             raise ProtocolError(refusal.words)
         self.note_refusal(refusal)
-        return self.stop(Reason.BUDGET)
+        return self.stop(messages.Reason.BUDGET)
 
     def take_over(self, epoch: int) -> None:
         """Begin a new epoch: messages of an earlier server are no longer accepted."""
@@ -355,7 +345,7 @@ class Server:
         )
         self.end()
 
-    def close(self) -> Decision:
+    def close(self) -> messages.Decision:
         """Decide the phase. A quorum of clients must have reported, all of them by default."""
         self._expect(ServerState.COLLECTING, "close a phase")
         if not self.has_quorum:
@@ -370,9 +360,11 @@ class Server:
     def end(self) -> None:
         """Write the last word if no phase follows; a crash may have come in between."""
         if self.state is ServerState.ENDING:
-            self.stop(decisions.ending(self.run_state) or Reason.HORIZON)
+            self.stop(decisions.ending(self.run_state) or messages.Reason.HORIZON)
 
-    def stop(self, reason: Reason = Reason.STOPPED, words: str = "") -> Decision | None:
+    def stop(
+        self, reason: messages.Reason = messages.Reason.STOPPED, words: str = ""
+    ) -> messages.Decision | None:
         """End the run, and an open phase with it; return what is known.
 
         Parameters

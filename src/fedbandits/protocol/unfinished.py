@@ -65,15 +65,12 @@ class Workbench(Protocol):
 
     def read(self) -> Unfinished | None:
         """Return what is kept, or None."""
-        ...
 
-    def keep(self, work: Unfinished) -> None:
+    def write(self, work: Unfinished, /) -> None:
         """Keep it instead of what was kept before."""
-        ...
 
     def clear(self) -> None:
         """Forget it: it is reported."""
-        ...
 
 
 class MemoryWorkbench:
@@ -86,7 +83,7 @@ class MemoryWorkbench:
         """Return what is kept, or None."""
         return self._work
 
-    def keep(self, work: Unfinished) -> None:
+    def write(self, work: Unfinished) -> None:
         """Keep it instead of what was kept before."""
         self._work = work
 

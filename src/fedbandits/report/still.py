@@ -9,18 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis as Drawn
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import (
-    FixedLocator,
-    FuncFormatter,
-    Locator,
-    LogLocator,
-    MaxNLocator,
-    NullLocator,
-)
 from matplotlib.transforms import offset_copy
 
 from fedbandits.report import style
@@ -232,18 +225,18 @@ def _scale(drawn: Drawn, axis: Axis, *, letters: int | None = None) -> None:
     if axis.ticks is not None:
         names = _some(axis.ticks, letters) if axis.names else axis.ticks
         drawn.set_ticks(list(names), [style.wrapped(text, 18, 2) for text in names.values()])
-        drawn.set_minor_locator(NullLocator())
+        drawn.set_minor_locator(ticker.NullLocator())
         return
     low, high = sorted(drawn.get_view_interval())
     locator = _locator(low, high, log=axis.log, form=axis.form, across=bool(letters))
     _tick(drawn, locator, _FORMS[axis.form])
 
 
-def _tick(axis: Drawn, locator: Locator, form: Callable[[float], str]) -> None:
+def _tick(axis: Drawn, locator: ticker.Locator, form: Callable[[float], str]) -> None:
     """Label an axis at some places, and nowhere else."""
     axis.set_major_locator(locator)
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: form(value)))
+    axis.set_minor_locator(ticker.NullLocator())
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: form(value)))
 
 
 def _titled(label: str) -> str:
@@ -251,14 +244,14 @@ def _titled(label: str) -> str:
     return f"{label}, logarithmic" if label else "logarithmic"
 
 
-def _locator(low: float, high: float, *, log: bool, form: str, across: bool) -> Locator:
+def _locator(low: float, high: float, *, log: bool, form: str, across: bool) -> ticker.Locator:
     if log:
         # Numbers across stand side by side, and need more room.
         many = form == "power" or math.log10(high / max(low, 1e-300)) > (2 if across else 3)
-        return LogLocator(subs=(1.0,) if many else (1.0, 2.0, 5.0))
+        return ticker.LogLocator(subs=(1.0,) if many else (1.0, 2.0, 5.0))
     # Fewer if each is long.
     most = 6 if not across else 5 if high < 1e9 else 2
-    return MaxNLocator(nbins=most, steps=_STEPS, integer=across and high > 10)
+    return ticker.MaxNLocator(nbins=most, steps=_STEPS, integer=across and high > 10)
 
 
 def _some(ticks: Any, letters: int | None) -> dict[float, str]:
@@ -300,8 +293,8 @@ def _enlarge(axes: Axes, plot: Plot, limits: tuple[float, float]) -> None:
         _draw_series(box, series)
     box.set(xscale=axes.get_xscale(), xlim=axes.get_xlim(), ylim=limits)
     box.set_title("the same, enlarged: linear scale", loc="left", size=7.5, color=FAINT, pad=3)
-    few = LogLocator(numticks=4) if plot.x.log else MaxNLocator(nbins=2, integer=True)
-    for axis, locator in ((box.xaxis, few), (box.yaxis, MaxNLocator(nbins=4, steps=_STEPS))):
+    few = ticker.LogLocator(numticks=4) if plot.x.log else ticker.MaxNLocator(nbins=2, integer=True)
+    for axis, locator in ((box.xaxis, few), (box.yaxis, ticker.MaxNLocator(nbins=4, steps=_STEPS))):
         _tick(axis, locator, style.number)
         axis.set_tick_params(labelsize=7.0, length=2.5)
     style.open_frame(box)
@@ -372,8 +365,10 @@ def _colour_bar(figure: Figure, heat: Heat, places: list[Axes]) -> None:
     bar = figure.colorbar(places[0].images[0], ax=places, extend="max" if beyond else "neither")
     bar.set_label(_titled(heat.label))
     bar.outline.set_visible(False)
-    between = MaxNLocator(6) if most / least < 10 else LogLocator(subs=(1.0, 2.0, 5.0))
+    between = (
+        ticker.MaxNLocator(6) if most / least < 10 else ticker.LogLocator(subs=(1.0, 2.0, 5.0))
+    )
     marks = [mark for mark in between.tick_values(least, most) if 1.1 * least < mark <= most]
     # The least is where colours begin: as good as the best, if they are multiples of it.
-    ticks = FixedLocator([least, *marks])
+    ticks = ticker.FixedLocator([least, *marks])
     _tick(bar.ax.yaxis, ticks, lambda value: style.number(float(f"{value:.4g}")))

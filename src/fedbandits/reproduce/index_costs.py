@@ -5,8 +5,6 @@ elimination on the same draws, tails, commitments to a wrong arm, and games with
 Defaults throughout, nothing is tuned to a game. Claimed for these games only.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from html import escape
 from operator import itemgetter
@@ -22,19 +20,10 @@ from fedbandits.problems.problem import Problem
 from fedbandits.report.chart import NORMAL_95, Axis, Chart, Plot, Series
 from fedbandits.report.palette import FAINT, colours
 from fedbandits.report.shown import Shown
+from fedbandits.reproduce import part
 from fedbandits.reproduce.catalogue import paper_experiment
 from fedbandits.reproduce.findings import share_of
 from fedbandits.reproduce.movielens.groups import as_released
-from fedbandits.reproduce.part import (
-    Batch,
-    Drawing,
-    Part,
-    Runs,
-    chose_wrong,
-    costs_of,
-    labelled,
-    ratio_columns,
-)
 from fedbandits.reproduce.texts import Row, shown_table
 from fedbandits.rules.algorithms import Algorithm, FedIndex
 from fedbandits.rules.arrays import BoolArray, FloatArray
@@ -117,17 +106,17 @@ def index_games() -> dict[str, RuledGame]:
 
 def games_batch(
     *, rules: tuple[str, ...] = (MOSS, UCB2, UCB, CERTIFIED, AUTHORS), seed: int = SEED
-) -> Batch:
+) -> part.Batch:
     """Return rules on the paper's games; all rules of a game share its draws."""
     settings = {
         (key, rule): {"problem": game.problem, "algorithm": game.algorithms[rule]}
         for key, game in index_games().items()
         for rule in rules
     }
-    return Batch(labelled(settings), HORIZON, REPLICATIONS, seed, grid_points=_GRID)
+    return part.Batch(part.labelled(settings), HORIZON, REPLICATIONS, seed, grid_points=_GRID)
 
 
-def growth_batches(*, seed: int = SEED) -> list[Batch]:
+def growth_batches(*, seed: int = SEED) -> list[part.Batch]:
     """Return ``fed-index`` on two games at every horizon.
 
     Each horizon has its own seed, so that the means are independent, as the weights and intervals
@@ -140,24 +129,21 @@ def growth_batches(*, seed: int = SEED) -> list[Batch]:
             (key, horizon): {"problem": games[key].problem, "algorithm": FedIndex()}
             for key in GROWING
         }
-        batches.append(Batch(labelled(settings), horizon, GROWTH_REPLICATIONS, seed + number))
+        batches.append(
+            part.Batch(part.labelled(settings), horizon, GROWTH_REPLICATIONS, seed + number)
+        )
     return batches
 
 
-def movielens_batch() -> Batch:
+def movielens_batch() -> part.Batch:
     """Return ``fed-index`` and Fed2-UCB on MovieLens as its authors released it."""
     papers = paper_experiment("fig6").variants[0].algorithm
     ours = Variant(label=OURS, problem=as_released(spread=0.02), algorithm=FedIndex())
     variants = {OURS: ours, PAPERS: replace(ours, label=PAPERS, algorithm=papers)}
-    return Batch(variants, HORIZON, MOVIELENS_REPLICATIONS, SEED)
+    return part.Batch(variants, HORIZON, MOVIELENS_REPLICATIONS, SEED)
 
 
-def index_costs_batches() -> list[Batch]:
-    """Return everything that is played."""
-    return [games_batch(), *growth_batches(), movielens_batch()]
-
-
-def index_costs_tables(runs: Runs) -> Tables:
+def index_costs_tables(runs: part.Runs) -> Tables:
     """Return all tables.
 
     Returns
@@ -168,7 +154,7 @@ def index_costs_tables(runs: Runs) -> Tables:
         and power of log T; "movielens": one row per algorithm.
     """
 
-    def of(batches: list[Batch]) -> Runs:
+    def of(batches: list[part.Batch]) -> part.Runs:
         return {key: runs[key] for batch in batches for key in batch.variants}
 
     played, growth = of([games_batch()]), growth_table(of(growth_batches()))
@@ -181,7 +167,7 @@ def index_costs_tables(runs: Runs) -> Tables:
     }
 
 
-def games_table(runs: Runs) -> Table:
+def games_table(runs: part.Runs) -> Table:
     """Return one row per game and rule: regret, its tail, and how the games ended.
 
     ``ratio`` is to the first rule of a game, over the same draws. ``wrong`` counts commitments to
@@ -196,11 +182,11 @@ def games_table(runs: Runs) -> Table:
             {
                 "game": game,
                 "rule": rule,
-                **costs_of(run),
-                **ratio_columns(run, first.setdefault(game, run)),
-                **{name: float(np.quantile(total, part)) for name, part in QUANTILES.items()},
+                **part.costs_of(run),
+                **part.ratio_columns(run, first.setdefault(game, run)),
+                **{name: float(np.quantile(total, level)) for name, level in QUANTILES.items()},
                 "worst": float(total.max()),
-                "wrong_high": share_of(chose_wrong(run), "wrong")["high"],
+                "wrong_high": share_of(part.chose_wrong(run), "wrong")["high"],
                 "worse_at_end": int(_worse_at_end(run).sum()),
             }
         )
@@ -214,7 +200,7 @@ def _worse_at_end(run: Simulation) -> BoolArray:
     return np.asarray(curves[:, -1] - curves[:, -2] > 1e-9 * curves[:, -1])
 
 
-def _tails_table(runs: Runs) -> Table:
+def _tails_table(runs: part.Runs) -> Table:
     """Return, for each game and rule, how much regret a share of the games has at least."""
     rows = []
     for (game, rule), run in runs.items():
@@ -228,10 +214,10 @@ def _tails_table(runs: Runs) -> Table:
     return as_columns(rows)
 
 
-def growth_table(runs: Runs) -> Table:
+def growth_table(runs: part.Runs) -> Table:
     """Return the regret of ``fed-index`` by game and horizon."""
     return as_columns(
-        [{"game": game, "horizon": at, **costs_of(run)} for (game, at), run in runs.items()]
+        [{"game": game, "horizon": at, **part.costs_of(run)} for (game, at), run in runs.items()]
     )
 
 
@@ -312,13 +298,13 @@ def points(growth: Table, game: str, first: int) -> list[FloatArray]:
     return arrays(rows, "horizon", "regret", "stderr")
 
 
-def movielens_table(runs: Runs) -> Table:
+def movielens_table(runs: part.Runs) -> Table:
     """Return what ``fed-index`` and Fed2-UCB cost on MovieLens as its authors released it.
 
     ``ratio`` is to that of ``fed-index``, over the same draws.
     """
     rows = [
-        {"algorithm": label, **costs_of(run), **ratio_columns(run, runs[OURS])}
+        {"algorithm": label, **part.costs_of(run), **part.ratio_columns(run, runs[OURS])}
         for label, run in runs.items()
     ]
     return as_columns(rows)
@@ -515,15 +501,15 @@ def _capital(title: str) -> str:
     return title[0].upper() + title[1:]
 
 
-PART = Part(
+PART = part.Part(
     key="index-rules",
     heading="Index rules: less regret than elimination, and what is only measured",
     cost=(2.0, 14.0),
-    batches=index_costs_batches,
+    batches=lambda: [games_batch(), *growth_batches(), movielens_batch()],
     table=index_costs_tables,
     drawings={
-        "tails": Drawing(chart=tails_chart, drawn=itemgetter("tails")),
-        "growth": Drawing(chart=growth_chart, drawn=itemgetter("growth")),
+        "tails": part.Drawing(chart=tails_chart, drawn=itemgetter("tails")),
+        "growth": part.Drawing(chart=growth_chart, drawn=itemgetter("growth")),
     },
     files=lambda _, tables: {"tables.md": index_costs_markdown(tables)},
     show=index_costs_values,

@@ -15,11 +15,7 @@ from fedbandits.reproduce.catalogue import paper_experiment
 from fedbandits.reproduce.findings import share_of
 from fedbandits.reproduce.part import Drawing, Part
 from fedbandits.rules.arrays import FloatArray
-from fedbandits.theory.sampling import (
-    misranking_as_printed,
-    misranking_bound,
-    misranking_probability,
-)
+from fedbandits.theory import sampling
 
 SPREAD = 0.1
 GAPS = (0.02, 0.01)
@@ -60,10 +56,10 @@ def misranking_table() -> Table:
                 {
                     "gap": gap,
                     "clients": clients,
-                    "exact": float(misranking_probability(gaps, SPREAD, clients)),
+                    "exact": float(sampling.misranking_probability(gaps, SPREAD, clients)),
                     "counted": missed["share"],
-                    "bound": float(misranking_bound(gaps, SPREAD, clients)),
-                    "printed": float(misranking_as_printed(gaps, SPREAD, clients)),
+                    "bound": float(sampling.misranking_bound(gaps, SPREAD, clients)),
+                    "printed": float(sampling.misranking_as_printed(gaps, SPREAD, clients)),
                     "counted_low": missed["low"],
                     "counted_high": missed["high"],
                 }

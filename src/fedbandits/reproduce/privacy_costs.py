@@ -4,8 +4,6 @@ Figure 4's means with outcomes of 0 and 1, whose range is known, and clients of 
 figure 4's own Gaussian outcomes would change what is estimated. Claimed for this game only.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from fedbandits.experiments.tables import Table, as_columns, rows_of
@@ -16,17 +14,8 @@ from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.laws import Bernoulli, Beta, Gaussian
 from fedbandits.report.chart import Axis, Chart, Plot, Series
 from fedbandits.report.palette import PALETTE
+from fedbandits.reproduce import part
 from fedbandits.reproduce.catalogue import paper_experiment
-from fedbandits.reproduce.part import (
-    Batch,
-    Drawing,
-    Part,
-    Runs,
-    costs_of,
-    curve_of,
-    labelled,
-    ratio_columns,
-)
 from fedbandits.reproduce.texts import fill, table_html
 from fedbandits.rules.algorithms import Fed2Ucb
 from fedbandits.rules.radii import CertifiedRadius
@@ -72,7 +61,7 @@ def _protections() -> dict[tuple[str, str, float], Privacy | None]:
     return found
 
 
-def privacy_costs_batches() -> list[Batch]:
+def privacy_costs_batches() -> list[part.Batch]:
     """Return every setting; the unprotected one first."""
     means = paper_experiment("fig4").variants[0].problem.means
     game = Approximate(means=means, noise=Bernoulli(), spread=Beta(0.02), name="private")
@@ -83,15 +72,15 @@ def privacy_costs_batches() -> list[Batch]:
     shared = {"problem": game, "algorithm": algorithm}
     shown = {key: {**shared, "privacy": privacy} for key, privacy in _protections().items()}
     apart = {"problem": wide, "algorithm": algorithm}
-    batches = [Batch(labelled(shown), HORIZON, REPLICATIONS, SEED)]
+    batches = [part.Batch(part.labelled(shown), HORIZON, REPLICATIONS, SEED)]
     for horizon in HORIZONS:
         noised = {(GROWTH, "gaussian noise", horizon): {**apart, "privacy": policy}}
-        both = labelled({(GROWTH, _NONE, horizon): apart, **noised})
-        batches.append(Batch(both, horizon, HORIZON_REPLICATIONS, SEED))
+        both = part.labelled({(GROWTH, _NONE, horizon): apart, **noised})
+        batches.append(part.Batch(both, horizon, HORIZON_REPLICATIONS, SEED))
     return batches
 
 
-def privacy_costs_table(runs: Runs) -> Table:
+def privacy_costs_table(runs: part.Runs) -> Table:
     """Return one row per setting: what it cost, and the bits that a client sends.
 
     ``ratio`` is to the unprotected regret of the same horizon; the games share their draws.
@@ -100,7 +89,7 @@ def privacy_costs_table(runs: Runs) -> Table:
     for (panel, scheme, x), run in runs.items():
         plain = runs[(GROWTH, _NONE, x) if panel == GROWTH else ("", _NONE, 0.0)]
         bits = float((run.games.uplink_bits / run.games.clients).mean())
-        costs = {**costs_of(run), **ratio_columns(run, plain), "bits_a_client": bits}
+        costs = {**part.costs_of(run), **part.ratio_columns(run, plain), "bits_a_client": bits}
         rows.append({"panel": panel, "scheme": scheme, "x": float(x), **costs})
     return as_columns(rows)
 
@@ -133,7 +122,7 @@ def _series(table: Table, panel: str) -> list[Series]:
         noised = panel == GROWTH and scheme != _NONE
         label = f"{scheme}, ε = 8, range 7.5" if noised else scheme
         columns, over_log = ("x", "regret"), panel == GROWTH
-        curve = curve_of(label, rows, columns, _COLOURS[scheme], over_log=over_log)
+        curve = part.curve_of(label, rows, columns, _COLOURS[scheme], over_log=over_log)
         found.append(replace(curve, dash=(4.0, 2.0) if scheme == _NONE else ()))
     if panel != GROWTH:
         (row,) = rows_of(table, panel="", scheme=_NONE)
@@ -153,12 +142,12 @@ def privacy_costs_html(table: Table) -> str:
     return table_html("privacy", shown)
 
 
-PART = Part(
+PART = part.Part(
     key="privacy",
     heading="What privacy costs",
     cost=(0.5, 8.0),
     batches=privacy_costs_batches,
     table=privacy_costs_table,
-    drawings={"privacy": Drawing(chart=privacy_costs_chart)},
+    drawings={"privacy": part.Drawing(chart=privacy_costs_chart)},
     show=lambda table: {"table": privacy_costs_html(table), "delta": DELTA},
 )

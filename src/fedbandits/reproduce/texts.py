@@ -4,8 +4,6 @@ Besides those of Python, values can have the forms ``number`` (of regret), ``pro
 ``percent``, ``share`` (of games), and ``mean`` and ``rate``, which have intervals.
 """
 
-from __future__ import annotations
-
 import math
 import string
 import tomllib
@@ -135,10 +133,6 @@ def _two_digits(value: float) -> str:
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def _percent(part: float) -> str:
-    return f"{100 * part:.0f}&nbsp;%" if part >= 0.095 else f"{100 * part:.1f}&nbsp;%"
-
-
 def _rate(rate: Row) -> str:
     low, high = (f"{100 * rate[end]:.0f}" for end in ("low", "high"))
     return f"{share(rate['share'])} <small>{low} to {high} %</small>"
@@ -147,7 +141,7 @@ def _rate(rate: Row) -> str:
 _FORMS: dict[str, Callable[[Any], str]] = {
     "number": _number,
     "probability": _probability,
-    "percent": _percent,
+    "percent": lambda part: f"{100 * part:.{0 if part >= 0.095 else 1}f}&nbsp;%",
     "share": share,
     "mean": lambda measured: " ± ".join(to_digits(measured["mean"], measured["margin"])),
     "rate": _rate,

@@ -26,13 +26,8 @@ from fedbandits.reproduce.scaling import REPLICATIONS, TABLED, TabledSchedule, g
 from fedbandits.reproduce.texts import Row, fill, section_text, table_html, texts
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.radii import PaperRadius
+from fedbandits.theory import sampling
 from fedbandits.theory.orders import ScheduleOrder, fed1_orders, fed2_orders, lai_robbins_slope
-from fedbandits.theory.sampling import (
-    clients_as_printed,
-    clients_for_error,
-    clients_needed,
-    misranking_probability,
-)
 
 Rows: TypeAlias = list[dict[str, Any]]
 """A table as a list of rows, ready for JSON."""
@@ -244,12 +239,12 @@ def clients_table() -> Rows:
             asked: Any = {"gap": gap, "spread": spread, "n_arms": worse.size + 1, "horizon": one_in}
             row: dict[str, Any] = {"game": game, "gap": gap, "spread": spread, "error": 1 / one_in}
             for way, clients in (
-                ("corrected", clients_needed(**asked)),
-                ("exact", clients_for_error(worse, spread, error=1 / one_in)),
-                ("printed", clients_as_printed(**asked)),
+                ("corrected", sampling.clients_needed(**asked)),
+                ("exact", sampling.clients_for_error(worse, spread, error=1 / one_in)),
+                ("printed", sampling.clients_as_printed(**asked)),
             ):
                 row[way] = clients
-                row[f"{way}_error"] = float(misranking_probability(worse, spread, clients))
+                row[f"{way}_error"] = float(sampling.misranking_probability(worse, spread, clients))
             rows.append({**row, "printed_times": row["printed_error"] * one_in})
     return rows
 

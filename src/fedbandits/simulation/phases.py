@@ -54,22 +54,18 @@ class Evidence(Protocol):
     @property
     def most_phases(self) -> int:
         """How many phases can be played at once: one for rules without a schedule."""
-        ...
 
     def admit(self, phase: int, newcomers: IntArray, active: BoolArray) -> None:
         """Admit new clients, shape (rows,); only local means of active arms are ever needed."""
-        ...
 
     def play(self, phase: int, pulls: IntArray, active: BoolArray, n_phases: int) -> Played:
         """Let every client pull each arm this often, shape (rows, arms), in equal phases."""
-        ...
 
     def keep(self, going: BoolArray) -> None:
         """Forget the replications that are over.
 
         What is held is replaced and not written into: a shallow copy may keep the others.
         """
-        ...
 
 
 EvidenceFactory: TypeAlias = Callable[[Sequence[Game], IntArray], Evidence]

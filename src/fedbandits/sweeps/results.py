@@ -1,7 +1,5 @@
 """What a sweep gave: a tidy table, a summary with paired differences, and the folder of files."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping
@@ -92,7 +90,7 @@ class SweepResults:
     def replications(self) -> Table:
         """Return one row per setting, variant and replication, with all keys as columns."""
         settings = [self.sweep.values(cell.setting) for cell in self.cells]
-        values = {key: _alike([_flat(one[key]) for one in settings]) for key in self.sweep.keys}
+        values = {key: _alike([one[key] for one in settings]) for key in self.sweep.keys}
         games = [self.finished[cell.address].columns["winner"].size for cell in self.cells]
         return stacked(
             {
@@ -121,14 +119,9 @@ class SweepResults:
         return Path(directory)
 
 
-def _flat(value: Any) -> Any:
-    """Return a value as a table can hold it: lists and tables as text."""
-    return json.dumps(value) if isinstance(value, list | dict) else value
-
-
 def _alike(values: list[Any]) -> list[Any]:
-    """Return values of one type: what is a number here and text there is text."""
-    if any(isinstance(value, str) for value in values):
+    """Return values of one type, as a table holds it: one list, table or text makes all text."""
+    if any(isinstance(value, str | list | dict) for value in values):
         return [value if isinstance(value, str) else json.dumps(value) for value in values]
     if any(isinstance(value, float) for value in values):
         return [math.nan if value is None else float(value) for value in values]

@@ -1,7 +1,5 @@
 """Finished cells on disk: kept as they finish, found again by what they are made from."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Collection, Sequence
@@ -12,7 +10,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from fedbandits.errors import InputError
+from fedbandits.errors import file_errors
 from fedbandits.sweeps.cells import FinishedCell
 
 FOLDER = "finished"
@@ -45,7 +43,7 @@ class Store:
             **{name: np.stack([cell.columns[name] for cell in cells]) for name in cells[0].columns},
         }
         name = sha256("".join(addresses).encode()).hexdigest()[:32]
-        try:
+        with file_errors("--out", f"{self.folder} cannot be written", "; name another one"):
             self.folder.mkdir(parents=True, exist_ok=True)
             handle, begun = tempfile.mkstemp(prefix=".cells-", dir=self.folder)
             with os.fdopen(handle, "wb") as file:
@@ -53,10 +51,6 @@ class Store:
                 file.flush()
                 os.fsync(file.fileno())
             Path(begun).replace(self.folder / f"{name}.npz")
-        except OSError as error:
-            raise InputError(
-                "--out", f"{self.folder} cannot be written: {error.strerror}; name another one"
-            ) from None
 
     def read(self, addresses: Collection[str]) -> dict[str, FinishedCell]:
         """Return the cells of some addresses, those that are there."""

@@ -5,8 +5,6 @@ The file is a NumPy archive (.npz) without pickles: ``facts`` is JSON, ``table``
 written whole or not at all.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
@@ -21,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits.errors import InputError
+from fedbandits.errors import InputError, file_errors
 
 FORMAT = "fedbandits-movielens"
 VERSION = 1
@@ -81,7 +79,7 @@ def write_container(file: Path, facts: Mapping[str, Any], table: Table) -> None:
     text = json.dumps(described, sort_keys=True, ensure_ascii=True).encode("ascii")
     # One byte order, so that the same import has the same hash on every machine.
     stored = np.ascontiguousarray(table, dtype=table.dtype.newbyteorder("<"))
-    try:
+    with file_errors(file, "cannot be written", f"; set {VARIABLE} to another directory"):
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{file.name}-", dir=file.parent) as folder:
             staged = Path(folder) / file.name
@@ -95,11 +93,6 @@ def write_container(file: Path, facts: Mapping[str, Any], table: Table) -> None:
                 stream.flush()
                 os.fsync(stream.fileno())
             staged.replace(file)
-    except OSError as error:
-        raise InputError(
-            str(file),
-            f"cannot be written: {error.strerror or error}; set {VARIABLE} to another directory",
-        ) from None
 
 
 def read_container(file: Path) -> tuple[dict[str, Any], npt.NDArray[Any]] | None:
@@ -110,12 +103,11 @@ def read_container(file: Path) -> tuple[dict[str, Any], npt.NDArray[Any]] | None
     InputError
         If it is damaged, or of another version.
     """
-    try:
-        content = file.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise InputError(str(file), f"cannot be read: {error.strerror or error}") from None
+    with file_errors(file, "cannot be read"):
+        try:
+            content = file.read_bytes()
+        except FileNotFoundError:
+            return None
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as members:
             # Member by member rather than `np.load` of the whole: that guesses what the file is.

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from fedbandits.errors import InputError
+from fedbandits.errors import InputError, file_errors
 from fedbandits.rules.arrays import IntArray
 
 RATINGS_FILES = ("user_ratedmovies.dat", "user_ratedmovies-timestamps.dat")
@@ -260,9 +260,8 @@ def _quoted(text: bytes) -> str:
 def readable(where: object) -> Iterator[None]:
     """Say of what is read meanwhile, if that fails, why it cannot be read."""
     try:
-        yield
-    except OSError as error:
-        raise InputError(str(where), f"cannot be read: {error.strerror or error}") from None
+        with file_errors(where, "cannot be read"):
+            yield
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise InputError(str(where), f"is damaged: {error}; get the zip file once more") from None
     except RuntimeError as error:  # it wants a password, say

@@ -16,13 +16,7 @@ from fedbandits.errors import InputError
 from fedbandits.problems.exact import Exact
 from fedbandits.problems.laws import Empirical, Gaussian
 from fedbandits.problems.problem import best_arm, gap
-from fedbandits.reproduce.movielens.container import (
-    AGAIN,
-    Table,
-    data_directory,
-    read_container,
-    write_container,
-)
+from fedbandits.reproduce.movielens import container
 from fedbandits.reproduce.movielens.groups import are_released
 from fedbandits.reproduce.movielens.hetrec import N_LEVELS, group_ratings, read_ratings, readable
 from fedbandits.reproduce.texts import fill, texts
@@ -145,7 +139,7 @@ def import_data(path: Path, *, seed: int = 0, n_groups: int | None = None) -> Im
     """
     kind: DataKind = "matrix" if _is_matrix(path) else "ratings"
     found: dict[str, Any]
-    table: Table
+    table: container.Table
     if kind == "matrix":
         table = read_matrix(path)
         found = {"users": len(table)}
@@ -157,7 +151,7 @@ def import_data(path: Path, *, seed: int = 0, n_groups: int | None = None) -> Im
     else:
         found, table = _of_archive(path, DEFAULT_GROUPS if n_groups is None else n_groups, seed)
     facts = {"kind": kind, "content": _CONTENT[kind], "source": path.resolve().name, **found}
-    write_container(_file(kind), facts, table)
+    container.write_container(_file(kind), facts, table)
     return _described(facts, table)
 
 
@@ -264,7 +258,7 @@ def read_matrix(path: Path) -> FloatArray:
     return means
 
 
-def _of_archive(path: Path, n_groups: int, seed: int) -> tuple[dict[str, Any], Table]:
+def _of_archive(path: Path, n_groups: int, seed: int) -> tuple[dict[str, Any], container.Table]:
     ratings = read_ratings(path)
     counts = group_ratings(ratings, n_groups=n_groups, seed=seed)
     facts = {
@@ -279,13 +273,13 @@ def _of_archive(path: Path, n_groups: int, seed: int) -> tuple[dict[str, Any], T
 
 
 def _file(kind: DataKind) -> Path:
-    return data_directory() / f"movielens-{kind}.npz"
+    return container.data_directory() / f"movielens-{kind}.npz"
 
 
 def _loaded(kind: DataKind) -> tuple[dict[str, Any], npt.NDArray[Any]] | None:
-    loaded = read_container(_file(kind))
+    loaded = container.read_container(_file(kind))
     if loaded is not None and (holds := loaded[0].get("kind")) != kind:
-        raise InputError(str(_file(kind)), f"holds a {holds}, not what it says; {AGAIN}")
+        raise InputError(str(_file(kind)), f"holds a {holds}, not what it says; {container.AGAIN}")
     return loaded
 
 

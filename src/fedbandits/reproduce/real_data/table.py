@@ -14,13 +14,8 @@ from scipy import stats
 from fedbandits.experiments.game_means import game_mean
 from fedbandits.problems.exact import Exact
 from fedbandits.reproduce.findings import share_of
+from fedbandits.reproduce.movielens import store
 from fedbandits.reproduce.movielens.groups import are_released
-from fedbandits.reproduce.movielens.store import (
-    Imported,
-    imported,
-    load_real_clients,
-    load_real_ratings,
-)
 from fedbandits.reproduce.part import Batch, Runs, chose_wrong
 from fedbandits.reproduce.texts import fill, texts
 from fedbandits.rules.algorithms import Fed1Ucb, Fed2Ucb
@@ -121,7 +116,7 @@ class RealGame:
         What is played.
     """
 
-    data: Imported
+    data: store.Imported
     name: str
     problem: Exact
 
@@ -166,10 +161,10 @@ class RealGame:
 def real_games() -> list[RealGame]:
     """Return the games on everything that is imported."""
     found = []
-    for data in imported():
-        problems = {"real clients": load_real_clients(kind=data.kind, noise=NOISE)}
+    for data in store.imported():
+        problems = {"real clients": store.load_real_clients(kind=data.kind, noise=NOISE)}
         if data.kind == "ratings":
-            problems["real ratings"] = load_real_ratings()
+            problems["real ratings"] = store.load_real_ratings()
         found += [RealGame(data, name, game) for name, game in problems.items() if game is not None]
     return found
 
@@ -186,7 +181,7 @@ def real_data_batches() -> list[Batch]:
 def real_data_inputs() -> list[object]:
     """Return what the table depends on besides the package: the data itself, and the settings."""
     contents = [
-        (data.kind, hashlib.sha256(data.file.read_bytes()).hexdigest()) for data in imported()
+        (data.kind, hashlib.sha256(data.file.read_bytes()).hexdigest()) for data in store.imported()
     ]
     return [contents, SEED, HORIZON, NOISE, SAMPLE, MOST_VALUES, RESAMPLED]
 
@@ -225,7 +220,7 @@ def _facts(clients: RealGame, games: Sequence[RealGame]) -> dict[str, Any]:
 
 
 def facts_of(
-    data: Imported, means: FloatArray, *, horizon: int, seed: int, resampled: int
+    data: store.Imported, means: FloatArray, *, horizon: int, seed: int, resampled: int
 ) -> dict[str, Any]:
     """Return what the local means of all clients say, ready for JSON.
 

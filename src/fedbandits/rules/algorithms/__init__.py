@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from fedbandits.registry import Registry
-from fedbandits.rules.algorithms.algorithm import Algorithm
-from fedbandits.rules.algorithms.authors_baseline import AuthorsBaseline
-from fedbandits.rules.algorithms.centralized import Centralized
-from fedbandits.rules.algorithms.fed1_ucb import Fed1Ucb
-from fedbandits.rules.algorithms.fed2_ucb import Fed2Ucb
-from fedbandits.rules.algorithms.fed_index import FedIndex
-from fedbandits.rules.algorithms.fed_mom_ucb import FedMomUcb
-from fedbandits.rules.algorithms.fed_ts import FedTs
-from fedbandits.rules.algorithms.improved_ucb import ImprovedUcb
-from fedbandits.rules.algorithms.local_ucb import LocalUcb
-from fedbandits.rules.algorithms.ucb1 import Ucb1
+from fedbandits.rules.algorithms.algorithm import Algorithm as Algorithm
+from fedbandits.rules.algorithms.authors_baseline import AuthorsBaseline as AuthorsBaseline
+from fedbandits.rules.algorithms.centralized import Centralized as Centralized
+from fedbandits.rules.algorithms.fed1_ucb import Fed1Ucb as Fed1Ucb
+from fedbandits.rules.algorithms.fed2_ucb import Fed2Ucb as Fed2Ucb
+from fedbandits.rules.algorithms.fed_index import FedIndex as FedIndex
+from fedbandits.rules.algorithms.fed_mom_ucb import FedMomUcb as FedMomUcb
+from fedbandits.rules.algorithms.fed_ts import FedTs as FedTs
+from fedbandits.rules.algorithms.improved_ucb import ImprovedUcb as ImprovedUcb
+from fedbandits.rules.algorithms.local_ucb import LocalUcb as LocalUcb
+from fedbandits.rules.algorithms.ucb1 import Ucb1 as Ucb1
 
 ALGORITHMS: Registry[Algorithm] = Registry(
     "an algorithm",
@@ -36,19 +36,3 @@ ALGORITHMS: Registry[Algorithm] = Registry(
     ),
 )
 """The algorithms by their names in experiment files."""
-
-
-__all__ = [
-    "ALGORITHMS",
-    "Algorithm",
-    "AuthorsBaseline",
-    "Centralized",
-    "Fed1Ucb",
-    "Fed2Ucb",
-    "FedIndex",
-    "FedMomUcb",
-    "FedTs",
-    "ImprovedUcb",
-    "LocalUcb",
-    "Ucb1",
-]
