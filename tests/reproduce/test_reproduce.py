@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from commands import command
 from fedbandits.cli.progress import show_steps
 from fedbandits.experiments.fingerprint import sources
 from fedbandits.experiments.output import open_output
-from fedbandits.experiments.tables import rows_of
+from fedbandits.experiments.tables import Table, rows_of
 from fedbandits.report.chart import Plot
 from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
 from fedbandits.reproduce.claims import claim_runs
@@ -111,47 +112,56 @@ def test_other_sources_make_everything_anew(tmp_path: Path) -> None:
     assert len(seen) == 4
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Step]]:
+    """Return the folder of many parts, and what was told while they were made."""
+    told: list[Step] = []
+    asked = ["claims", "scaling", "theory", "fig8", "fig7", "fig5"]
+    folder = tmp_path_factory.mktemp("whole")
+    reproduce_paper(asked, folder, replications=2, workers=1, watch=told.append)
+    return folder, told
+
+
+@pytest.fixture
+def made(whole: tuple[Path, list[Step]], tmp_path: Path) -> Path:
+    """Return a copy of this folder, to be changed."""
+    return Path(shutil.copytree(whole[0], tmp_path / "made"))
+
+
 def test_what_other_sources_have_made_is_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = ["fig5", "fig7"]
-    reproduce_paper(asked, tmp_path, replications=2, workers=1)
     told: list[Step] = []
-    reproduce_paper(asked, tmp_path, replications=2, workers=1, watch=told.append)
+    reproduce_paper(asked, made, replications=2, workers=1, watch=told.append)
     assert {step.state for step in told} == {"running", "as it was"}
     monkeypatch.setattr("fedbandits.experiments.fingerprint._own_sources", lambda: "others")
-    text = reproduce_paper(["fig4"], tmp_path, replications=2, workers=1).read_text(
-        encoding="utf-8"
-    )
-    assert re.findall(r'data-figure="([^"]+)"', text) == ["fig4", "fig4-theory"]
+    text = reproduce_paper(["fig5"], made, replications=2, workers=1).read_text(encoding="utf-8")
+    assert re.findall(r'data-figure="([^"]+)"', text) == ["fig5", "fig5-theory"]
     told.clear()
-    reproduce_paper(asked, tmp_path, replications=2, workers=1, watch=told.append)
+    reproduce_paper(["fig7"], made, replications=2, workers=1, watch=told.append)
     assert {step.state for step in told} == {"running", "done"}
 
 
-def test_a_part_alone_leaves_the_others_on_the_page(tmp_path: Path) -> None:
-    reproduce_paper(["fig5", "fig7", "scaling", "claims"], tmp_path, replications=2, workers=1)
+def test_a_part_alone_leaves_the_others_on_the_page(made: Path) -> None:
     told: list[Step] = []
-    page = reproduce_paper(["fig4"], tmp_path, replications=3, workers=1, watch=told.append)
+    page = reproduce_paper(["fig4"], made, replications=3, workers=1, watch=told.append)
     assert {step.part for step in told} == {"fig4", "fig4-theory"}
     text = page.read_text(encoding="utf-8")
-    drawn = ["fig4", "fig4-theory", "fig5", "fig5-theory", "fig7", "scaling"]
+    drawn = ["fig4", "fig4-theory", "fig5", "fig5-theory", "fig7", "fig8", "fig8-theory", "scaling"]
     assert sorted(re.findall(r'data-figure="([^"]+)"', text)) == drawn
     assert "What the paper says" in text
-    assert text.count("<p>3 replications of") == text.count("<p>2 replications of") == 2
+    assert text.count("<p>3 replications of") == 2
+    assert text.count("<p>2 replications of") == 4
     # What is damaged or not whole is left out, and the rest stays.
-    (tmp_path / "fig5.json").write_text("{", encoding="utf-8")
-    (tmp_path / "claims.json").write_text("[]", encoding="utf-8")
-    (tmp_path / "scaling" / "scaling.png").unlink()
-    text = reproduce_paper(["fig7"], tmp_path, workers=1).read_text(encoding="utf-8")
-    assert sorted(re.findall(r'data-figure="([^"]+)"', text)) == [
-        "fig4",
-        "fig4-theory",
-        "fig7",
-        "scaling",
-    ]
+    (made / "fig5.json").write_text("{", encoding="utf-8")
+    (made / "claims.json").write_text("[]", encoding="utf-8")
+    (made / "scaling" / "scaling.png").unlink()
+    text = reproduce_paper(["fig7"], made, workers=1).read_text(encoding="utf-8")
+    left = [key for key in drawn if not key.startswith("fig5")]
+    assert sorted(re.findall(r'data-figure="([^"]+)"', text)) == left
     assert "What the paper says" not in text
-    check_drawn(tmp_path / "scaling", "scaling")
+    check_drawn(made / "scaling", "scaling")
 
 
 @pytest.mark.parametrize(
@@ -233,8 +243,13 @@ def test_regret_grows_as_the_tables_say(tmp_path: Path) -> None:
     assert pulls["exponent_low"] > 1.1
 
 
-def test_figure_7_counts_what_the_integral_says() -> None:
-    table = misranking_table()
+@pytest.fixture(scope="module")
+def misranked() -> Table:
+    return misranking_table()
+
+
+def test_figure_7_counts_what_the_integral_says(misranked: Table) -> None:
+    table = misranked
     exact, counted = np.array(table["exact"]), np.array(table["counted"])
     error = np.sqrt(exact * (1 - exact) / 100_000)
     assert (abs(counted - exact) < 5 * error + 1e-4).all()
@@ -246,8 +261,8 @@ def test_figure_7_counts_what_the_integral_says() -> None:
     assert (np.array(table["printed"]) < exact).any()
 
 
-def test_figure_7_marks_the_upper_limit_where_nothing_was_counted() -> None:
-    table = misranking_table()
+def test_figure_7_marks_the_upper_limit_where_nothing_was_counted(misranked: Table) -> None:
+    table = misranked
     (plot,) = misranking_chart(table).panels
     assert isinstance(plot, Plot)
     points = [one for one in plot.series if one.mark == "dot"]
@@ -279,18 +294,9 @@ def test_every_part_has_a_cost() -> None:
         assert 0 < part.seconds(1) <= part.seconds(None)
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Step]]:
-    """Return the page of many parts, and what was told while they were made."""
-    told: list[Step] = []
-    asked = ["claims", "scaling", "theory", "fig8", "fig7", "fig5"]
-    folder = tmp_path_factory.mktemp("whole")
-    page = reproduce_paper(asked, folder, replications=2, workers=1, watch=told.append)
-    return page.read_text(encoding="utf-8"), told
-
-
-def test_figures_stand_in_the_order_of_the_paper(whole: tuple[str, list[Step]]) -> None:
-    text, told = whole
+def test_figures_stand_in_the_order_of_the_paper(whole: tuple[Path, list[Step]]) -> None:
+    folder, told = whole
+    text = (folder / "report.html").read_text(encoding="utf-8")
     made = [step.part for step in told if step.state == "done"]
     drawn = ["fig5", "fig5-theory", "fig7", "fig8", "fig8-theory", "scaling"]
     assert made == [*drawn[:-1], "theory", "scaling", "claims"]
@@ -314,7 +320,7 @@ def test_figures_stand_in_the_order_of_the_paper(whole: tuple[str, list[Step]]) 
     ]
 
 
-def test_replications_are_counted_while_a_part_is_made(whole: tuple[str, list[Step]]) -> None:
+def test_replications_are_counted_while_a_part_is_made(whole: tuple[Path, list[Step]]) -> None:
     _, told = whole
     for first, second in pairwise(told):
         assert first.passed <= second.passed

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import fedbandits as fb
 from fedbandits.errors import InputError
@@ -22,21 +21,15 @@ from fedbandits.rules.reports import Reports
 from fedbandits.rules.sampling import Sampling
 from fedbandits.simulation.variants import build_rules, guarantee_of
 from games import APPROXIMATE, exact_game
+from kept_promises import DELTA, GAMES, is_kept
 from known_states import index_rule
 from rule_calls import changed
 
-DELTA = 0.05
-GAMES = 10_000
 NOISE = 1.0
 MOST_LIKELY = InverseVariance()
 
 Choose: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 """From counts, means and local means, shape (games, 2, clients), to how often each pulls."""
-
-
-def too_many(delta: float, games: int = GAMES) -> int:
-    """Return how many errors a rate of δ exceeds with a probability of 1 %."""
-    return int(stats.binom.ppf(0.99, games, delta))
 
 
 # The test ----------------------------------------------------------------------------------------
@@ -196,11 +189,11 @@ def _or_the_next(wanted: BoolArray, counts: FloatArray) -> FloatArray:
     "choose", [leaving_those_who_look_good, asking_more_when_behind, looking_at_the_other_arm]
 )
 def test_no_adversary_makes_it_err_more_often_than_it_says(choose: Choose, spread: float) -> None:
-    assert Adversary(choose=choose, spread=spread).errors() <= too_many(DELTA)
+    assert is_kept(Adversary(choose=choose, spread=spread).errors())
 
 
 def test_widths_that_are_half_as_wide_are_found_out() -> None:
-    assert Adversary(choose=asking_more_when_behind, short=2.0).errors() > too_many(DELTA)
+    assert not is_kept(Adversary(choose=asking_more_when_behind, short=2.0).errors())
 
 
 @pytest.mark.parametrize(
@@ -219,7 +212,7 @@ def test_widths_that_are_half_as_wide_are_found_out() -> None:
 )
 def test_the_adversaries_find_what_is_not_proven(planted: Adversary) -> None:
     games = 300
-    assert planted.errors(games=games, clients=240) > too_many(DELTA, games)
+    assert not is_kept(planted.errors(games=games, clients=240), games)
 
 
 # In the rule -------------------------------------------------------------------------------------
@@ -233,8 +226,7 @@ def test_the_rule_errs_as_seldom_as_it_says_although_clients_join() -> None:
     """Two arms are all but equal: most games stay open, and a commitment is a coin toss."""
     algorithm = fb.FedIndex(commit="certified", delta=DELTA, first_pulls=20)
     found = fb.simulate(NEAR, algorithm, horizon=10**5, replications=GAMES, seed=5, workers=1)
-    wrong = int((found.games.winner >= 1).sum())
-    assert wrong <= too_many(DELTA)
+    assert is_kept(int((found.games.winner >= 1).sum()))
     assert found.games.clients.max() > 8
 
 

@@ -7,20 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.drift import LEVEL, Seen, Trend
+from kept_promises import is_kept
 
 TRIALS = 4000
 ARMS, SIGMA, SPREAD = 2, 0.5, 0.3
 ADMITTED = (4, 4, 8, 0, 8, 0)
 PULLS = (10, 40, 10, 20, 40, 80)
-
-
-def too_many(level: float = LEVEL) -> int:
-    """Return how many alarms a rate of this level exceeds with a probability of 1 %."""
-    return int(stats.binom.ppf(0.99, TRIALS, level))
 
 
 def alarms(
@@ -77,9 +72,9 @@ def alarms(
 
 
 def test_options_that_do_not_change_are_seldom_suspected() -> None:
-    assert alarms(1) <= too_many()
+    assert is_kept(alarms(1), TRIALS, LEVEL)
     # A noise that is larger than was assumed is noticed.
-    assert alarms(1, sigma=SIGMA / 2) > too_many()
+    assert not is_kept(alarms(1, sigma=SIGMA / 2), TRIALS, LEVEL)
 
 
 @pytest.mark.parametrize(("drift", "since"), [(0.2, 4), (-0.2, 4), (0.25, 2), (-0.25, 2)])
@@ -91,8 +86,8 @@ def test_a_change_by_half_the_noise_is_found(drift: float, since: int) -> None:
 @pytest.mark.parametrize(("noise", "bias"), [(0.1, 0.0), (0.0, 0.05), (0.1, 0.05)])
 def test_protected_means_are_not_taken_for_a_change(noise: float, bias: float) -> None:
     """Worst errors: rounded down at first and up later."""
-    assert alarms(4, noise=noise, bias=bias) <= too_many()
-    assert alarms(4, noise=noise, bias=bias, declared=False) > too_many()
+    assert is_kept(alarms(4, noise=noise, bias=bias), TRIALS, LEVEL)
+    assert not is_kept(alarms(4, noise=noise, bias=bias, declared=False), TRIALS, LEVEL)
 
 
 def test_clients_that_differ_and_join_later_are_no_change() -> None:

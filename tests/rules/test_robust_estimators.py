@@ -24,15 +24,9 @@ from fedbandits.rules.guarantees import Assumption
 from fedbandits.rules.reports import Reports
 from fedbandits.rules.sampling import Sampling
 from fedbandits.rules.statistics import ranked
+from kept_promises import DELTA, GAMES, is_kept
 
-DELTA = 0.05
-GAMES = 10_000
 LOG = np.array(math.log(1 / DELTA))
-
-
-def too_many(delta: float = DELTA, games: int = GAMES) -> int:
-    """Return how many errors a rate of δ exceeds with a probability of 1 %."""
-    return int(stats.binom.ppf(0.99, games, delta))
 
 
 def crowd(units: int, liars: int, variance: float = 1.0, **other: Any) -> Crowd:
@@ -132,7 +126,7 @@ def errors(way: Robust, honest: FloatArray, within: Crowd, narrower: float = 1.0
 def test_normal_clients(way: Robust, n: int, f: int) -> None:
     honest = np.random.default_rng([n, f]).normal(size=(GAMES, n - f))
     found = errors(way, honest, crowd(n, f))
-    assert found <= too_many()
+    assert is_kept(found)
     if way.name == "median" and n % 2:
         # Exact: not below δ either.
         assert found >= stats.binom.ppf(0.005, GAMES, DELTA)
@@ -141,7 +135,7 @@ def test_normal_clients(way: Robust, n: int, f: int) -> None:
 @pytest.mark.parametrize("way", [Trimmed(liars=1, shape="normal"), Median(liars=1)])
 def test_widths_that_are_too_narrow_by_the_root_of_two_are_found_out(way: Robust) -> None:
     honest = np.random.default_rng(7).normal(size=(2000, 241))
-    assert errors(way, honest, crowd(301, 60), 1 / math.sqrt(2)) > too_many(games=2000)
+    assert not is_kept(errors(way, honest, crowd(301, 60), 1 / math.sqrt(2)), 2000)
 
 
 def test_clients_of_any_law_with_the_least_favourable_one() -> None:
@@ -154,7 +148,8 @@ def test_clients_of_any_law_with_the_least_favourable_one() -> None:
         errors(Trimmed(liars=f), honest, crowd(n, f, proxy), narrower)
         for narrower in (1.0, 1 / math.sqrt(2))
     ]
-    assert found[0] <= too_many(games=games) < found[1]
+    assert is_kept(found[0], games)
+    assert not is_kept(found[1], games)
 
 
 def test_given_clients_need_no_law_but_a_range() -> None:
@@ -165,12 +160,12 @@ def test_given_clients_need_no_law_but_a_range() -> None:
     rng = np.random.default_rng(4)
     honest = local - local.mean() + rng.normal(scale=math.sqrt(noise), size=(GAMES, h))
     given = crowd(n, f, 0.0, noise=np.array(noise), sampled=False, range=np.array(1.0))
-    assert errors(Trimmed(liars=f), honest, given) <= too_many()
+    assert is_kept(errors(Trimmed(liars=f), honest, given))
     # Without a range nothing is known of it but what the data say.
     unknown = crowd(n, f, 0.0, noise=np.array(noise), sampled=False)
     assert np.isinf(Trimmed(liars=f).excess(unknown, LOG))
     lower = Trimmed(liars=f).lower(highest_lies(honest, f), unknown, LOG)
-    assert int((lower > 0).sum()) <= too_many()
+    assert is_kept(int((lower > 0).sum()))
 
 
 @pytest.mark.parametrize("lie", [-1e9, -0.5, 0.0, 2.0, 1e9])
@@ -179,7 +174,7 @@ def test_the_limit_from_the_data_holds_whatever_is_sent(lie: float) -> None:
     honest = np.random.default_rng(5).normal(size=(GAMES, n - f))
     values = np.concatenate([honest, np.full((GAMES, f), lie)], axis=1)
     lower = Trimmed(liars=f).lower(values, crowd(n, f), LOG)
-    assert int((lower > 0).sum()) <= too_many()
+    assert is_kept(int((lower > 0).sum()))
     # The limit from the data is the sharper one, unless lies are extremely low.
     usual = (honest.mean(axis=1) - Trimmed(liars=f).excess(crowd(n, f), LOG)).mean()
     assert (lower.mean() > usual) == (lie > -1e9)
@@ -189,7 +184,7 @@ def test_a_limit_that_leaves_out_one_lie_too_few_is_found_out() -> None:
     n, f = 40, 4
     honest = np.random.default_rng(5).normal(size=(GAMES, n - f))
     lower = Trimmed(liars=f - 1).lower(highest_lies(honest, f), crowd(n, f - 1), LOG)
-    assert int((lower > 0).sum()) > too_many()
+    assert not is_kept(int((lower > 0).sum()))
 
 
 def test_if_those_lie_who_would_report_the_least_nothing_holds() -> None:
@@ -198,7 +193,7 @@ def test_if_those_lie_who_would_report_the_least_nothing_holds() -> None:
     values = np.sort(np.random.default_rng(6).normal(size=(2000, n)), axis=1)
     middle = Median(liars=f).middle(highest_lies(values[:, f:], f), f)
     excess = Median(liars=f).excess(crowd(n, f), LOG)
-    assert int((middle > excess).sum()) > too_many(games=2000)
+    assert not is_kept(int((middle > excess).sum()), 2000)
 
 
 def test_floors_are_those_of_the_theory() -> None:
@@ -370,8 +365,8 @@ def test_protected_means_keep_the_promise(how: str, groups: int) -> None:
         return int((~verdict.active[:, 0]).sum())
 
     sums = DistortionSums.nothing((1, 1, n)).released(10, error)
-    assert lost(sums.over(np.full((1, 1, n), 10))) <= too_many(first)
-    assert lost(UNDISTORTED) > too_many(first)
+    assert is_kept(lost(sums.over(np.full((1, 1, n), 10))), delta=first)
+    assert not is_kept(lost(UNDISTORTED), delta=first)
 
 
 def test_the_largest_error_of_any_client_counts() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import fedbandits as fb
 from fedbandits.errors import InputError
@@ -15,8 +14,8 @@ from fedbandits.rules.estimators import Estimator, Median, Trimmed
 from fedbandits.rules.guarantees import Assumption, Status
 from fedbandits.simulation.attacks import ATTACKS, Attack, Scene
 from fedbandits.simulation.variants import Variant, all_doubts, build_rules, guarantee_of
+from kept_promises import DELTA, is_kept
 
-DELTA = 0.05
 GAME = fb.Approximate(means=[0.5, 0.7], noise=fb.Gaussian(0.2), spread=fb.Gaussian(0.1))
 # The best arm is hardly better: what liars add decides.
 NEAR_TIE = fb.Approximate(
@@ -38,11 +37,6 @@ def played(
     return fb.simulate(
         game, algorithm(estimator), attack=attack, warn=False, **{**usual, **settings}
     ).games
-
-
-def too_many(games: int, delta: float = DELTA) -> int:
-    """Return how many errors a rate of δ exceeds with a probability of 1 %."""
-    return int(stats.binom.ppf(0.99, games, delta))
 
 
 def lost(estimator: Estimator | None, attack: Attack, games: int) -> int:
@@ -110,14 +104,14 @@ def test_averages_lose_the_best_arm_to_a_few_liars_and_the_rules_for_liars_do_no
     attack = Attack(share=0.2)
     assert (played(None, attack, NEAR_TIE, max_phases=4).winner == 1).mean() > 0.5
     for way in ROBUST:
-        assert lost(way, attack, 200) <= too_many(200)
+        assert is_kept(lost(way, attack, 200), 200)
 
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_no_attack_at_the_declared_share_loses_the_best_arm(name: Any) -> None:
     for way in ROBUST:
         attack = Attack(share=0.2, name=name, from_phase=2)
-        assert lost(way, attack, 300) <= too_many(300)
+        assert is_kept(lost(way, attack, 300), 300)
 
 
 @pytest.mark.slow
@@ -127,12 +121,12 @@ def test_no_attack_at_the_declared_share_loses_the_best_arm_in_ten_thousand_game
     way: Estimator, name: Any
 ) -> None:
     attack = Attack(share=0.2, name=name, from_phase=2)
-    assert lost(way, attack, 10_000) <= too_many(10_000)
+    assert is_kept(lost(way, attack, 10_000), 10_000)
 
 
 @pytest.mark.parametrize("way", [Trimmed(liars=0.02, shape="normal"), Median(liars=0.02)])
 def test_above_the_declared_share_an_attack_breaks_it(way: Estimator) -> None:
-    assert lost(way, Attack(share=0.4), 200) > too_many(200)
+    assert not is_kept(lost(way, Attack(share=0.4), 200), 200)
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -181,7 +175,7 @@ def test_the_best_arm_of_all_may_not_be_that_of_the_honest(better: float, told: 
     games = fb.simulate(
         game, algorithm, attack=attack, horizon=10**5, replications=200, workers=1, warn=False
     ).games
-    assert ((games.winner == 1).sum() > too_many(200)) == (told is None)
+    assert is_kept(int((games.winner == 1).sum()), 200) == (told is not None)
 
 
 def test_it_says_beforehand_that_liars_hide_the_gap() -> None:
