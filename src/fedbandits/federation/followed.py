@@ -65,7 +65,7 @@ class FollowedRun:
             history.withdrawn[self.trial.arms[record.arm]] = self.answer()
         self.server.follow(record)
         history.course.take(record, at)
-        if isinstance(record, PhaseClosed):
+        if isinstance(record, records.PhaseClosed):
             found = left_out(self.server.run_state)
             if found is not None:
                 history.course.compare(found)
