@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import fedbandits as fb
 from fedbandits.privacy.policy import Privacy
 from fedbandits.protocol import Server
 from fedbandits.protocol.answer import answer_of
-from fedbandits.protocol.health import Drift, drift
+from fedbandits.protocol.health import Drift, drift, segments
 from fedbandits.protocol.state import RunState
 from fedbandits.rules.guarantees import Assumption, Status
 from small_server import update
@@ -78,3 +79,18 @@ def test_what_cannot_be_watched_says_why() -> None:
     private = Privacy(range=(0.0, 1.0), noise="laplace", scale=0.1)
     server = Server(rule, privacy=private, arms=["red", "blue"])
     assert drift(server.run_state) == "means have Laplace noise"
+
+
+def test_segments_are_about_their_clients_alone() -> None:
+    server = played([(0.50, 0.52)] * 2)
+    found = segments(server.run_state, {"north": ["a", "b*"], "south": ["z"]})
+    assert not isinstance(found, str)
+    assert [(one.name, one.clients) for one in found] == [
+        ("north", 2),
+        ("south", 0),
+        ("other clients", 2),
+    ]
+    low, high = found[0].intervals["red"]
+    assert low < found[0].means["red"] == 0.5 < high
+    assert found[1].intervals["red"] == (-math.inf, math.inf)
+    assert "lies" in segments(played([(0.5, 0.52)], liars=1).run_state, {"north": ["a"]})

@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 
 from commands import Command
+from fedbandits.errors import InputError
 from fedbandits.federation.course import PhaseEnd
 from fedbandits.federation.durable_log import read_log
 from fedbandits.federation.followed import FollowedRun, LoggedRun
-from fedbandits.federation.local import server_of
+from fedbandits.federation.local import server_of, try_trial
 from fedbandits.federation.status import (
     MOST_PHASES,
     ArmState,
 )
-from fedbandits.federation.trial import read_trial
+from fedbandits.federation.trial import Trial, read_trial
 from fedbandits.protocol import (
     Answer,
     MemoryLog,
@@ -38,7 +39,7 @@ from fedbandits.run_page.charts import (
 )
 from fedbandits.run_page.page import run_html
 from fedbandits.run_page.tables import FEW_CLIENTS
-from logged_runs import TABLES, closings, cut, eventful, followed, played, update
+from logged_runs import TABLES, closings, coins, cut, eventful, followed, played, update
 
 # The page -----------------------------------------------------------------------------------------
 
@@ -294,3 +295,31 @@ def test_the_best_stands_first_whatever_the_goal(finished: Path) -> None:
     assert [row.name for row in arm_rows(arms, "max")] == ["blue", "green", "red"]
     left = [replace(arm, state=ArmState.LEFT) for arm in arms]
     assert [row.name for row in arm_rows(left, "min")] == ["red", "green", "blue"]
+
+
+def test_segments_and_changes_are_shown() -> None:
+    log = MemoryLog()
+    trial = read_trial({**TABLES, "segments": {"<b>north</b>": ["client-1*"], "south": ["x"]}})
+    try_trial(trial, coins(), 40, log=log)
+    run = followed("demo", trial, log)
+    page = run_html(run)
+    assert "&lt;b&gt;north&lt;/b&gt;" in page
+    assert "other clients" in page
+    assert "With a probability of 95 % all intervals of this table hold together" in page
+    assert "unusual beyond" in page
+    told = run.status().as_dict()
+    assert [one["name"] for one in told["segments"]] == ["<b>north</b>", "south", "other clients"]
+    assert not any(one["suspicious"] for one in told["drift"]["changes"].values())
+    lied_to = read_trial({**trial.tables, "liars": 1})
+    assert "Nothing can be said of segments" in run_html(started(lied_to))
+
+
+def started(trial: Trial) -> FollowedRun:
+    log = MemoryLog()
+    try_trial(trial, coins(), 12, log=log)
+    return followed("demo", trial, log)
+
+
+def test_an_empty_segment_is_refused() -> None:
+    with pytest.raises(InputError, match=r"segments\.north: is empty"):
+        read_trial({**TABLES, "segments": {"north": []}})

@@ -25,7 +25,7 @@ from fedbandits.federation.trial import Trial
 from fedbandits.protocol import Answer, RunState, Server, ServerState, answer_of, records
 from fedbandits.protocol.codec import decode, encode
 from fedbandits.protocol.decisions import left_out
-from fedbandits.protocol.health import aa_words, drift
+from fedbandits.protocol.health import aa_words, drift, segments
 
 OnRead: TypeAlias = Callable[[int, int], None]
 """Told now and then how many of all records were read."""
@@ -124,6 +124,7 @@ class FollowedRun:
             means=client_means(server.run_state),
             aa=aa_words(server.run_state, treatment) if treatment is not None else "",
             drift=drift(server.run_state),
+            segments=segments(server.run_state, self.trial.segments) if self.trial.segments else (),
             dropped=self.dropped,
         )
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedbandits.federation.course import ClientCourse, Course, PhaseEnd
 from fedbandits.protocol import Answer, Refused, RunState, Server, ServerState
-from fedbandits.protocol.health import Drift
+from fedbandits.protocol.health import Drift, Segment
 from fedbandits.rules.outliers import outliers
 
 if TYPE_CHECKING:
@@ -153,6 +153,8 @@ class RunStatus:
         What an A/A run says about the trial, in words; nothing if it is none.
     drift : Drift or str
         Whether options stay as good as they were; why that is not watched, if it is not.
+    segments : tuple of Segment or str
+        What options are like for groups of clients; why that is not known, if it is not.
     dropped : int
         Damaged records at the end of the log, which do not count.
     presence : Presence, optional
@@ -178,6 +180,7 @@ class RunStatus:
     means: tuple[ClientMeans, ...]
     aa: str
     drift: Drift | str
+    segments: tuple[Segment, ...] | str
     dropped: int
     presence: Presence | None = None
 
@@ -243,6 +246,9 @@ class RunStatus:
             "reported": len(self.reported),
             "answer": said,
             "arms": [asdict(arm) | {"state": arm.state.value} for arm in self.arms],
+            "segments": self.segments
+            if isinstance(self.segments, str)
+            else [asdict(one) for one in self.segments],
             "drift": self.drift if isinstance(self.drift, str) else self.drift.as_dict(),
             "rejections": {kind.name: n for kind, n in course.rejections.items()},
             "refusals": [

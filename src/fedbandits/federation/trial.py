@@ -103,6 +103,9 @@ class TrialKeys:
         Of which clients are let in, and of the order of turns.
     live : Live, optional
         That outcomes come from live traffic, and when they are final; from ``pull`` by default.
+    segments : mapping from str to list of str
+        Groups of clients that the report shows apart: names, or patterns of names such as
+        "north-*". A client is in the first group that has it.
     aa : bool
         Whether all options are the first one under other names, to see whether a difference is
         called where there is none.
@@ -127,6 +130,7 @@ class TrialKeys:
     interleave: bool = True
     seed: int = 0
     live: Live | None = None
+    segments: Mapping[str, list[str]] = field(default_factory=dict)
     aa: bool = False
 
     def __post_init__(self) -> None:
@@ -141,6 +145,13 @@ class TrialKeys:
                 raise InputError(name, f"{value} is below 1")
         if self.seed < 0:
             raise InputError("seed", f"{self.seed} is below 0")
+        for segment, clients in self.segments.items():
+            if not segment.strip() or not clients or not all(clients):
+                raise InputError(
+                    f"segments.{segment}",
+                    "is empty; name each segment and its clients, such as"
+                    ' north = ["clinic-1", "north-*"]',
+                )
         self._settle_range()
         for name in ("noise", "spread", "cost"):
             value = getattr(self, name)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 
 from fedbandits.protocol.state import RunState
 from fedbandits.rules.drift import LEVEL
+from fedbandits.rules.segments import segment_means
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +88,93 @@ def drift(state: RunState) -> Drift | str:
     return Drift(
         changes=tuple(Change(arm=arm, by=by, unusual=unusual) for arm, by, unusual in told),
         level=LEVEL,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """What options are like for some of the clients.
+
+    Parameters
+    ----------
+    name : str
+        Of the segment.
+    clients : int
+        How many of those that were admitted are in it.
+    means : dict of str to float
+        By option, of these clients alone.
+    intervals : dict of str to (float, float)
+        By option; infinite for one that none of them has tried.
+    """
+
+    name: str
+    clients: int
+    means: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
+
+
+def segments(
+    state: RunState, groups: Mapping[str, Sequence[str]], *, level: float = 0.05
+) -> tuple[Segment, ...] | str:
+    """Return what options are like in groups of clients, or why that is not known.
+
+    All intervals together hold in all phases with probability 1 − ``level``; see
+    `fedbandits.rules.segments`.
+
+    Parameters
+    ----------
+    state : RunState
+        Of the run.
+    groups : mapping from str to names, or patterns of names
+        A client is in the first group that has it. Clients that are in none are a last group.
+    level : float
+        How likely any interval misses, at most.
+    """
+    rule, counted = state.terms.rule, state.counted
+    if not rule.scheduled:
+        return "how often options are tried depends on what was observed"
+    if rule.estimator.stands_liars:
+        return "a client that lies could move the mean of its segment"
+    if rule.noise is None:
+        return "the noise is estimated from the same reports"
+    names = [*groups, "other clients"]
+    places = [
+        next(
+            (
+                place
+                for place, patterns in enumerate(groups.values())
+                if any(fnmatchcase(client, pattern) for pattern in patterns)
+            ),
+            len(groups),
+        )
+        for client in state.columns
+    ]
+    members = (
+        np.array(places, dtype=np.int64)[: counted.counts.shape[1]]
+        == np.arange(len(names))[:, np.newaxis]
+    )
+    means, widths = segment_means(
+        counted.counts,
+        counted.means,
+        members,
+        noise=rule.noise,
+        distortion=counted.distortion(state.terms.privacy),
+        looks=max(state.phases_over, 1),
+        level=level,
+    )
+    arms = state.terms.arms
+    return tuple(
+        Segment(
+            name=name,
+            clients=int(inside.sum()),
+            means=dict(zip(arms, found.tolist(), strict=True)),
+            intervals={
+                arm: (mean - width, mean + width)
+                for arm, mean, width in zip(arms, found.tolist(), wide.tolist(), strict=True)
+            },
+        )
+        for name, inside, found, wide in zip(names, members, means, widths, strict=True)
+        if name in groups or inside.any()
     )
 
 

@@ -52,6 +52,8 @@ def run_html(run: FollowedRun) -> str:
     if status.course.clients:
         sections.append(("What each client sent", _sent(run, status)))
         sections.append(("Means of each client", _means(run, status)))
+        if status.segments:
+            sections.append(("Segments", _segments(status)))
         sections.append(("Do options change?", _drift(status)))
     sections += [
         ("The course of the run", _course(status)),
@@ -169,6 +171,16 @@ def _drift(status: RunStatus) -> str:
     if isinstance(watched, str):
         return f"<p>{escape(_SAID['drift unwatched'].format(why=watched))}</p>"
     return _below([_SAID["drift"].format(level=watched.level)], tables.drift_table(watched))
+
+
+def _segments(status: RunStatus) -> str:
+    """Return what options are like for groups of clients."""
+    if isinstance(status.segments, str):
+        return f"<p>{escape(_SAID['no segments'].format(why=status.segments))}</p>"
+    # What breaks the promise about all intervals breaks that about these.
+    proven = status.answer is not None and status.answer.level < 1
+    said = _SAID["covered segments" if proven else "uncovered segments"]
+    return _below([_SAID["segments"], said], tables.segments_table(status.segments))
 
 
 def _below(said: Sequence[str], table: str) -> str:

@@ -9,7 +9,7 @@ from html import escape
 
 from fedbandits.federation.course import ClientCourse, PhaseCourse, PhaseEnd
 from fedbandits.federation.status import ArmStatus, RunStatus, clock_time, counted, printable
-from fedbandits.protocol.health import Drift
+from fedbandits.protocol.health import Drift, Segment
 from fedbandits.report.markup import row, table
 
 MOST_CLIENTS, FEW_CLIENTS = 60, 30
@@ -107,6 +107,21 @@ def means_table(status: RunStatus) -> str:
     ]
     headings = ("client", *(text(status.arms[place].name) for place in chosen))
     return table("Means of clients", headings, rows)
+
+
+def segments_table(segments: Sequence[Segment]) -> str:
+    """Return a row for every segment with the mean of every option there, and its interval."""
+    arms = list(segments[0].means)
+    rows = []
+    for one in segments:
+        cells = (
+            f"{one.means[arm]:.4g} <small>{low:.3g} to {high:.3g}</small>"
+            if math.isfinite(high)
+            else "–"
+            for arm, (low, high) in one.intervals.items()
+        )
+        rows.append(_row(text(one.name), counted(one.clients, "client"), cells))
+    return table("Segments", ("segment", *map(text, arms)), rows)
 
 
 def drift_table(drift: Drift) -> str:
