@@ -189,8 +189,8 @@ def _of_drift(found: Guarantee, state: RunState) -> Guarantee:
         return found
     said = (f"{one.arm} seems to have changed by {one.by:+.3g}" for one in watched.suspicious)
     why = (
-        f"{', '.join(said)} since clients first reported it; of runs in which no option changes at"
-        f" most {watched.level:.0%} look like that"
+        f"{', '.join(said)} since clients first reported it; at most {100 * watched.level:g} % of"
+        " runs in which no option changes look like that"
     )
     return found.broken(Assumption.NO_DRIFT, why)
 

@@ -170,7 +170,7 @@ def _drift(status: RunStatus) -> str:
     watched = status.drift
     if isinstance(watched, str):
         return f"<p>{escape(_SAID['drift unwatched'].format(why=watched))}</p>"
-    return _below([_SAID["drift"].format(level=watched.level)], tables.drift_table(watched))
+    return _below([_SAID["drift"].format(percent=100 * watched.level)], tables.drift_table(watched))
 
 
 def _segments(status: RunStatus) -> str:
