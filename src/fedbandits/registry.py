@@ -8,8 +8,6 @@ and the other keys of the table are its fields. Besides the built-in parts a reg
 - what an installed distribution declares as an entry point, loaded when it is first asked for.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -81,8 +79,8 @@ class Registry(Mapping[str, type[PartT]]):
         The class attribute that holds the name of a part.
     roles : tuple of protocols
         What a part can be; it has all members of at least one of them, and none as abstract.
-    parent : str
-        The class to inherit from, which has defaults.
+    parent : str, optional
+        The class to inherit from, which has defaults; that of the roles by default.
     required : collection of str
         Members that a role has, but not for others to inherit.
     built_in : iterable of classes
@@ -105,13 +103,16 @@ class Registry(Mapping[str, type[PartT]]):
     group: str
     key: str
     roles: tuple[type, ...]
-    parent: str
+    parent: str = ""
     required: Collection[str] = ()
     built_in: InitVar[Iterable[type[PartT]]]
 
     def __post_init__(self, built_in: Iterable[type[PartT]]) -> None:
         self._built_in = {self._checked(part): part for part in built_in}
         self._loaded: dict[str, type[PartT]] = {}
+        package = self.roles[0].__module__.rpartition(".")[0]
+        named = " or ".join(role.__name__ for role in self.roles)
+        self.parent = self.parent or f"{named} of {package}"
 
     def register(self, part: ClassT) -> ClassT:
         """Add a class; also as a decorator, above that of the dataclass.

@@ -199,7 +199,7 @@ def checkpoints(path: Path) -> Iterator[tuple[int, bytes]]:
     FollowedRun.__init__(run, name, trial)
     for number, (record, at) in enumerate(zip(content.records, content.times, strict=True), 1):
         run.take(record, at)
-        run._answers.last()
+        run._history.answers.after_last()
         content_then = {"state": run.server.run_state.kept(), "history": encode(run._history)}
         then = replace(place, number=number, checksum=rows[number - 1][0])
         write_checkpoint(copy, Checkpoint(place=then, content=content_then))
@@ -356,11 +356,11 @@ def test_the_server_writes_it_now_and_then_and_at_the_end(
     trial = read_trial(TABLES | {"admissions": "9"})
     log, run = begin_or_resume(trial, path)
     numbers = []
-    with log, run.checkpoints:
+    with log, run:
         run.server.open([f"client-{n}" for n in range(9)])
         for client in run.server.clients:
             run.server.receive(update(run.server, client))
-            run.checkpoints.beat()
+            run.beat()
             found = read_checkpoint(path)
             numbers.append(0 if found is None else found.place.number)
             assert len(taken) == len(log)  # each record is read once
@@ -381,7 +381,11 @@ def test_the_server_writes_it_now_and_then_and_at_the_end(
         assert (
             again.server.close()
             == Server.replay(
-                again.server.rule, list(log), arms=trial.arms, run=again.name, quarantine_after=3
+                again.server.rule,
+                list(log),
+                arms=trial.arms,
+                run=again.server.header.run,
+                quarantine_after=3,
             ).decision
         )
 
@@ -394,7 +398,7 @@ def test_a_run_goes_on_if_no_checkpoint_can_be_written(
 
     path = tmp_path / "run.fedlog"
     log, run = begin_or_resume(read_trial(TABLES), path)
-    with caplog.at_level(logging.WARNING), log, run.checkpoints:
+    with caplog.at_level(logging.WARNING), log, run:
         run.server.open(["a", "b"])
         monkeypatch.setattr(checkpoint_module, "write_whole", full)
     assert "no checkpoint was written" in caplog.text
@@ -410,12 +414,12 @@ def test_what_an_interrupted_read_has_left_is_not_kept(
 
     path = tmp_path / "run.fedlog"
     log, run = begin_or_resume(read_trial(TABLES), path)
-    with caplog.at_level(logging.WARNING), log, run.checkpoints:
+    with caplog.at_level(logging.WARNING), log, run:
         run.server.open(["a", "b"])
         with monkeypatch.context() as patch:
             patch.setattr(CourseReader, "take", interrupted)
             with pytest.raises(KeyboardInterrupt):
-                run.checkpoints.beat()
+                run.beat()
         run.server.receive(update(run.server, "stranger"))
     assert "was interrupted" in caplog.text
     assert not checkpoint_path(path).exists()
@@ -481,12 +485,12 @@ def test_a_server_drops_a_damaged_end_whatever_a_checkpoint_says(
     logs: dict[str, Path], tmp_path: Path
 ) -> None:
     log, run = begin_or_resume(read_trial(TABLES), tmp_path / "run.fedlog")
-    with log, run.checkpoints:
+    with log, run:
         run.server.open(["a", "b"])
         run.server.receive(update(run.server, "a"))
     damage(log.path, 2)
     log, run = begin_or_resume(read_trial(TABLES), log.path)
-    with log, run.checkpoints:
+    with log, run:
         assert log.dropped == 1
         assert run.server.missing == ("a", "b")
     assert run_bits(LoggedRun(log.path)) == run_bits(LoggedRun(log.path, full=True))

@@ -23,7 +23,6 @@ from fedbandits.federation.coordinator import (
     Coordinator,
     Patience,
     Requests,
-    Withdrawal,
 )
 from fedbandits.federation.durable_log import DurableLog, read_log
 from fedbandits.federation.flower.command import FlowerError
@@ -47,6 +46,7 @@ from fedbandits.federation.presence import (
 from fedbandits.federation.served import begin_or_resume
 from fedbandits.federation.trial import Trial, load_trial, read_trial
 from fedbandits.protocol import PhaseOpened, ServerStarted
+from fedbandits.protocol.records import ArmWithdrawn
 from flower_project import (
     CLIENTS,
     TRIAL,
@@ -421,9 +421,9 @@ def test_a_slow_node_is_not_taken_for_one_that_is_behind(project: Path, seconds:
 def test_a_withdrawal_in_a_phase_is_no_sign_of_a_node_that_is_behind(project: Path) -> None:
     room = Slow(three_nodes(project), 40.0)
     hall = room.hall = Hall(room, all_from_the_start(project), deadline=600.0, grace=600.0)
-    wanted = [Withdrawal(arm=0, reason="harm")]
+    wanted = [ArmWithdrawn(arm=0, reason="harm")]
 
-    def requests() -> Sequence[Withdrawal]:
+    def requests() -> Sequence[ArmWithdrawn]:
         return [wanted.pop()] if wanted and hall.server.phase == 1 and hall.now > 10 else []
 
     phases_took(hall, requests)

@@ -15,7 +15,6 @@ import pytest
 
 from fedbandits.errors import InputError
 from fedbandits.federation import LiveTrial
-from fedbandits.federation.coordinator import Withdrawal
 from fedbandits.federation.durable_log import DurableLog
 from fedbandits.federation.flower.command import FlowerError
 from fedbandits.federation.flower.keys import make_certificates, make_node_key
@@ -28,6 +27,7 @@ from fedbandits.federation.run import header_of
 from fedbandits.federation.state_files import open_private, private_folder, write_whole
 from fedbandits.federation.trial import Trial, read_trial
 from fedbandits.protocol import conclusion_of
+from fedbandits.protocol.records import ArmWithdrawn
 from repository import DOCS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no modes")
@@ -111,7 +111,7 @@ def _keep_everything(folder: Path) -> None:
         server.close()
         server.stop()
         host.conclude(conclusion_of(server))
-        leave_request(log.path, Withdrawal(arm=0, reason="harm"))
+        leave_request(log.path, ArmWithdrawn(arm=0, reason="harm"))
         live = LiveTrial(trial, client="shop", state=folder / "state")
         live.assign("ada")
         make_certificates(folder / "certificates")

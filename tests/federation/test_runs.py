@@ -22,11 +22,9 @@ from fedbandits.federation import durable_log
 from fedbandits.federation.coordinator import (
     Coordinator,
     Patience,
-    Rebinding,
     Reply,
     Sent,
     Stop,
-    Withdrawal,
 )
 from fedbandits.federation.durable_log import DamagedLogError, DurableLog, read_log
 from fedbandits.federation.flower.keys import fingerprint, make_node_key
@@ -298,7 +296,7 @@ def test_status_and_withdraw_beside_another_process(
         other.communicate(timeout=600)
     assert not any(isinstance(record, ArmWithdrawn) for record in read_log(path).records)
     (wanted,) = RequestFolder(path, 3)()
-    assert wanted == Withdrawal(arm=1, reason="harm")
+    assert wanted == ArmWithdrawn(arm=1, reason="harm")
 
 
 @pytest.fixture
@@ -367,7 +365,7 @@ def test_a_running_server_is_left_a_note_about_a_move(bound: Path, command: Comm
     assert done.code == 1
     assert "The request stays" in done.err
     (wanted,) = RequestFolder(bound, 3)()
-    assert wanted == Rebinding(clients=("north",), node=f"SHA256:{'b' * 43}", reason="moved")
+    assert wanted == ClientsBound(clients=("north",), node=f"SHA256:{'b' * 43}", reason="moved")
     server = server_of(read_trial(TABLES), run="demo")
     server.settle(f"SHA256:{'a' * 43}", ["north"])
     news: list[str] = []

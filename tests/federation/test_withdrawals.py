@@ -20,7 +20,7 @@ from coin_trial import TABLES
 from commands import Command
 from fedbandits.cli.up import table_of
 from fedbandits.errors import ProtocolError
-from fedbandits.federation.coordinator import LOOK, Bulletin, Coordinator, Stop, Withdrawal
+from fedbandits.federation.coordinator import LOOK, Bulletin, Coordinator, Stop
 from fedbandits.federation.durable_log import read_log
 from fedbandits.federation.flower import client as client_module
 from fedbandits.federation.flower.server import serve
@@ -354,7 +354,9 @@ def test_a_recall_reaches_everybody_and_is_in_the_log(tmp_path: Path) -> None:
 
     def requests() -> list[Any]:
         found = (
-            [Withdrawal(arm=0, reason="harm")] if server.phase == 1 and not server.withdrawn else []
+            [ArmWithdrawn(arm=0, reason="harm")]
+            if server.phase == 1 and not server.withdrawn
+            else []
         )
         wanted.extend(found)
         return found
@@ -389,7 +391,7 @@ def test_pull_obeys_between_two_calls_of_a_phase_that_goes_on(
         given.append((time.monotonic(), arm))
         if len(given) == 20:
             asked_at = time.monotonic()
-            leave_request(log, Withdrawal(arm=0, reason="harm"))
+            leave_request(log, ArmWithdrawn(arm=0, reason="harm"))
         time.sleep(0.02)
         return [0.5] * n
 
@@ -558,7 +560,7 @@ def test_a_withdrawal_that_ends_the_run_reaches_those_who_were_not_let_in(tmp_pa
     hosts = [ClientHost(ClientInfo(name=name), None, trial, folder=tmp_path) for name in ("a", "b")]
     server = server_of(trial)
     transport = LocalTransport(hosts)  # a third one is waited for when somebody acts
-    requests = [[Withdrawal(arm=0, reason="harm")]]
+    requests = [[ArmWithdrawn(arm=0, reason="harm")]]
     Coordinator(
         server,
         transport,

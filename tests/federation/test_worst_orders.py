@@ -14,10 +14,8 @@ from fedbandits.federation.coordinator import (
     Bulletin,
     Coordinator,
     Patience,
-    Rebinding,
     Stop,
     Wanted,
-    Withdrawal,
 )
 from fedbandits.federation.halts import set_halt
 from fedbandits.federation.host import ClientHost, ClientInfo
@@ -47,6 +45,7 @@ from fedbandits.protocol import (
     conclusion_of,
 )
 from fedbandits.protocol.promises import coverage
+from fedbandits.protocol.records import ArmWithdrawn
 from fedbandits.rules.beliefs import Beliefs
 from fedbandits.rules.phased import PhasedRule
 from flower_project import write_project
@@ -96,7 +95,7 @@ def test_nobody_stays_on_what_was_withdrawn_in_the_moment_of_a_stop() -> None:
     while server.decision is None:
         driver.step()
     assert server.decision.best == 2
-    harm = Withdrawal(arm=2, reason="harm")
+    harm = ArmWithdrawn(arm=2, reason="harm")
     wanting(server, office, Stop(reason="harm"), harm).run()
     last = server.run_state.last_word
     assert last is not None
@@ -105,7 +104,7 @@ def test_nobody_stays_on_what_was_withdrawn_in_the_moment_of_a_stop() -> None:
 
 def test_requests_are_done_in_the_order_in_which_they_were_left(tmp_path: Path) -> None:
     log = tmp_path / "run.fedlog"
-    asked = [Rebinding(clients=("c",), node=f"n{n}", reason="moved") for n in range(20)]
+    asked = [ClientsBound(clients=("c",), node=f"n{n}", reason="moved") for n in range(20)]
     for each in asked:
         leave_request(log, each)
     assert list(RequestFolder(log, 3)()) == asked

@@ -69,7 +69,7 @@ def withdraw(
     arm
         Name of the arm.
     """
-    from fedbandits.federation.coordinator import Withdrawal  # noqa: PLC0415 - after --help
+    from fedbandits.protocol import ArmWithdrawn  # noqa: PLC0415 - after --help
 
     words = stated(reason)
     run = read_run(log)
@@ -84,7 +84,7 @@ def withdraw(
             _number(server, arm)
         return number in server.withdrawn
 
-    wanted = Withdrawal(arm=number, reason=words)
+    wanted = ArmWithdrawn(arm=number, reason=words)
     running = do_or_ask(log, wanted, do=do, done=done, wait=wait)
     now = read_run(log).server
     typer.echo(f"{arm} is withdrawn: {_after_withdrawal(now) if was_left else _STAYS_OUT}")
@@ -193,7 +193,7 @@ def rebind(  # noqa: PLR0917 - options of a command, all of them named
         Move all clients of this node instead: its key, or SHA256:…
     """
     require_flower()
-    from fedbandits.federation.coordinator import Rebinding  # noqa: PLC0415 - after --help
+    from fedbandits.protocol import ClientsBound  # noqa: PLC0415 - after --help
 
     words = stated(reason)
     run = read_run(log)
@@ -206,7 +206,7 @@ def rebind(  # noqa: PLR0917 - options of a command, all of them named
     def done(server: Server) -> bool:
         return all(server.run_state.homes[name] == to for name in names)
 
-    wanted = Rebinding(clients=tuple(names), node=to, reason=words)
+    wanted = ClientsBound(clients=tuple(names), node=to, reason=words)
     do_or_ask(log, wanted, do=do, done=done, wait=wait)
     typer.echo(f"node {to} now answers for {len(names)} clients")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import zipfile
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,15 +12,13 @@ import numpy as np
 
 from fedbandits.experiments.describe import describe_experiment
 from fedbandits.experiments.fingerprint import code_of, hashed
-from fedbandits.simulation.game import PlayedGames
+from fedbandits.simulation.game import PlayedGames, array_names
 
 if TYPE_CHECKING:
     from fedbandits.experiments.experiment import Experiment
 
 FOLDER = "unfinished"
 """In the directory of the results, until all of them are there."""
-
-_ARRAYS = [one.name for one in fields(PlayedGames) if one.name not in ("trace", "breakpoints")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class Unfinished:
         for number in range(len(experiment.variants)) if self.folder.exists() else ():
             try:
                 with np.load(self._file(experiment, number)) as arrays:
-                    found[number] = PlayedGames(**{name: arrays[name] for name in _ARRAYS})
+                    found[number] = PlayedGames(**{name: arrays[name] for name in array_names()})
             except (OSError, KeyError, ValueError, zipfile.BadZipFile):
                 continue
         return found
@@ -57,7 +55,7 @@ class Unfinished:
         file = self._file(experiment, number)
         begun = file.with_suffix(".part")
         with begun.open("wb") as opened:
-            np.savez(opened, **{name: getattr(games, name) for name in _ARRAYS})
+            np.savez(opened, **{name: getattr(games, name) for name in array_names()})
         begun.replace(file)
 
     def clear(self) -> None:

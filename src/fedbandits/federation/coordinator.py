@@ -4,8 +4,6 @@ It joins a `Server` machine with whatever carries its messages. Nothing is sent 
 server's log, so that after a crash the same loop continues from the log.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +15,7 @@ import numpy as np
 
 from fedbandits.errors import InputError, ProtocolError, check_count, check_number
 from fedbandits.federation.status import shortened
-from fedbandits.protocol import Refused, Rejection, Server, ServerState, conclusion_of, messages
+from fedbandits.protocol import Refused, Server, ServerState, conclusion_of, messages, records
 
 Reply: TypeAlias = messages.Update | messages.Refusal | messages.Receipt
 """What a client answers to an assignment or a recall."""
@@ -46,22 +44,6 @@ class Transport(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Withdrawal:
-    """Somebody wants to withdraw an arm.
-
-    Parameters
-    ----------
-    arm : int
-        The number of the arm.
-    reason : str
-        Why, in words.
-    """
-
-    arm: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
     """Somebody wants the run to end.
 
@@ -74,27 +56,8 @@ class Stop:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rebinding:
-    """Somebody wants another node to answer for clients.
-
-    Parameters
-    ----------
-    clients : tuple of str
-        The clients to move.
-    node : str
-        Fingerprint of the node's key.
-    reason : str
-        Why, in words.
-    """
-
-    clients: tuple[str, ...]
-    node: str
-    reason: str
-
-
-Wanted: TypeAlias = Withdrawal | Stop | Rebinding
-"""What people may ask of a run in progress."""
+Wanted: TypeAlias = records.ArmWithdrawn | records.ClientsBound | Stop
+"""What people may ask of a run in progress: the record that they want in its log, or its end."""
 
 Requests: TypeAlias = Callable[[], Sequence[Wanted]]
 """Returns what people ask for; called again and again, and repeated requests have no effect."""
@@ -295,12 +258,12 @@ class Coordinator:
                 case Stop(reason=reason):
                     self.server.stop(words=reason)
                     self._tell(f"the run is stopped: {reason}")
-                case Withdrawal(arm=number, reason=reason):
+                case records.ArmWithdrawn(arm=number, reason=reason):
                     arm = self.server.arms[number]
                     with self._refusal_told(f"{arm} cannot be withdrawn"):
                         self.server.withdraw(number, reason)
                         self._tell(f"{arm} is withdrawn: {reason}")
-                case Rebinding(clients=clients, node=node, reason=reason):
+                case records.ClientsBound(clients=clients, node=node, reason=reason):
                     with self._refusal_told(f"clients cannot be moved to node {node}"):
                         self.server.rebind(clients, node, reason)
                         self._tell(f"moved to node {node}: {shortened(clients, most=1)}")
@@ -474,7 +437,7 @@ class Coordinator:
         rejection = self.server.receive(answer)
         if rejection is None:
             return None
-        if answer is None or rejection is Rejection.FORM:  # nobody knows whose it is
+        if answer is None or rejection is records.Rejection.FORM:  # nobody knows whose it is
             return f"a message does not count: {rejection.value}"
         return f"an update of {answer.client} does not count: {rejection.value}"
 

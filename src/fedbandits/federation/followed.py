@@ -4,8 +4,6 @@ Only new records cost time: the status of a run of a million records is refreshe
 of a thousand. If there is a checkpoint beside the log, only the records after it are read.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from copy import copy
@@ -56,7 +54,6 @@ class FollowedRun:
         self.server = server_of(trial, run=name)
         self.dropped = 0
         self._history = _History(course=CourseReader(trial.arms))
-        self._answers = _AnswersOverPhases(self.server, self._history.answers)
 
     def take(self, record: records.Record, at: str) -> None:
         """Take one more record, and when it was written."""
@@ -69,7 +66,7 @@ class FollowedRun:
             found = left_out(self.server.run_state)
             if found is not None:
                 history.course.compare(found)
-        self._answers.take(record)
+        history.answers.take(record, self.server)
         history.began, history.wrote = history.began or at, at
 
     @property
@@ -90,7 +87,7 @@ class FollowedRun:
         Of more than `MOST_PHASES` those are given in which an arm went out, the first, the last,
         and some between, the earlier the closer.
         """
-        return self._answers.some()
+        return self._history.answers.some()
 
     def status(self) -> RunStatus:
         """Return where the run is."""
@@ -141,9 +138,11 @@ class FollowedRun:
         return tuple(client for client in told if client not in state.recalled)
 
 
-@dataclass(slots=True)
+@dataclass
 class _KeptAnswers:
-    """What could be said after some of the decided phases.
+    """What could be said after phases: after all of the first ones, then after fewer and fewer.
+
+    Only the last decided phase is kept as it was; an answer is worked out when it is to be kept.
 
     Parameters
     ----------
@@ -165,6 +164,46 @@ class _KeptAnswers:
     number: int = 0
     phase: int = 0
     last: Answer | None = None
+
+    def __post_init__(self) -> None:
+        self._server: Server | None = None  # after the last decided phase
+
+    def take(self, record: records.Record, server: Server) -> None:
+        """Take a record that a server has followed."""
+        state = server.run_state
+        if isinstance(record, records.ArmWithdrawn):
+            self.telling.add(state.phase)
+        elif isinstance(record, records.PhaseClosed):
+            self._keep_last()
+            if record.decision.phase in [shown.phase for shown in state.beaten.values()]:
+                self.telling.add(state.phase)
+            self.number, self.phase, self.last = self.number + 1, state.phase, None
+            self._server = copy(server)
+
+    def _keep_last(self) -> None:
+        """Keep the phase before, if it is one of those to keep."""
+        due = self.number >= self.next
+        if due or self.phase in self.telling:
+            self.kept |= self.after_last()
+        if due:
+            first = self.number < MOST_PHASES
+            self.next = self.number + 1 if first else math.ceil(_APART * self.number)
+
+    def after_last(self) -> dict[int, Answer]:
+        """Return what could be said after the last phase, by its number; nothing before it."""
+        if self.last is None and self._server is not None:
+            self.last = answer_of(self._server)
+        return {} if self.last is None else {self.number: self.last}
+
+    def some(self) -> list[Answer]:
+        """Return them, no more than can be shown."""
+        found = self.kept | self.after_last()
+        if len(found) <= MOST_PHASES:
+            return list(found.values())
+        steps = [self.number ** (step / (MOST_PHASES - 1)) for step in range(MOST_PHASES)]
+        places = {min(found, key=lambda kept: abs(kept - step)) for step in steps}
+        places |= {place for place, answer in found.items() if answer.phase in self.telling}
+        return [answer for place, answer in found.items() if place in places]
 
 
 @dataclass(slots=True)
@@ -188,59 +227,6 @@ class _History:
     wrote: str | None = None
     withdrawn: dict[str, Answer | None] = field(default_factory=dict)
     answers: _KeptAnswers = field(default_factory=_KeptAnswers)
-
-
-class _AnswersOverPhases:
-    """What could be said after phases: after all of the first ones, then after fewer and fewer.
-
-    Only the last decided phase is kept as a state; an answer is worked out when it is to be kept.
-    """
-
-    def __init__(self, server: Server, known: _KeptAnswers) -> None:
-        self._server = server
-        self._known = known
-        self._state: RunState | None = None
-
-    def take(self, record: records.Record) -> None:
-        """Take a record that the server has followed."""
-        state, known = self._server.run_state, self._known
-        if isinstance(record, records.ArmWithdrawn):
-            known.telling.add(state.phase)
-        elif isinstance(record, records.PhaseClosed):
-            self._keep_last()
-            if record.decision.phase in [shown.phase for shown in state.beaten.values()]:
-                known.telling.add(state.phase)
-            known.number, known.phase, known.last = known.number + 1, state.phase, None
-            self._state = state
-
-    def _keep_last(self) -> None:
-        """Keep the phase before, if it is one of those to keep."""
-        known = self._known
-        due = known.number >= known.next
-        if due or known.phase in known.telling:
-            known.kept |= self.last()
-        if due:
-            first = known.number < MOST_PHASES
-            known.next = known.number + 1 if first else math.ceil(_APART * known.number)
-
-    def last(self) -> dict[int, Answer]:
-        """Return what could be said after the last phase, by its number; nothing before it."""
-        known = self._known
-        if known.last is None and self._state is not None:
-            server = copy(self._server)
-            server.run_state = self._state
-            known.last = answer_of(server)
-        return {} if known.last is None else {known.number: known.last}
-
-    def some(self) -> list[Answer]:
-        """Return them, no more than can be shown."""
-        known, found = self._known, self._known.kept | self.last()
-        if len(found) <= MOST_PHASES:
-            return list(found.values())
-        steps = [known.number ** (step / (MOST_PHASES - 1)) for step in range(MOST_PHASES)]
-        places = {min(found, key=lambda kept: abs(kept - step)) for step in steps}
-        places |= {place for place, answer in found.items() if answer.phase in known.telling}
-        return [answer for place, answer in found.items() if place in places]
 
 
 class LoggedRun(FollowedRun):
@@ -287,7 +273,6 @@ class LoggedRun(FollowedRun):
             self._log.begin_again()
             return
         self.server.run_state, self._history = state, history
-        self._answers = _AnswersOverPhases(self.server, history.answers)
 
     def refresh(self, progress: OnRead | None = None) -> None:
         """Take the records that were written since the last call."""
@@ -313,7 +298,7 @@ class LoggedRun(FollowedRun):
         """
         if not self._whole:
             raise ProtocolError("reading the log was interrupted, and the state may be incomplete")
-        self._answers.last()
+        self._history.answers.after_last()
         content = {"state": self.server.run_state.kept(), "history": encode(self._history)}
         write_checkpoint(self._log.path, Checkpoint(place=self._log.place, content=content))
 

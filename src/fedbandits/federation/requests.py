@@ -11,9 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from fedbandits.errors import InputError, file_errors
-from fedbandits.federation.coordinator import Wanted, Withdrawal
+from fedbandits.federation.coordinator import Wanted
 from fedbandits.federation.kept_file import KeptFile
 from fedbandits.federation.state_files import beside, private_folder
+from fedbandits.protocol import ArmWithdrawn
 
 
 def leave_request(log: Path, wanted: Wanted) -> None:
@@ -55,7 +56,7 @@ class RequestFolder:
             with suppress(InputError):  # half written, or not one of ours; it is read again
                 wanted = _file(path).read()
                 self._seen.add(path)
-                known = not isinstance(wanted, Withdrawal) or 0 <= wanted.arm < self._n_arms
+                known = not isinstance(wanted, ArmWithdrawn) or 0 <= wanted.arm < self._n_arms
                 if wanted is not None and known:
                     found.append(wanted)
         return found

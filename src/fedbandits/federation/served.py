@@ -3,11 +3,9 @@
 The process that serves a run is the only one that writes its log, and the checkpoint beside it.
 """
 
-from __future__ import annotations
-
 import logging
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from fedbandits.errors import FedbanditsError
@@ -16,7 +14,6 @@ from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.run import check_same, header_of, run_in_header
 from fedbandits.federation.state_files import Closing
 from fedbandits.federation.trial import Trial
-from fedbandits.protocol import Server
 
 _LOG = logging.getLogger("flwr.fedbandits")
 
@@ -32,23 +29,34 @@ def records_between(length: int) -> int:
     return max(_RECORDS, int(_SHARE * length))
 
 
-class Checkpoints(Closing):
-    """Writes the checkpoint of a log that this process writes, now and then and at the end.
+class ServedRun(Closing):
+    """A run with the server that plays it, and the checkpoint of its log.
 
-    Whatever goes wrong with it, the run goes on: the next reader reads the records instead.
+    The checkpoint is written now and then, and when the run is closed. Whatever goes wrong with it,
+    the run goes on: the next reader reads the records instead.
 
     Parameters
     ----------
+    trial : Trial
+        What is compared.
     log : DurableLog
-        The log.
-    run : LoggedRun
-        The run as its records tell it, apart from the server that writes them.
+        The log, which this process writes.
+    resumes : bool
+        Whether the run goes on from its log.
     """
 
-    def __init__(self, log: DurableLog, run: LoggedRun) -> None:
-        self._log = log
-        self._run = run
-        self._written = len(log)
+    def __init__(self, trial: Trial, log: DurableLog, *, resumes: bool) -> None:
+        if resumes:
+            _, begun = run_in_header(log.header, log.path)
+            check_same(begun, trial, log.path)
+            # How long to wait may change during a run; decisions do not depend on it.
+            trial = replace(begun, patience=trial.patience)
+        self.trial = trial
+        self._log, self._written = log, len(log)
+        self._read = LoggedRun(log)  # as its records tell it, apart from the server
+        self.server = self._read.serving(log)
+        if resumes:
+            self.server.take_over(self.server.header.epoch + 1)
 
     def beat(self) -> None:
         """Read what is new, and write a checkpoint if it is time."""
@@ -61,35 +69,13 @@ class Checkpoints(Closing):
     def _write(self, least: int) -> None:
         """Write a checkpoint if at least so many records have come since the last one."""
         try:
-            self._run.refresh()
+            self._read.refresh()
             if len(self._log) - self._written < least:
                 return
             self._written = len(self._log)
-            self._run.write_checkpoint()
+            self._read.write_checkpoint()
         except (FedbanditsError, TypeError, ValueError) as error:
             _LOG.warning("no checkpoint was written, and the run goes on without: %s", error)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedRun:
-    """A run with the server that plays it.
-
-    Parameters
-    ----------
-    name : str
-        In every message; no two runs have the same.
-    trial : Trial
-        What is compared.
-    server : Server
-        Where it is.
-    checkpoints : Checkpoints
-        Of its log.
-    """
-
-    name: str
-    trial: Trial
-    server: Server
-    checkpoints: Checkpoints
 
 
 def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, ServedRun]:
@@ -110,20 +96,7 @@ def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, ServedRun]:
     header = None if resumes else header_of(trial, f"{trial.title} {uuid.uuid4().hex[:8]}")
     log = DurableLog(path, header)
     try:
-        return log, _served(trial, log, resumes=resumes)
+        return log, ServedRun(trial, log, resumes=resumes)
     except BaseException:
         log.close()
         raise
-
-
-def _served(trial: Trial, log: DurableLog, *, resumes: bool) -> ServedRun:
-    if resumes:
-        _, begun = run_in_header(log.header, log.path)
-        check_same(begun, trial, log.path)
-        # How long to wait may change during a run; decisions do not depend on it.
-        trial = replace(begun, patience=trial.patience)
-    run = LoggedRun(log)
-    server, checkpoints = run.serving(log), Checkpoints(log, run)
-    if resumes:
-        server.take_over(server.header.epoch + 1)
-    return ServedRun(name=run.name, trial=trial, server=server, checkpoints=checkpoints)

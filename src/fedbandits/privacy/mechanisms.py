@@ -11,11 +11,9 @@ Either way what is sent is a whole number, the place on a grid of step h over th
   of scale 2²⁰, which unlike a floating-point number of noise gives nothing away in its last bits.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -150,15 +148,13 @@ class Noised:
     kind: NoiseKind
     scale: float
 
+    bits: ClassVar[int] = UNPROTECTED_BITS
+    """Of a place."""
+
     @property
     def step(self) -> float:
         """The step of the grid."""
         return self.scale / PLACES_PER_SCALE
-
-    @property
-    def bits(self) -> int:
-        """Bits of a place."""
-        return UNPROTECTED_BITS
 
     @property
     def error(self) -> ReleaseError:

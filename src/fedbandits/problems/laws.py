@@ -584,7 +584,6 @@ LAWS: Registry[Law] = Registry(
     group="fedbandits.laws",
     key="law",
     roles=(NoiseLaw, SpreadLaw),
-    parent="NoiseLaw or SpreadLaw of fedbandits.problems",
     built_in=(Gaussian, Uniform, Bernoulli, Beta),
 )
 """The laws by their names in experiment files; `Empirical` comes with the observations instead."""

@@ -167,7 +167,7 @@ class PlayedGames:
 
     def part(self, rows: IntArray) -> PlayedGames:
         """Return that of some replications."""
-        arrays = {name: getattr(self, name)[rows] for name in _array_names()}
+        arrays = {name: getattr(self, name)[rows] for name in array_names()}
         trace = self.trace
         if trace is not None:
             trace = trace[: arrays["phases"].max(initial=0), rows]
@@ -185,7 +185,7 @@ class PlayedGames:
         if len(parts) == 1:
             return parts[0]
         arrays = {
-            name: np.concatenate([getattr(part, name) for part in parts]) for name in _array_names()
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in array_names()
         }
         traces = [part.trace for part in parts if part.trace is not None]
         trace = None
@@ -200,7 +200,7 @@ class PlayedGames:
         return PlayedGames(**arrays, trace=trace, breakpoints=points)
 
 
-def _array_names() -> list[str]:
+def array_names() -> list[str]:
     """Return the fields with one entry per replication."""
     return [one.name for one in fields(PlayedGames) if one.name not in ("trace", "breakpoints")]
 

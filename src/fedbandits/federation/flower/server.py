@@ -6,8 +6,6 @@ wait for before the first phase, instead of the trial's). A file beside the log 
 is, for those who watch it.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Mapping
@@ -63,7 +61,7 @@ def serve(grid: Grid, config: Mapping[str, Any]) -> None:
 
 def _serve(grid: Grid, config: Mapping[str, Any], project: Path, path: Path, now: NowFile) -> None:
     log, run = begin_or_resume(load_trial(project), path)
-    with log, run.checkpoints as checkpoints:
+    with log, run:
         if log.dropped:
             _LOG.warning("%s: %d damaged records at its end are dropped", path, log.dropped)
         trial, server = run.trial, run.server
@@ -74,7 +72,7 @@ def _serve(grid: Grid, config: Mapping[str, Any], project: Path, path: Path, now
 
         def beat(at: Bulletin) -> None:
             now.write(at, server, transport.nodes())
-            checkpoints.beat()
+            run.beat()
 
         def watch(at: Bulletin) -> None:
             _LOG.info("%s", printable(at.news))

@@ -1,7 +1,5 @@
 """The algorithms, one file each, and the table of their names."""
 
-from __future__ import annotations
-
 from fedbandits.registry import Registry
 from fedbandits.rules.algorithms.algorithm import Algorithm as Algorithm
 from fedbandits.rules.algorithms.authors_baseline import AuthorsBaseline as AuthorsBaseline
@@ -20,7 +18,6 @@ ALGORITHMS: Registry[Algorithm] = Registry(
     group="fedbandits.algorithms",
     key="name",
     roles=(Algorithm,),
-    parent="Algorithm of fedbandits.rules.algorithms",
     required=("rule",),
     built_in=(
         Fed2Ucb,

@@ -1,7 +1,5 @@
 """The common part of algorithms whose pulls depend on what was observed."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -31,6 +29,8 @@ class AdaptiveAlgorithm(Algorithm):
     """
 
     all_clients_from_start: ClassVar[bool] = False
+    uses_variances: ClassVar[bool] = True
+    """It must be told σ and σ_c."""
 
     first_pulls: int = 32
     initial_clients: int = 16
@@ -38,11 +38,6 @@ class AdaptiveAlgorithm(Algorithm):
     def __post_init__(self) -> None:
         for name in ("first_pulls", "initial_clients"):
             check_count(getattr(self, name), name)
-
-    @property
-    def uses_variances(self) -> bool:
-        """Whether it must be told σ and σ_c: it must."""
-        return True
 
     @property
     def whole_up_to(self) -> int:

@@ -14,8 +14,6 @@ those the answer is for, outcomes are stationary, and neither schedules, admissi
 depend on what was observed.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from fedbandits.errors import InputError
@@ -34,7 +32,6 @@ RADII: Registry[Radius] = Registry(
     group="fedbandits.radii",
     key="rule",
     roles=(Radius,),
-    parent="Radius of fedbandits.rules.radii",
     required=("half_widths", "stays", "margins"),
     built_in=(
         PaperRadius,
