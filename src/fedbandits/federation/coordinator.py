@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from fedbandits.errors import InputError, ProtocolError, check_count, check_number
-from fedbandits.federation.status import shortened
+from fedbandits.federation.status import short_name, shortened
 from fedbandits.protocol import (
     Assignment,
     Conclusion,
@@ -107,7 +107,26 @@ class Rebinding:
     reason: str
 
 
-Wanted: TypeAlias = Withdrawal | Stop | Rebinding
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyChange:
+    """Somebody wants a client to sign with another key.
+
+    Parameters
+    ----------
+    client : str
+        Which.
+    key : bytes
+        Its new public key.
+    reason : str
+        Why, in words.
+    """
+
+    client: str
+    key: bytes
+    reason: str
+
+
+Wanted: TypeAlias = Withdrawal | Stop | Rebinding | KeyChange
 """What people may ask of a run in progress."""
 
 Requests: TypeAlias = Callable[[], Sequence[Wanted]]
@@ -318,6 +337,10 @@ class Coordinator:
                     with self._refusal_told(f"clients cannot be moved to node {node}"):
                         self.server.rebind(clients, node, reason)
                         self._tell(f"moved to node {node}: {shortened(clients, most=1)}")
+                case KeyChange(client=client, key=key, reason=reason):
+                    with self._refusal_told(f"{client} cannot have another key"):
+                        self.server.change_key(client, key, reason)
+                        self._tell(f"{short_name(client)} has another key: {reason}")
             if self.server.finished:
                 return
 

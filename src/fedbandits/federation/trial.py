@@ -103,6 +103,9 @@ class TrialKeys:
         Of which clients are let in, and of the order of turns.
     live : Live, optional
         That outcomes come from live traffic, and when they are final; from ``pull`` by default.
+    signed : bool
+        Whether updates of a federation count only if their clients have signed them, and the server
+        signs its decisions. What is only tried in one process is not signed.
     """
 
     title: str
@@ -124,6 +127,7 @@ class TrialKeys:
     interleave: bool = True
     seed: int = 0
     live: Live | None = None
+    signed: bool = True
 
     def __post_init__(self) -> None:
         if len(self.arms) < 2:
