@@ -15,6 +15,8 @@ from fedbandits.federation.durable_log import DurableLog
 from fedbandits.privacy.policy import Privacy, Quantize
 from fedbandits.protocol import (
     Entry,
+    HeadSigned,
+    KeyPinned,
     Quorum,
     Record,
 )
@@ -51,7 +53,10 @@ FAULTS = (
 )
 """Every kind of fault, as counted."""
 
-RECORDS: tuple[type[Record], ...] = get_args(Record)
+# Clients have no keys here; signatures are written together with what they are about.
+RECORDS: tuple[type[Record], ...] = tuple(
+    kind for kind in get_args(Record) if kind not in (KeyPinned, HeadSigned)
+)
 MOMENTS = ("before", "torn", "after", "disk")
 WRITE_POINTS = frozenset((kind.__name__, moment) for kind in RECORDS for moment in MOMENTS)
 """Where a write of the server may go wrong."""

@@ -39,6 +39,7 @@ from fedbandits.protocol import (
     UpdateAccepted,
     UpdateRejected,
 )
+from fedbandits.protocol.consistency import contradiction
 
 # What must hold of a log -------------------------------------------------------------------------
 
@@ -196,6 +197,22 @@ def check_replay(world: World) -> None:
                 again._commit(record)
 
 
+def check_follows(world: World) -> None:
+    """Every record follows from those before it, for somebody who trusts no server."""
+    game = world.game
+    reader = Server(
+        game.rule,
+        run=RUN,
+        privacy=game.privacy,
+        quorum=game.quorum,
+        quarantine_after=game.quarantine_after,
+    )
+    for record in world.written:
+        said = contradiction(reader.run_state, record)
+        check(said is None, f"{type(record).__name__} does not follow: {said}")
+        reader.follow(record)
+
+
 def decisions_of(world: World) -> list[Decision]:
     return [
         replace(record.decision, header=world.header)
@@ -269,6 +286,7 @@ def played(seed: int, mutant: Mutant | None = None, folder: Path | None = None) 
     if folder is not None:
         content = read_log(folder / "run.fedlog")
         check(list(content.records) == world.written, "the file is not what was written")
+        check_follows(world)
     return world
 
 

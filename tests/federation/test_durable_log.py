@@ -48,6 +48,8 @@ from fedbandits.protocol import (
     Decision,
     Entry,
     Header,
+    HeadSigned,
+    KeyPinned,
     PhaseAbandoned,
     PhaseClosed,
     PhaseOpened,
@@ -103,6 +105,9 @@ RECORDS: list[Record] = [
     ServerStarted(epoch=2),
     ClientsBound(node="SHA256:x", clients=("a", "b"), reason="moved"),
     ClaimRefused(node="SHA256:y", clients=("a",)),
+    KeyPinned(client="α", key=bytes(32), reason="a new machine"),
+    HeadSigned(checksum="00", at="2026-01-31T12:00:00.000+00:00", signature=bytes(64)),
+    UpdateAccepted(dataclasses.replace(UPDATE, signature=b"\x01\xff")),
     AnswerRefused(
         Refusal(header=HEADER, phase=2, client="a", why=Refused.FAILED, detail="ValueError")
     ),

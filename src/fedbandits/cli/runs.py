@@ -1,4 +1,4 @@
-"""The commands about a run's log: ``status``, ``withdraw``, ``stop``, ``rebind``, ``report``."""
+"""The commands about a run's log: ``status``, ``report``, ``verify`` and what changes a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 
 from fedbandits.cli.federation import require_flower
 from fedbandits.cli.options import AsJson
-from fedbandits.cli.printing import interruptible, print_json
+from fedbandits.cli.printing import interruptible, print_json, print_plain
 from fedbandits.errors import InputError, ProtocolError, nearest
 
 if TYPE_CHECKING:
@@ -47,6 +47,35 @@ def status(
         print_json(found.as_dict())
     else:
         typer.echo(found.words())
+
+
+def verify(
+    log: LogFile,
+    keys: Annotated[Path, typer.Option(metavar="DIR")],
+    as_json: AsJson = False,
+) -> None:
+    """Verify a run that is over, with nothing but its log and public keys.
+
+    Every assignment, decision and the answer are worked out again, and every signature is checked.
+    The exit code is 1 if anything is not as it was signed, and the message names the first record
+    that is not.
+
+    Parameters
+    ----------
+    keys
+        Folder with the public keys (*.pub) of the server and its clients, as their owners gave
+        them.
+    """
+    from dataclasses import asdict  # noqa: PLC0415 - after --help
+
+    from fedbandits.federation.verification import verify_log  # noqa: PLC0415 - likewise
+
+    with _shown_if_long(log) as progress:
+        found = verify_log(log, keys, progress)
+    if as_json:
+        print_json(asdict(found))
+    else:
+        print_plain(found.words())
 
 
 Why = Annotated[str, typer.Option(help="Why, in words; the log and all reports show it.")]
@@ -170,16 +199,17 @@ def do_or_ask(
 
 def rebind(  # noqa: PLR0917 - options of a command, all of them named
     log: LogFile,
-    node: Annotated[str, typer.Option()],
     reason: Annotated[str, typer.Option()],
     clients: Annotated[list[str] | None, typer.Argument(metavar="CLIENT...")] = None,
+    node: str | None = None,
     of: str | None = None,
+    key: Annotated[Path | None, typer.Option()] = None,
     wait: Wait = 60.0,
 ) -> None:
-    """Let another node answer for clients, if a client has moved or a node has a new key.
+    """Let another node or key answer for clients, if they have moved or there is a new key.
 
-    A client is bound to the key of the node that first answered for it. Without this command, no
-    other node can answer for that client.
+    A client is bound to the key of the node that first answered for it, and to the key that it
+    signs with. Without this command, no other node or key can answer for that client.
 
     Parameters
     ----------
@@ -191,13 +221,20 @@ def rebind(  # noqa: PLR0917 - options of a command, all of them named
         Clients to move.
     of
         Move all clients of this node instead: its key, or SHA256:…
+    key
+        Instead of --node: the public key (*.pub) that one client signs with from now on.
     """
+    words = stated(reason)
+    if (node is None) == (key is None) or (of is not None and key is not None):
+        raise InputError("--node", "give the new node of clients, or the new --key of one client")
+    if key is not None:
+        _change_key(log, clients or [], key, words, wait)
+        return
     require_flower()
     from fedbandits.protocol import ClientsBound  # noqa: PLC0415 - after --help
 
-    words = stated(reason)
     run = read_run(log)
-    to = _fingerprint(node, "--node")
+    to = _fingerprint(node or "", "--node")
     names = _named(run.server, clients or [], None if of is None else _fingerprint(of, "--of"))
 
     def do(server: Server) -> None:
@@ -209,6 +246,33 @@ def rebind(  # noqa: PLR0917 - options of a command, all of them named
     wanted = ClientsBound(clients=tuple(names), node=to, reason=words)
     do_or_ask(log, wanted, do=do, done=done, wait=wait)
     typer.echo(f"node {to} now answers for {len(names)} clients")
+
+
+def _change_key(log: Path, clients: list[str], file: Path, reason: str, wait: float) -> None:
+    """Let a client sign with another key from now on."""
+    from fedbandits.federation.signing import fingerprint, owner_of, read_public  # noqa: PLC0415
+    from fedbandits.protocol import KeyPinned  # noqa: PLC0415 - after --help
+
+    owner, key = read_public(file)
+    known = [client for client, _ in read_run(log).server.run_state.keys]
+    if len(clients) != 1 or clients[0] not in known:
+        raise InputError(
+            "CLIENT",
+            f"name the one client whose key changes; {nearest(' '.join(clients), known, most=8)}",
+        )
+    (client,) = clients
+    if owner != owner_of(client):
+        raise InputError("--key", f'{file} is the key of "{owner}", not of "{owner_of(client)}"')
+
+    def do(server: Server) -> None:
+        server.change_key(client, key, reason)
+
+    def done(server: Server) -> bool:
+        return server.run_state.keys.get(client) == key
+
+    wanted = KeyPinned(client=client, key=key, reason=reason)
+    do_or_ask(log, wanted, do=do, done=done, wait=wait)
+    typer.echo(f"{client} now signs with {fingerprint(key)}")
 
 
 def _fingerprint(said: str, where: str) -> str:

@@ -253,4 +253,5 @@ def audit_words(entries: list[Entry]) -> list[str]:
 def _plain(entry: Entry) -> dict[str, Any]:
     said = asdict(entry)
     said["update"]["packed"] = entry.update.packed.hex()
+    del said["update"]["signature"]  # it is made when the update leaves, and not kept
     return said

@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from fedbandits.errors import InputError, ProtocolError, check_count, check_number
-from fedbandits.federation.status import shortened
+from fedbandits.federation.status import short_name, shortened
 from fedbandits.protocol import Refused, Server, ServerState, conclusion_of, messages, records
 
 Reply: TypeAlias = messages.Update | messages.Refusal | messages.Receipt
@@ -56,7 +56,7 @@ class Stop:
     reason: str
 
 
-Wanted: TypeAlias = records.ArmWithdrawn | records.ClientsBound | Stop
+Wanted: TypeAlias = records.ArmWithdrawn | records.ClientsBound | records.KeyPinned | Stop
 """What people may ask of a run in progress: the record that they want in its log, or its end."""
 
 Requests: TypeAlias = Callable[[], Sequence[Wanted]]
@@ -267,6 +267,10 @@ class Coordinator:
                     with self._refusal_told(f"clients cannot be moved to node {node}"):
                         self.server.rebind(clients, node, reason)
                         self._tell(f"moved to node {node}: {shortened(clients, most=1)}")
+                case records.KeyPinned(client=client, key=key, reason=reason):
+                    with self._refusal_told(f"{client} cannot have another key"):
+                        self.server.change_key(client, key, reason)
+                        self._tell(f"{short_name(client)} has another key: {reason}")
             if self.server.finished:
                 return
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from fedbandits.federation.signing import fingerprint
 from fedbandits.protocol import Decision, Reason, Refusal, Refused, Rejection, Update, records
 from fedbandits.rules.estimators import LeftOut
 
@@ -179,20 +180,23 @@ class HaltAtClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """Clients that the server's operator has moved to another node.
+    """Clients that the server's operator has moved to another node, or to another key of their own.
 
     Parameters
     ----------
     clients : tuple of str
         The clients that were moved.
-    node, reason : str
-        Fingerprint of the node's key, and why.
+    node, key : str
+        Fingerprint of the node's key, or of the key that the client signs with; the other is empty.
+    reason : str
+        Why.
     at : str
         The time.
     """
 
     clients: tuple[str, ...]
-    node: str
+    node: str = ""
+    key: str = ""
     reason: str
     at: str
 
@@ -325,6 +329,9 @@ class CourseReader:
                 )
             case records.ClientsBound(node=node, clients=clients, reason=reason) if reason:
                 self.moves.append(Move(clients=clients, node=node, reason=reason, at=at))
+            case records.KeyPinned(client=client, key=key, reason=reason) if reason:
+                new = fingerprint(key)
+                self.moves.append(Move(clients=(client,), key=new, reason=reason, at=at))
             case records.ServerStarted(epoch=epoch):
                 self.restarts.append(Restart(epoch=epoch, when=self._when, at=at))
             case records.RunEnded(decision=decision, words=words):

@@ -3,6 +3,9 @@
 Every record is a row with a checksum over itself and the checksum before it. A crash may leave a
 damaged tail: the run continues from the last good record. Damage before a good record has another
 cause, and is refused. One process at a time writes a log, and holds a lock while it does.
+
+The checksums show damage. Whoever can write the file can make them anew, so if the server has a key
+it signs the checksum at every decision; `fedbandits.federation.verification` checks that.
 """
 
 from __future__ import annotations
@@ -13,8 +16,13 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import (
+    ExitStack,
+    closing,
+    contextmanager,
+    suppress,
+)
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -24,10 +32,11 @@ from typing import Any, BinaryIO, TypeAlias
 
 from pydantic_core import from_json  # three times as fast as the standard library's
 
-from fedbandits.errors import FedbanditsError, InputError, file_errors
+from fedbandits.errors import FedbanditsError, InputError, ProtocolError, file_errors
 from fedbandits.federation import state_files
+from fedbandits.federation.signing import Sign
 from fedbandits.protocol.codec import decode, encode
-from fedbandits.protocol.records import Record
+from fedbandits.protocol.records import HeadSigned, PhaseClosed, Record, RunEnded
 
 FORMAT = 2
 """Version 0.1.0 wrote format 1, in which the end of a run was not a record."""
@@ -149,6 +158,25 @@ class DurableLog(state_files.Closing):
                     self._database.execute("DELETE FROM records WHERE number > ?", (rows.number,))
             self._opened = opened.pop_all()
         self.dropped, self._number, self._checksum = rows.dropped, rows.number, rows.checksum
+        self._sign: Sign | None = None
+        self._over = False
+
+    def sign_with(self, sign: Sign, *, over: bool) -> None:
+        """Sign every decision from now on, and every record once the run is over.
+
+        If a crash has cost the last record its signature, it is signed again.
+        """
+        self._sign, self._over = sign, over
+        rows = self._database.execute(f"{_ALL_ROWS} WHERE number = ?", (self._number,))
+        last = [_record(row, self.path) for row in rows]
+        if last and self._is_signed_for(last[0]):
+            self._write([self._signature(_now(), self._number, self._checksum)])
+
+    def _is_signed_for(self, record: Record) -> bool:
+        """Return whether a signature follows a record."""
+        if isinstance(record, HeadSigned):
+            return False
+        return self._over or isinstance(record, PhaseClosed | RunEnded)
 
     def _begin(self, header: dict[str, Any] | None) -> dict[str, Any]:
         """Return what the run is. A new log gets its tables and says it first: all or nothing."""
@@ -158,8 +186,8 @@ class DurableLog(state_files.Closing):
                 database.execute("BEGIN")
                 for table in _SCHEMA:
                     database.execute(table)
-                said = {"format": str(FORMAT), "run": text, "checksum": _digest("", text)}
-                database.executemany("INSERT INTO header VALUES (?, ?)", said.items())
+                rows = _header_rows(text).items()
+                database.executemany("INSERT INTO header VALUES (?, ?)", rows)
         found = _header(self._database, self.path)
         if header is not None and found != json.loads(json.dumps(header)):
             raise InputError(str(self.path), "is another run's log; name another, or resume it")
@@ -177,7 +205,7 @@ class DurableLog(state_files.Closing):
             ) from None
 
     def append(self, record: Record) -> None:
-        """Add a record; when this returns it is on disk.
+        """Add a record; when this returns it is on disk, with the server's signature if it decides.
 
         Raises
         ------
@@ -185,14 +213,33 @@ class DurableLog(state_files.Closing):
             If it cannot be written, for instance because the disk is full. It may be there or
             not: open the log again to find out.
         """
-        body = json.dumps(encode(record))
-        number = self._number + 1
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        checksum = _digest(self._checksum, f"{now} {body}")
-        row = (number, now, body, checksum)
+        at = _now()
+        rows = [self._row(record, at, self._number, self._checksum)]
+        self._over |= isinstance(record, RunEnded)
+        if self._sign is not None and self._is_signed_for(record):
+            number, _, _, checksum = rows[0]
+            rows.append(self._signature(at, number, checksum))
+        self._write(rows)
+
+    def _write(self, rows: Sequence[_Row]) -> None:
+        """Add rows: all of them or none."""
         with self._writing() as database:
-            database.execute("INSERT INTO records VALUES (?, ?, ?, ?)", row)
-        self._number, self._checksum = number, checksum
+            database.executemany("INSERT INTO records VALUES (?, ?, ?, ?)", rows)
+        self._number, _, _, self._checksum = rows[-1]
+
+    def _signature(self, at: str, number: int, checksum: str) -> _Row:
+        """Return the row that signs all records up to the one of a number and checksum."""
+        if self._sign is None:
+            raise ProtocolError("a log without a key cannot be signed")
+        signature = self._sign(head_bytes(self.header, checksum, at))
+        record = HeadSigned(checksum=checksum, at=at, signature=signature)
+        return self._row(record, at, number, checksum)
+
+    @staticmethod
+    def _row(record: Record, at: str, number: int, before: str) -> _Row:
+        """Return the row of a record that follows the one of a number and checksum."""
+        body = record_body(record)
+        return number + 1, at, body, _digest(before, f"{at} {body}")
 
     def __iter__(self) -> Iterator[Record]:
         rows = _Rows(self.path)
@@ -227,6 +274,31 @@ def has_begun(path: Path) -> bool:
 
 
 _Row: TypeAlias = tuple[int, str, str, str]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def record_body(record: Record) -> str:
+    """Return a record as a log has it: there is one way to write it."""
+    return json.dumps(encode(record))
+
+
+def head_bytes(header: dict[str, Any], checksum: str, at: str) -> bytes:
+    """Return what a server signs: what the run is, the checksum of all records so far, the time."""
+    return f"fedbandits log\n{header_digest(header)}\n{checksum}\n{at}".encode()
+
+
+def _header_rows(text: str) -> dict[str, str]:
+    """Return the table that says what a run is."""
+    return {"format": str(FORMAT), "run": text, "checksum": _digest("", text)}
+
+
+def header_digest(header: dict[str, Any]) -> str:
+    """Return the checksum of what a log says of its run."""
+    return _digest("", json.dumps(header, sort_keys=True))
+
 
 _ALL_ROWS = "SELECT number, at, body, checksum FROM records"
 
@@ -293,7 +365,7 @@ class LogReader(_Rows):
         self._database = database
         with _reading(self.path, database) as opened:
             self.header = _header(opened, self.path)
-            self._run = _digest("", json.dumps(self.header, sort_keys=True))
+            self._run = header_digest(self.header)
             with _sqlite_errors(self.path):
                 (last,) = opened.execute("SELECT max(number) FROM records").fetchone()
                 if after is not None and after.run == self._run and _holds(opened, after):
@@ -314,6 +386,29 @@ class LogReader(_Rows):
         with _reading(self.path, self._database) as database:
             for row in self.after(database):
                 yield _record(row, self.path), row[1]
+
+    def every(self) -> Iterator[tuple[Record, str, str]]:
+        """Yield all records, each with its time and checksum, and tolerate nothing.
+
+        Raises
+        ------
+        DamagedLogError
+            If the end is damaged, or anything is written in another way than this program writes.
+        """
+        self.begin_again()
+        with _reading(self.path, self._database) as database:
+            with _sqlite_errors(self.path):
+                said = dict(database.execute("SELECT key, value FROM header").fetchall())
+            text = json.dumps(self.header, sort_keys=True)
+            if said != _header_rows(text):
+                raise DamagedLogError(f"{self.path}: its header is not as it was written")
+            for row in self.after(database):
+                record = _record(row, self.path)
+                if record_body(record) != row[2]:
+                    raise DamagedLogError(f"{self.path}: record {row[0]} is not as it was written")
+                yield record, row[1], row[3]
+        if self.dropped:
+            raise DamagedLogError(f"{self.path}: record {self.number + 1} is damaged")
 
 
 def _holds(database: sqlite3.Connection, place: Place) -> bool:

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from fedbandits.errors import ProtocolError
+from fedbandits.errors import InputError, ProtocolError
 from fedbandits.federation.checkpoint import NOT_ONE, Checkpoint, read_checkpoint, write_checkpoint
 from fedbandits.federation.course import Course, CourseReader
 from fedbandits.federation.durable_log import DurableLog, LogReader
 from fedbandits.federation.local import server_of
 from fedbandits.federation.presence import presence_of
-from fedbandits.federation.run import run_in_header
+from fedbandits.federation.run import keys_in_header, run_in_header
+from fedbandits.federation.signing import fingerprint, is_signed, require_signing, server_key
 from fedbandits.federation.status import MOST_PHASES, RunStatus, arm_statuses, client_means
 from fedbandits.federation.trial import Trial
 from fedbandits.protocol import Answer, RunState, Server, ServerState, answer_of, records
@@ -45,12 +46,22 @@ class FollowedRun:
         What is compared.
     versions : dict
         Of the programs that began it.
+    signed : bool
+        Whether updates and decisions are signed.
     """
 
-    def __init__(self, name: str, trial: Trial, versions: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        trial: Trial,
+        versions: dict[str, Any] | None = None,
+        *,
+        signed: bool = False,
+    ) -> None:
         self.name = name
         self.trial = trial
         self.versions = {} if versions is None else versions
+        self.signed = signed
         self.server = server_of(trial, run=name)
         self.dropped = 0
         self._history = _History(course=CourseReader(trial.arms))
@@ -123,6 +134,8 @@ class FollowedRun:
             drift=drift(server.run_state),
             segments=segments(server.run_state, self.trial.segments) if self.trial.segments else (),
             dropped=self.dropped,
+            signed=self.signed,
+            head=server.run_state.head,
         )
 
     def _unconfirmed(self, course: Course) -> tuple[str, ...]:
@@ -259,7 +272,8 @@ class LoggedRun(FollowedRun):
         self._whole = True
         self._log = log.reader(after) if isinstance(log, DurableLog) else LogReader(path, after)
         name, trial = run_in_header(self._log.header, path)
-        super().__init__(name, trial, self._log.header.get("versions", {}))
+        versions, signed = self._log.header.get("versions", {}), "signed" in self._log.header
+        super().__init__(name, trial, versions, signed=signed)
         if checkpoint is not None and self._log.number:  # else the place is not in this log
             self._restore(checkpoint.content)
         self.refresh(progress)
@@ -303,9 +317,31 @@ class LoggedRun(FollowedRun):
         write_checkpoint(self._log.path, Checkpoint(place=self._log.place, content=content))
 
     def serving(self, log: DurableLog) -> Server:
-        """Return a server that is where this run is, and writes its log from now on."""
+        """Return a server that is where this run is, and writes its log from now on.
+
+        If the run is signed, it demands the signatures of clients, and signs its decisions.
+
+        Raises
+        ------
+        InputError
+            If its key is not there.
+        """
         server = copy(self.server)
         server.log = log
+        keys = keys_in_header(log.header, log.path)
+        if keys is not None:
+            require_signing("this run is signed")
+            (public, known), key = keys, server_key(log.path)
+            if key.public != public:
+                raise InputError(
+                    str(log.path),
+                    "is signed with another key than the server's that lies beside it"
+                    f" ({fingerprint(key.public)}); restore fedbandits-server.key from a copy",
+                )
+            server.is_signed = is_signed
+            log.sign_with(key.sign, over=server.finished)
+            server.pin(known)
+            server.pins_first_keys = not known
         return server
 
     def status(self) -> RunStatus:

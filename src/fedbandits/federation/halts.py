@@ -8,14 +8,18 @@ says.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from fedbandits.errors import InputError
 from fedbandits.federation.kept_file import KeptFile
 from fedbandits.federation.state_files import alone_with, halts_file
+from fedbandits.federation.status import printable
 from fedbandits.protocol import Halt
+
+LONGEST_DETAIL = 300
+"""The most characters of a client's own words that a server keeps."""
 
 
 class HaltedError(InputError):
@@ -84,6 +88,11 @@ def halt_of(folder: Path, client: str, arms: Sequence[str]) -> Halt | None:
     out = tuple(k for k, arm in enumerate(arms) if any(halt.arm == arm for halt in found))
     reasons = "; ".join(dict.fromkeys(halt.reason for halt in found))
     return Halt(arms=out if known else tuple(range(len(arms))), reason=reasons)
+
+
+def as_told(halt: Halt) -> Halt:
+    """Return a halt with its reason cut to what a server keeps of it."""
+    return replace(halt, reason=printable(halt.reason[:LONGEST_DETAIL]))
 
 
 def refuse_halted(folder: Path, client: str, arm: str, arms: Sequence[str]) -> None:

@@ -14,10 +14,11 @@ import numpy as np
 
 from fedbandits.errors import InputError
 from fedbandits.federation.audit_file import AuditFile
-from fedbandits.federation.halts import halt_of
+from fedbandits.federation.halts import as_told, halt_of
 from fedbandits.federation.kept_file import Recalls, WorkbenchFile
 from fedbandits.federation.last_word import best_arm, best_in, keep_last_word
 from fedbandits.federation.live_store import LiveStore
+from fedbandits.federation.signing import Sign
 from fedbandits.federation.state_files import audit_file, live_file, recalls_file, workbench_file
 from fedbandits.federation.trial import Trial
 from fedbandits.privacy.sampling import Noise, discrete_noise
@@ -37,6 +38,7 @@ from fedbandits.protocol import (
 )
 from fedbandits.protocol.client import Slice
 from fedbandits.protocol.demands import check_demand
+from fedbandits.protocol.messages import signed_bytes
 from fedbandits.protocol.turns import in_order, permuted_blocks
 from fedbandits.rules.arrays import FloatArray
 
@@ -83,6 +85,8 @@ class ClientHost:
         For stochastic rounding.
     live : LiveStore, optional
         Where the outcomes of live traffic are; the client's file in the folder by default.
+    sign : callable, optional
+        What signs updates with the client's key; they are not signed by default.
     """
 
     info: ClientInfo
@@ -93,6 +97,7 @@ class ClientHost:
     noise: Noise = discrete_noise
     rng: np.random.Generator | None = None
     live: LiveStore | None = None
+    sign: Sign | None = None
 
     def __post_init__(self) -> None:
         name, folder = self.info.name, self.folder
@@ -141,9 +146,13 @@ class ClientHost:
     def answer(self, assignment: Assignment, within: Slice | None = None) -> Update | Refusal:
         """Play a phase, or as much of it as a slice of time allows, or refuse to.
 
-        The answer says what is halted here now.
+        The answer says what is halted here now. An update is signed with all that it says.
         """
-        return replace(self._answer(assignment, within), halt=self.halt())
+        answer, halt = self._answer(assignment, within), self.halt()
+        answer = replace(answer, halt=None if halt is None else as_told(halt))
+        if self.sign is None or not isinstance(answer, Update):
+            return answer
+        return replace(answer, signature=self.sign(signed_bytes(answer, assignment)))
 
     def recall(self, recall: Recall) -> Receipt:
         """Take back the options that are withdrawn: nobody is given them from now on."""

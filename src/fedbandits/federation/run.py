@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import platform
+import uuid
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from fedbandits.errors import InputError
-from fedbandits.federation.durable_log import DamagedLogError
+from fedbandits.federation.durable_log import DamagedLogError, header_digest
 from fedbandits.federation.state_files import beside
 from fedbandits.federation.trial import Trial, read_trial
 from fedbandits.plugins import check_unchanged
@@ -20,10 +22,39 @@ LOG_FILE = "run.fedlog"
 
 _PATIENCE = "patience"
 
+# So many digits of a hash are enough that nobody finds two headers with the same.
+_FINGERPRINT = 40
+
 
 def plan_path(log: Path) -> Path:
     """Return the file that says how `fedbandits up` runs a log on this machine."""
     return beside(log, ".up.json")
+
+
+def signed_header(trial: Trial, server: bytes, clients: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return what the log of a new run says of it, if updates and decisions are signed.
+
+    The name of the run ends with a fingerprint of all the rest. Clients sign the name with every
+    update: none of the rest can be changed after the first of them.
+
+    Parameters
+    ----------
+    trial : Trial
+        What is compared.
+    server : bytes
+        The public key that decisions are signed with.
+    clients : mapping from str to bytes
+        Public keys of clients that are known beforehand. If there are any, no others count.
+    """
+    keys = {name: key.hex() for name, key in sorted(clients.items())}
+    signed = {"server": server.hex(), "clients": keys, "once": uuid.uuid4().hex}
+    header = header_of(trial, "") | {"signed": signed}
+    return header | {"run": signed_name(header)}
+
+
+def signed_name(header: dict[str, Any]) -> str:
+    """Return the name of a signed run, which stands for all of its header."""
+    return f"{header['trial']['title']} {header_digest(header | {'run': ''})[:_FINGERPRINT]}"
 
 
 def header_of(trial: Trial, name: str) -> dict[str, Any]:
@@ -38,6 +69,23 @@ def header_of(trial: Trial, name: str) -> dict[str, Any]:
             "python": platform.python_version(),
         },
     }
+
+
+def keys_in_header(header: dict[str, Any], path: Path) -> tuple[bytes, dict[str, bytes]] | None:
+    """Return the server's public key, and those of clients that are known beforehand.
+
+    None if the run is not signed.
+    """
+    if "signed" not in header:
+        return None
+    try:
+        said = header["signed"]
+        clients = {str(name): bytes.fromhex(key) for name, key in said["clients"].items()}
+        return bytes.fromhex(said["server"]), clients
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise DamagedLogError(
+            f"{path}: does not say which keys it is signed with; restore it from a copy"
+        ) from None
 
 
 def run_in_header(header: dict[str, Any], path: Path) -> tuple[str, Trial]:

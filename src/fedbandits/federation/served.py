@@ -7,11 +7,13 @@ import logging
 import uuid
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from fedbandits.errors import FedbanditsError
 from fedbandits.federation.durable_log import DurableLog, has_begun
 from fedbandits.federation.followed import LoggedRun
-from fedbandits.federation.run import check_same, header_of, run_in_header
+from fedbandits.federation.run import check_same, header_of, run_in_header, signed_header
+from fedbandits.federation.signing import keys_of_clients, server_key
 from fedbandits.federation.state_files import Closing
 from fedbandits.federation.trial import Trial
 
@@ -78,11 +80,26 @@ class ServedRun(Closing):
             _LOG.warning("no checkpoint was written, and the run goes on without: %s", error)
 
 
-def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, ServedRun]:
+def begin_or_resume(
+    trial: Trial, path: Path, *, signed: bool = False, keys: Path | None = None
+) -> tuple[DurableLog, ServedRun]:
     """Open the log of a run, or begin one; return the log and the run.
 
     A server that continues from a log starts a new epoch: messages to the one before it no longer
     count. It checks all of the log, whose end may be damaged, before it writes more.
+
+    Parameters
+    ----------
+    trial : Trial
+        What is compared.
+    path : path
+        Of the log.
+    signed : bool
+        Whether updates of a new run must be signed by clients, and decisions are by the server. A
+        run that has begun goes on as it began.
+    keys : path, optional
+        Folder with the public keys of the clients that count in a new run, if it is there. Without
+        it, the first key that a client shows is its key.
 
     Raises
     ------
@@ -92,11 +109,18 @@ def begin_or_resume(trial: Trial, path: Path) -> tuple[DurableLog, ServedRun]:
         If another server is writing it.
     """
     resumes = has_begun(path)
-    # A unique name: clients answer a phase that they have played before from memory.
-    header = None if resumes else header_of(trial, f"{trial.title} {uuid.uuid4().hex[:8]}")
+    header = None if resumes else _new_header(trial, path, keys, signed=signed)
     log = DurableLog(path, header)
     try:
         return log, ServedRun(trial, log, resumes=resumes)
     except BaseException:
         log.close()
         raise
+
+
+def _new_header(trial: Trial, path: Path, keys: Path | None, *, signed: bool) -> dict[str, Any]:
+    # A unique name: clients answer a phase that they have played before from memory.
+    if not signed:
+        return header_of(trial, f"{trial.title} {uuid.uuid4().hex[:8]}")
+    known = {} if keys is None or not keys.exists() else keys_of_clients(keys)
+    return signed_header(trial, server_key(path, new=True).public, known)

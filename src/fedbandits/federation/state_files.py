@@ -64,6 +64,11 @@ def recalls_file(folder: Path, client: str) -> Path:
     return folder / f"{_file_name(client)}.recall.json"
 
 
+def key_file(folder: Path, client: str) -> Path:
+    """Return where a client keeps the key that it signs with; the public half ends in .pub."""
+    return folder / f"{_file_name(client)}.key"
+
+
 def halts_file(folder: Path) -> Path:
     """Return the file that says what is halted at the clients of a folder."""
     return folder / "halts.json"

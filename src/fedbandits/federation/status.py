@@ -31,7 +31,7 @@ _LONGEST_NAME = 60
 # What goes into JSON as it is.
 _OF_STATUS = (
     *("run", "title", "began", "wrote", "epoch", "missing", "quarantined", "unconfirmed", "halted"),
-    *("abandoned", "bits", "dropped", "aa"),
+    *("abandoned", "bits", "dropped", "aa", "signed", "head"),
 )
 _OF_COURSE = ("withdrawals", "halts", "moves", "restarts")
 _OF_ANSWER = ("winner", "survivors", "whom", "phase", "clients", "level", "error", "assumptions")
@@ -157,6 +157,10 @@ class RunStatus:
         What options are like for groups of clients; why that is not known, if it is not.
     dropped : int
         Damaged records at the end of the log, which do not count.
+    signed : bool
+        Whether updates and decisions are signed.
+    head : str
+        Fingerprint of the log at the last decision, which the server has signed; empty if none is.
     presence : Presence, optional
         What can be seen of the server; None if the run is not read from a file.
     """
@@ -182,6 +186,8 @@ class RunStatus:
     drift: Drift | str
     segments: tuple[Segment, ...] | str
     dropped: int
+    signed: bool = False
+    head: str = ""
     presence: Presence | None = None
 
     @property
@@ -286,12 +292,21 @@ class RunStatus:
         lines += ["", *_table(self.arms, self.answer), ""]
         clients = counted(len(course.clients), "client")
         lines.append(f"{clients} in; {self.bits:,} bits of means sent")
+        lines.append(self.signature_words())
         if self.quarantined:
             lines.append(f"ignored: {shortened(self.quarantined)}")
         lines += self.events()
         if self.answer is not None:
             lines += ["", *self.answer.words().split("\n")]
         return "\n".join(printable(line) for line in lines)
+
+    def signature_words(self) -> str:
+        """Return what is signed, in a sentence."""
+        if not self.signed:
+            return "not signed: nobody else can verify it"
+        if not self.head:
+            return "signed; nothing is decided yet"
+        return f"signed; fingerprint of the log at the last decision: {self.head}"
 
     def events(self) -> list[str]:
         """Return what went wrong or unexpectedly, one sentence each."""
@@ -320,7 +335,8 @@ class RunStatus:
             phases = shortened(map(str, self.abandoned))
             said.append(f"abandoned below the quorum, and not decided: phase {phases}")
         said += [
-            f"moved to node {move.node}: {shortened(move.clients)} ({move.reason})"
+            f"moved to {f'node {move.node}' if move.node else f'the key {move.key}'}:"
+            f" {shortened(move.clients)} ({move.reason})"
             for move in course.moves
         ]
         for node in dict.fromkeys(node for _, node in self.conflicts):

@@ -109,6 +109,9 @@ class TrialKeys:
     aa : bool
         Whether all options are the first one under other names, to see whether a difference is
         called where there is none.
+    signed : bool
+        Whether updates of a federation count only if their clients have signed them, and the server
+        signs its decisions. What is only tried in one process is not signed.
     """
 
     title: str
@@ -132,6 +135,7 @@ class TrialKeys:
     live: Live | None = None
     segments: Mapping[str, list[str]] = field(default_factory=dict)
     aa: bool = False
+    signed: bool = True
 
     def __post_init__(self) -> None:
         if len(self.arms) < 2:

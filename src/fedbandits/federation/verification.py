@@ -1,20 +1,50 @@
-"""Compares the ledger of a client's live traffic with what its audit file says it sent."""
+"""Verifies what others have written: a client's audit file by its ledger, a log by signatures.
+
+Whoever verifies a log needs neither data nor trust in its server: only the log, and public keys
+that came from their owners.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from fedbandits.errors import InputError
+from fedbandits.errors import FedbanditsError, InputError
+from fedbandits.federation.durable_log import LogReader, head_bytes
+from fedbandits.federation.followed import OnRead
 from fedbandits.federation.live_store import mean_of, values_of
+from fedbandits.federation.local import server_of
+from fedbandits.federation.run import keys_in_header, run_in_header, signed_name
+from fedbandits.federation.signing import (
+    SERVER,
+    fingerprint,
+    is_signed,
+    owner_of,
+    read_keys,
+    require_signing,
+)
 from fedbandits.federation.state_files import live_file
+from fedbandits.federation.status import counted
 from fedbandits.privacy.mechanisms import Mechanism, Noised
-from fedbandits.protocol import Entry
+from fedbandits.protocol import (
+    Entry,
+    HeadSigned,
+    KeyPinned,
+    PhaseClosed,
+    Record,
+    RunEnded,
+    RunState,
+    UpdateAccepted,
+    answer_of,
+)
+from fedbandits.protocol.consistency import contradiction
 
 # Sums of the same numbers in different orders differ in their last digits.
 _LAST_DIGITS = 1e-9
@@ -111,3 +141,183 @@ def _agrees(sent: float, kept: float, mechanism: Mechanism | None) -> bool:
 
 # A difference of more scales than this is not noise.
 _SCALES_OUT = 60.0
+
+
+class UnverifiedError(FedbanditsError):
+    """A log is not what was signed, or not signed at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedLog:
+    """What a log says whose every signature is good.
+
+    Parameters
+    ----------
+    run : str
+        Name of the run.
+    head : str
+        Fingerprint of the log at its last word, as status and report print it.
+    records, updates, clients, decisions : int
+        How many records there are, updates that count, clients that have signed them, and
+        signatures of the server.
+    answer : str
+        What was found, in words.
+    """
+
+    run: str
+    head: str
+    records: int
+    updates: int
+    clients: int
+    decisions: int
+    answer: str
+
+    def words(self) -> str:
+        """Return it for a terminal."""
+        updates = f"{counted(self.updates, 'update')} of {counted(self.clients, 'client')}"
+        return "\n".join(
+            [
+                f"{self.run}: verified",
+                f"{counted(self.records, 'record')}, every one as it was written",
+                f"{updates}, every one signed with the client's key",
+                f"signed {counted(self.decisions, 'time')} with the server's key, at every decision"
+                " and at the end",
+                "every assignment and decision worked out again, with the same result",
+                f"fingerprint: {self.head}",
+                "",
+                self.answer,
+            ]
+        )
+
+
+def verify_log(path: Path, folder: Path, progress: OnRead | None = None) -> VerifiedLog:
+    """Replay a log from its first record, and check every signature in it.
+
+    Nothing is tolerated that an ordinary reader tolerates: every record must be there as it was
+    written, up to the last word.
+
+    Parameters
+    ----------
+    path : path
+        Of the log.
+    folder : path
+        With the public keys of server and clients, in files ``*.pub``.
+    progress : callable, optional
+        Told how much of a long log was read.
+
+    Raises
+    ------
+    UnverifiedError, DamagedLogError
+        With the first record that is not what it should be.
+    InputError
+        If there is no such log or folder, or a key is missing.
+    """
+    require_signing("signatures are to be checked")
+    reader, keys = LogReader(path), read_keys(folder)
+    signed = keys_in_header(reader.header, path)
+    if signed is None:
+        raise UnverifiedError(
+            f"{path}: the log is unsigned: whoever can write the file can have made it up"
+        )
+    name, trial = run_in_header(reader.header, path)
+    if signed_name(reader.header) != name:
+        raise UnverifiedError(f"{path}: the header is not the one that the run is named after")
+    given = _given(keys, SERVER, folder)
+    if signed[0] not in given:
+        raise UnverifiedError(
+            f"{path}: the header names {fingerprint(signed[0])} as the server's key, which is not"
+            f" in {folder}"
+        )
+    server = server_of(trial, run=name)
+    signatures = _Signatures(reader.header, signed[0], keys, folder)
+    for record, at, checksum in reader.every():
+        problem = signatures.problem(server.run_state, record, at, checksum)
+        if problem is not None:
+            raise UnverifiedError(f"{path}: record {reader.number} is not good: {problem}")
+        server.follow(record)
+        if progress is not None and reader.number % _TOLD_EVERY == 0:
+            progress(reader.number, reader.length)
+    records = counted(reader.number, "record")
+    if server.run_state.last_word is None:
+        raise UnverifiedError(
+            f"{path}: {records} are good, and the last word of the run is not among them: it goes"
+            " on, or the log was cut"
+        )
+    if signatures.due:
+        raise UnverifiedError(f"{path}: record {reader.number} is not good: it is not signed")
+    found = server.run_state.behind is not None
+    return VerifiedLog(
+        run=name,
+        head=server.run_state.head,
+        records=reader.number,
+        updates=sum(signatures.updates.values()),
+        clients=len(signatures.updates),
+        decisions=signatures.heads,
+        answer=answer_of(server).words() if found else "no phase was decided",
+    )
+
+
+_TOLD_EVERY = 5_000
+
+
+def _given(keys: Mapping[str, set[bytes]], owner: str, folder: Path) -> set[bytes]:
+    """Return the keys that somebody has given; without any, nothing can be said."""
+    if owner not in keys:
+        raise InputError(
+            str(folder),
+            f'has no key of "{owner}": no file *.pub whose line ends with that; get it from its'
+            " owner, and not from the log",
+        )
+    return keys[owner]
+
+
+class _Signatures:
+    """The signatures of a log as far as it was read.
+
+    Parameters
+    ----------
+    header : dict
+        What the log says of its run.
+    server : bytes
+        The server's public key.
+    keys : mapping from str to set of bytes
+        The public keys that are given, by whose they are.
+    folder : path
+        Where they are.
+    """
+
+    def __init__(
+        self,
+        header: dict[str, Any],
+        server: bytes,
+        keys: Mapping[str, set[bytes]],
+        folder: Path,
+    ) -> None:
+        self._header, self._server, self._keys, self._folder = header, server, keys, folder
+        self._before = ""
+        self.updates: Counter[str] = Counter()
+        self.heads = 0
+        self.due = False
+        """Whether a signature of the server must come next."""
+
+    def problem(self, state: RunState, record: Record, at: str, checksum: str) -> str | None:
+        """Return what is wrong with the next record; None if all is right."""
+        before, due, self._before = self._before, self.due, checksum
+        if due != isinstance(record, HeadSigned):
+            return "the one before it is not signed" if due else "nothing is to be signed here"
+        over = state.last_word is not None
+        self.due = isinstance(record, PhaseClosed | RunEnded) or (over and not due)
+        match record:
+            case HeadSigned():
+                self.heads += 1
+                said = head_bytes(self._header, before, at)
+                same = (record.checksum, record.at) == (before, at)
+                if not same or not is_signed(self._server, said, record.signature):
+                    return "it is not signed with the server's key"
+            case KeyPinned(client=client, key=key):
+                if key not in self._keys.get(owner_of(client), {key}):
+                    return f"{fingerprint(key)} is not among the given keys of {client}"
+            case UpdateAccepted(update=update):
+                _given(self._keys, owner_of(update.client), self._folder)
+                self.updates[update.client] += 1
+        return contradiction(state, record, is_signed)

@@ -29,6 +29,8 @@ from fedbandits.protocol.records import ArmWithdrawn as ArmWithdrawn
 from fedbandits.protocol.records import ClaimRefused as ClaimRefused
 from fedbandits.protocol.records import ClientHalted as ClientHalted
 from fedbandits.protocol.records import ClientsBound as ClientsBound
+from fedbandits.protocol.records import HeadSigned as HeadSigned
+from fedbandits.protocol.records import KeyPinned as KeyPinned
 from fedbandits.protocol.records import PhaseAbandoned as PhaseAbandoned
 from fedbandits.protocol.records import PhaseClosed as PhaseClosed
 from fedbandits.protocol.records import PhaseOpened as PhaseOpened

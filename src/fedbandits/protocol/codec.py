@@ -2,7 +2,8 @@
 
 A dataclass becomes a dictionary of its fields and the name of its class, which says what it is if a
 field may hold one of several. Reading checks every type, so that what comes from outside is either
-a message or an `InputError`. Numbers keep all their bits, and mappings their order.
+a message or an `InputError`. Numbers keep all their bits, and mappings their order. A field that is
+marked `IF_ANY` is left out while it has its default, as it is where nobody knew of it yet.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from fedbandits.protocol.journal import Journal
 from fedbandits.rules.distortion import UNDISTORTED
 
 _CLASS = "is"
+
+IF_ANY = {"if any": True}
+"""Metadata of a field that is said only if it has another value than its default."""
 
 AnySize: TypeAlias = Annotated[int, "of any size"]
 """A whole number of a state that may have more than 64 bits."""
@@ -55,6 +59,9 @@ def encode(value: Any) -> Any:
         constant = next((name for name, one in _CONSTANTS.items() if one is value), None)
         names = () if constant else _field_names(type(value))
         said = {name: encode(getattr(value, name)) for name in names}
+        for name, default in _if_any(type(value)).items():
+            if said[name] == default:
+                del said[name]
         return {_CLASS: constant or type(value).__name__, **said}
     if isinstance(value, Enum):
         return value.value
@@ -82,6 +89,13 @@ _PLAIN = frozenset({bool, int, float, str, type(None)})
 @cache
 def _field_names(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
+
+
+@cache
+def _if_any(kind: Any) -> dict[str, Any]:
+    """Return the fields that are left out while they have their defaults, with these in plain."""
+    marked = (field for field in fields(kind) if field.metadata == IF_ANY)
+    return {field.name: encode(field.default) for field in marked}
 
 
 def _plain_array(array: npt.NDArray[Any]) -> dict[str, Any]:
@@ -337,7 +351,7 @@ def _record_of(kind: Any) -> Reader:
     hints = get_type_hints(kind, include_extras=True)
     readers = [(field.name, _reader(hints[field.name])) for field in fields(kind)]
     named = kind.__name__
-    expected = {_CLASS, *(name for name, _ in readers)}
+    expected, defaults = {_CLASS, *(name for name, _ in readers)}, _if_any(kind)
     constants = {name: one for name, one in _CONSTANTS.items() if isinstance(one, kind)}
 
     def read(said: Any) -> Any:
@@ -345,6 +359,8 @@ def _record_of(kind: Any) -> Reader:
             return constants[said[_CLASS]]
         if not isinstance(said, dict) or said.get(_CLASS) != named:
             raise _wrong(said, kind)
+        if said.keys() != expected:
+            said = {**defaults, **said}
         if said.keys() != expected:
             raise _other_fields(said, expected, kind)
         found = {}

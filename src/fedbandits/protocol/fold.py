@@ -90,6 +90,7 @@ def _changed(state: RunState, record: records.Record) -> RunState:
                 decision=decision if decided else None,
                 stopped=words,
                 reports=Journal(),
+                head="",
             )
     return _clients_changed(state, record)
 
@@ -113,6 +114,18 @@ def _clients_changed(state: RunState, record: records.Record) -> RunState:
             return replace(state, homes={**state.homes, **dict.fromkeys(clients, node)})
         case records.ClaimRefused(node=node, clients=clients):
             return replace(state, claims=state.claims | {(client, node) for client in clients})
+    return _signatures_changed(state, record)
+
+
+def _signatures_changed(state: RunState, record: records.Record) -> RunState:
+    """Return the state after a record about keys and signatures, which changes no decision."""
+    match record:
+        case records.KeyPinned(client=client, key=key):
+            return replace(state, keys=state.keys.added(client, key))
+        case records.HeadSigned(checksum=checksum):
+            # The verdict keeps its fingerprint, whatever else is written and signed after it.
+            kept = state.head if state.stage is ServerState.FINISHED else ""
+            return replace(state, head=kept or checksum)
     return state
 
 

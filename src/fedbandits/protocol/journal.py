@@ -27,6 +27,8 @@ class Journal(Generic[K, V]):
     [[('a', 1)], [('a', 1), ('b', 2)], [('a', 1), ('c', 3)]]
     >>> "b" in two, "b" in one, two.added("b", 4).count("b")
     (True, False, 2)
+    >>> two.get("b"), one.get("b"), two.added("b", 4).get("b"), two.get("b")
+    (2, None, 4, 2)
     """
 
     __slots__ = ("_entries", "_length", "_places")
@@ -55,6 +57,11 @@ class Journal(Generic[K, V]):
     def count(self, key: K) -> int:
         """Return how many entries a key has."""
         return bisect_left(self._places.get(key, ()), self._length)
+
+    def get(self, key: K) -> V | None:
+        """Return the value of a key's last entry; None if there is none."""
+        n = self.count(key)
+        return self._entries[self._places[key][n - 1]][1] if n else None
 
     def __contains__(self, key: K) -> bool:
         return self.count(key) > 0

@@ -14,6 +14,7 @@ from enum import Enum
 
 from fedbandits.privacy.mechanisms import UNPROTECTED_BITS, Mechanism
 from fedbandits.privacy.packing import payload_bits
+from fedbandits.protocol.codec import IF_ANY, encode
 
 PROTOCOL_VERSION = 2
 
@@ -334,6 +335,8 @@ class Update:
         Arms of which nothing is reported, because they were halted at the client in this phase.
     halt : Halt or None
         What is halted at the client when it sends this; it is not part of what was observed.
+    signature : bytes
+        By the client's key, of `signed_bytes`; empty if the client has none.
     """
 
     header: Header
@@ -346,9 +349,21 @@ class Update:
     clipped: int = 0
     halted: tuple[int, ...] = ()
     halt: Halt | None = None
+    signature: bytes = field(default=b"", metadata=IF_ANY)
 
     @property
     def payload_bits(self) -> int:
         """Bits of the means: those that are packed, or 64 for each that is sent as it is."""
         sent = len(self.counts) - self.counts.count(0)
         return 8 * len(self.packed) or payload_bits(sent, UNPROTECTED_BITS)
+
+
+def signed_bytes(update: Update, assignment: Assignment) -> bytes:
+    """Return what a client signs: all of an update, and the assignment that it answers.
+
+    The header names run, epoch and arms, so that the signature is good for nothing else. How means
+    are packed and how often arms are pulled is part of what the numbers mean.
+    """
+    said = {**encode(update), "signature": ""}
+    asked = {"pulls": assignment.pulls, "release": encode(assignment.release)}
+    return f"fedbandits update\n{json.dumps([asked, said], sort_keys=True)}".encode()

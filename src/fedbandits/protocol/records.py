@@ -23,6 +23,7 @@ class Rejection(Enum):
     PACKED = "means that are not packed as assigned"
     RANGE = "a mean outside the range that the rule takes all outcomes to lie in"
     QUARANTINED = "a client whose updates were wrong too often"
+    SIGNATURE = "not signed with the client's key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +185,44 @@ class ClaimRefused:
     clients: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPinned:
+    """From now on updates of a client count only if they are signed with this key.
+
+    Parameters
+    ----------
+    client : str
+        Which.
+    key : bytes
+        Its public key (Ed25519).
+    reason : str
+        Why it has another key than before, in words; empty if it had none.
+    """
+
+    client: str
+    key: bytes
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadSigned:
+    """The server vouches for all records so far. It follows every decision, and the end of the run.
+
+    Parameters
+    ----------
+    checksum : str
+        Of the record before this one, and through it of all before that.
+    at : str
+        When it was signed.
+    signature : bytes
+        By the server's key, of what the log says of its run, and of the other two.
+    """
+
+    checksum: str
+    at: str
+    signature: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class RunEnded:
     """The run is over. The decision is the last word: all that is known, and why it ended.
@@ -213,5 +252,7 @@ Record: TypeAlias = (
     | ServerStarted
     | ClientsBound
     | ClaimRefused
+    | KeyPinned
+    | HeadSigned
     | RunEnded
 )

@@ -16,7 +16,7 @@ from fedbandits.protocol.fold import apply, refusal_key, stage_after
 from fedbandits.protocol.log import Log, MemoryLog
 from fedbandits.protocol.state import RunState, ServerState
 from fedbandits.protocol.terms import TermsGiven, terms_of
-from fedbandits.protocol.validation import is_well_formed, rejection_of
+from fedbandits.protocol.validation import IsSigned, is_well_formed, rejection_of
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.phased import PhasedRule
 
@@ -92,6 +92,10 @@ class Server:
     ) -> None:
         self.terms = terms_of(rule, **terms)
         self.log: Log = MemoryLog() if log is None else log
+        self.is_signed: IsSigned | None = None
+        """What checks signatures; None if updates need none."""
+        self.pins_first_keys = True
+        """Whether the first key that a client shows is its key."""
         self.run_state = reduce(apply, self.log, RunState.begun(self.terms))
 
     @property
@@ -214,8 +218,9 @@ class Server:
         """Take what a client has sent; return None if it counts, else why not. Never raises."""
         client, phase, rejection = "", 0, records.Rejection.FORM
         if is_well_formed(update):
-            self.note_halt(update)
             found = self._rejection_of(update)
+            if found is not records.Rejection.SIGNATURE:
+                self.note_halt(update)
             if found is None:
                 self._commit(records.UpdateAccepted(update))
                 return None
@@ -224,7 +229,7 @@ class Server:
         return rejection
 
     def _rejection_of(self, update: messages.Update) -> records.Rejection | None:
-        return rejection_of(self.run_state, update)
+        return rejection_of(self.run_state, update, self.is_signed)
 
     def note_refusal(self, refusal: messages.Refusal) -> None:
         """Write down why a client does not answer; what it has said before is not repeated."""
@@ -334,6 +339,28 @@ class Server:
         if moved:
             self._commit(records.ClientsBound(node=node, clients=moved, reason=reason))
 
+    def pin(self, keys: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Write down the keys of clients that have none yet; return those that are not theirs.
+
+        The first key that a client shows is its key for the rest of the run, unless all keys were
+        known beforehand. If updates need no signatures, nothing is written.
+        """
+        if self.is_signed is None:
+            return {}
+        for client, key in keys.items():
+            if client not in self.run_state.keys and self.pins_first_keys:
+                self._commit(records.KeyPinned(client=client, key=key))
+        known = self.run_state.keys
+        return {client: key for client, key in keys.items() if known.get(client) != key}
+
+    def change_key(self, client: str, key: bytes, reason: str) -> None:
+        """Let another key sign for a client that has one."""
+        known = self.run_state.keys.get(client)
+        if known is None:
+            raise ProtocolError(f"{client} has shown no key yet")
+        if known != key:
+            self._commit(records.KeyPinned(client=client, key=key, reason=reason))
+
     def abandon(self) -> None:
         """End a phase below its quorum: what came is counted, and nothing is decided."""
         self._expect(ServerState.COLLECTING, "abandon a phase")
@@ -393,12 +420,22 @@ class Server:
     def snapshot(self) -> ServerSnapshot:
         """Return what was counted and decided as values that can be compared."""
         state = self.run_state
-        alike = ("stage", "phase", "slots_played", "capped", "columns", "withdrawn", "homes")
+        alike = (
+            "stage",
+            "phase",
+            "slots_played",
+            "capped",
+            "columns",
+            "withdrawn",
+            "homes",
+            "keys",
+        )
         others = ("recalled", "claims", "quarantined")
         arrays = ("active", "returning", "estimates", "widths", "counted")
         return {
             **{name: getattr(state, name) for name in (*alike, *others)},
             **{name: getattr(state, name).tobytes() for name in arrays},
+            "keys": dict(state.keys),
             "reported": {client for client, _ in state.reports},
             "behind": b"" if state.behind is None else state.behind.tobytes(),
             "beaten": {arm: shown.phase for arm, shown in state.beaten.items()},

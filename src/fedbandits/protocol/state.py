@@ -124,6 +124,10 @@ class RunState:
         Which node answers for a client, by the fingerprint of its key.
     claims : frozenset of (str, str)
         Clients and nodes that have claimed them while another one answered for them.
+    keys : Journal from str to bytes
+        The public keys that clients sign with, as far as they are known; the last one counts.
+    head : str
+        Checksum of the log at the last decision that the server has signed; empty if there is none.
     guarantee : Guarantee
         What is still proven.
     comebacks : int
@@ -165,6 +169,8 @@ class RunState:
     refusals: Journal[tuple[str, int, Refused], None] = field(default_factory=Journal)
     homes: Mapping[str, str] = field(default_factory=dict)
     claims: frozenset[tuple[str, str]] = frozenset()
+    keys: Journal[str, bytes] = field(default_factory=Journal)
+    head: str = ""
     guarantee: Guarantee
     comebacks: AnySize = 1
     decided_as: AnySize = 0

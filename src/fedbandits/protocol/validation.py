@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TypeGuard
+from collections.abc import Callable
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 
 from fedbandits.errors import LARGEST, InputError
 from fedbandits.privacy.mechanisms import Mechanism, Noised
 from fedbandits.protocol.codec import is_text
-from fedbandits.protocol.messages import Assignment, Halt, Header, Update
+from fedbandits.protocol.messages import Assignment, Halt, Header, Update, signed_bytes
 from fedbandits.protocol.outcomes import Limits
 from fedbandits.protocol.records import Rejection
 from fedbandits.protocol.state import RunState, ServerState
@@ -26,7 +27,14 @@ FAULTS = frozenset(
         Rejection.RANGE,
     }
 )
-"""What only a broken or lying client sends; late and repeated updates happen to everybody."""
+"""What only a broken or lying client sends.
+
+Late and repeated updates happen to everybody, and one that is not signed is of somebody else: who
+sends such updates in a client's name must not have the client ignored.
+"""
+
+IsSigned: TypeAlias = Callable[[bytes, bytes, bytes], bool]
+"""``is_signed(key, said, signature)`` says whether a signature of bytes is by a public key."""
 
 # The mean of outcomes at an end of their range may be off that end by its last digits.
 _LAST_DIGITS = 1e-9
@@ -34,12 +42,15 @@ _LAST_DIGITS = 1e-9
 # What a stranger sends is in the log with its name and phase: they must be short enough for it.
 _LONGEST_WORD = 1000
 _LARGEST_WHOLE = 2**63
+_LONGEST_SIGNATURE = 64
 
 # Noise that is further out than so many of its scales is no noise: e^-60 is less than 10^-26.
 _SCALES_OUT = 60.0
 
 
-def rejection_of(state: RunState, update: Update) -> Rejection | None:
+def rejection_of(
+    state: RunState, update: Update, is_signed: IsSigned | None = None
+) -> Rejection | None:
     """Return why an update does not count; None if it does.
 
     Parameters
@@ -48,6 +59,8 @@ def rejection_of(state: RunState, update: Update) -> Rejection | None:
         When it has come.
     update : Update
         A well-formed one.
+    is_signed : callable, optional
+        What checks signatures, if updates must have them.
     """
     if update.header != state.header:
         return Rejection.HEADER
@@ -64,6 +77,11 @@ def rejection_of(state: RunState, update: Update) -> Rejection | None:
         return Rejection.PHASE
     if update.client in state.reports:
         return Rejection.DUPLICATE
+    if is_signed is not None:
+        key = state.keys.get(update.client)
+        said = signed_bytes(update, assignment)
+        if key is None or not is_signed(key, said, update.signature):
+            return Rejection.SIGNATURE
     return _fault_in_values(update, assignment, state.terms.range)
 
 
@@ -135,6 +153,8 @@ def is_well_formed(update: object) -> TypeGuard[Update]:
     header, squares = update.header, () if update.squares is None else update.squares
     halt = Halt(arms=(), reason="") if update.halt is None else update.halt
     if not isinstance(halt, Halt) or not isinstance(update.packed, bytes):
+        return False
+    if not isinstance(update.signature, bytes) or len(update.signature) > _LONGEST_SIGNATURE:
         return False
     vectors = (update.counts, update.means, squares, update.halted, halt.arms)
     if not all(isinstance(vector, tuple) for vector in vectors):

@@ -92,6 +92,7 @@ def _verdict(status: RunStatus) -> str:
         parts += [f"<p>{_with_bold(line, answer.winner)}</p>" for line in said]
         parts.append(f"<p>{text(answer.of_intervals)}</p>")
         parts.append(items(map(text, answer.assumptions)))
+    parts.append(f"<p>{text(_sentence(f'the log is {status.signature_words()}'))}</p>")
     warnings = [text(_sentence(event)) for event in status.events()]
     if warnings:
         parts.append(f"<p>On the way:</p>\n{items(warnings)}")

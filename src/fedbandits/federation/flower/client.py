@@ -25,6 +25,7 @@ from fedbandits.federation.flower.wire import CONCLUDE, PHASE, RECALL, WHO, pack
 from fedbandits.federation.halts import halt_of
 from fedbandits.federation.host import ClientHost, ClientInfo, PullByName
 from fedbandits.federation.local import load_pull
+from fedbandits.federation.signing import client_key
 from fedbandits.federation.state_files import check_name, private_folder
 from fedbandits.federation.trial import Trial, load_trial
 from fedbandits.federation.user_code import each_in_time, limited_output
@@ -79,12 +80,25 @@ def _errors_kept_here() -> Iterator[None]:
 
 @clients.query(WHO)
 def who(message: Message, context: Context) -> Message:
-    """Say which clients this node hosts, and what time it is here."""
+    """Say which clients this node hosts, by which keys they sign, and what time it is here."""
     with _errors_kept_here():
         node = NodePlan(context.node_config)
+        private_folder(node.state)
         _ = node.trial  # report a mistake in it now, not in the middle of a phase
-        said = {"clients": [info.name for info in node.clients], "time": time.time()}
+        names = [info.name for info in node.clients]
+        said = {"clients": names, "keys": encode(_keys(node, names)), "time": time.time()}
         return Message(packed(said), reply_to=message)
+
+
+def _keys(node: NodePlan, names: Sequence[str]) -> dict[str, bytes]:
+    """Return the public keys of clients; one that cannot be read holds up nobody else."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = client_key(node.state, name).public
+        except InputError:
+            _LOG.exception("client %s has no key that it can sign with", name)
+    return found
 
 
 @clients.train(PHASE)
@@ -224,7 +238,8 @@ class NodePlan:
         with self._loading:  # once, for all clients of the node
             if plays and self._pull is None and self.trial.live is None:
                 self._pull = load_pull(self.project)
-        return ClientHost(info, self._pull, self.trial, folder=self.state)
+        sign = client_key(self.state, info.name).sign if plays else None
+        return ClientHost(info, self._pull, self.trial, folder=self.state, sign=sign)
 
     def named(self, names: Any) -> tuple[list[ClientInfo], list[str]]:
         """Return the clients that a message is for, and the names of those who are not here.

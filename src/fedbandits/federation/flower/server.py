@@ -24,6 +24,7 @@ from fedbandits.federation.presence import NowFile, now_path
 from fedbandits.federation.requests import RequestFolder
 from fedbandits.federation.run import LOG_FILE
 from fedbandits.federation.served import begin_or_resume
+from fedbandits.federation.signing import KEYS_FOLDER
 from fedbandits.federation.status import printable
 from fedbandits.federation.trial import Trial, check_not_above, load_trial
 
@@ -60,7 +61,8 @@ def serve(grid: Grid, config: Mapping[str, Any]) -> None:
 
 
 def _serve(grid: Grid, config: Mapping[str, Any], project: Path, path: Path, now: NowFile) -> None:
-    log, run = begin_or_resume(load_trial(project), path)
+    trial = load_trial(project)
+    log, run = begin_or_resume(trial, path, signed=trial.signed, keys=project / KEYS_FOLDER)
     with log, run:
         if log.dropped:
             _LOG.warning("%s: %d damaged records at its end are dropped", path, log.dropped)

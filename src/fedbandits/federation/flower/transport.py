@@ -17,9 +17,11 @@ from flwr.serverapp import Grid
 
 from fedbandits.errors import InputError
 from fedbandits.federation.coordinator import Patience, Received, Reply, Sent
+from fedbandits.federation.flower import keys as node_keys
 from fedbandits.federation.flower.clocks import LIMITS, WORTH_SAYING, clock_words, off_by
-from fedbandits.federation.flower.keys import fingerprint
 from fedbandits.federation.flower.wire import CONCLUDE, PHASE, RECALL, WHO, packed, unpacked
+from fedbandits.federation.halts import LONGEST_DETAIL, as_told
+from fedbandits.federation.signing import KEY_BYTES, fingerprint
 from fedbandits.federation.state_files import check_name
 from fedbandits.federation.status import MOST_NAMES, node_words, printable, short_name, shortened
 from fedbandits.protocol import Assignment, Conclusion, Recall, Refusal, Refused, Server
@@ -36,9 +38,6 @@ MOST_CLIENTS = 100_000
 
 STRIKES = 3
 """After this many replies that nobody sends by mistake, a node is ignored."""
-
-LONGEST_DETAIL = 300
-"""The most characters of a client's own words about a refusal that are kept."""
 
 # Seconds after which a reply is overdue, and within which it follows the repeated message. A node
 # that holds replies back shows both, and a message sent with an extra one is not overdue.
@@ -284,7 +283,7 @@ class FlowerTransport:
         for node in self.grid.get_nodes():
             there.add(node.node_id)
             if node.node_id not in self._nodes:
-                self._nodes[node.node_id] = _Node(fingerprint(node.public_key))
+                self._nodes[node.node_id] = _Node(node_keys.fingerprint(node.public_key))
         for number, known in self._nodes.items():
             came = number in there and not known.here
             known.here = number in there
@@ -466,12 +465,25 @@ class FlowerTransport:
                 f'{self._named(node)} claims client "{name}", which {self._bound[name]} answers'
                 " for; to move it: fedbandits rebind"
             )
+        self._pin(node, own, decode(dict[str, bytes], said.get("keys", []), "keys"))
         self._homes |= dict.fromkeys(own, node)
         known.settled = True
         if self._last is not None:
             found = self._without_node.intersection(self._homes)
             self._without_node -= found
             self._post(self._last, sorted(found))
+
+    def _pin(self, node: int, clients: Iterable[str], keys: dict[str, bytes]) -> None:
+        """Note the keys that a node's clients sign with; say so if they are not theirs."""
+        if any(len(key) != KEY_BYTES for key in keys.values()):
+            raise InputError("keys", "are not of the right length")
+        shown = {client: keys[client] for client in clients if client in keys}
+        for client, key in self.server.pin(shown).items():
+            self._tell(
+                f'{self._named(node)} shows {fingerprint(key)} as the key of client "{client}",'
+                " which is not its key in this run: its updates do not count. If it is right:"
+                " fedbandits rebind --key"
+            )
 
     def _compare_clocks(self, sent: _Sent, said: dict[str, Any]) -> None:
         """Say so if a node's clock is off; if it is too far off, Flower refuses what it signs."""
@@ -511,8 +523,7 @@ class FlowerTransport:
 def _short(answer: Reply) -> Reply:
     """Return an answer with its texts cut to what a log should keep."""
     if answer.halt is not None:
-        halt = replace(answer.halt, reason=printable(answer.halt.reason[:LONGEST_DETAIL]))
-        answer = replace(answer, halt=halt)
+        answer = replace(answer, halt=as_told(answer.halt))
     if isinstance(answer, Refusal):
         return replace(answer, detail=printable(answer.detail[:LONGEST_DETAIL]))
     return answer

@@ -1,0 +1,113 @@
+"""Whether a record follows from those before it: what somebody checks who trusts no server."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fedbandits.errors import ProtocolError
+from fedbandits.protocol import decisions, records
+from fedbandits.protocol.codec import encode
+from fedbandits.protocol.fold import stage_after
+from fedbandits.protocol.messages import Reason
+from fedbandits.protocol.state import RunState, ServerState
+from fedbandits.protocol.validation import IsSigned, is_well_formed, rejection_of
+
+# Another processor may compute the last digits of a number differently.
+_LAST_DIGITS = 1e-9
+
+_OTHER_ASSIGNMENT = "another assignment follows from the records before it"
+
+# Why a run may end although the rule goes on.
+_BY_PEOPLE: tuple[Reason, ...] = (Reason.STOPPED, Reason.QUORUM, Reason.BUDGET)
+
+
+def contradiction(
+    state: RunState, record: records.Record, is_signed: IsSigned | None = None
+) -> str | None:
+    """Return what a record says that no server could have found, in words; None if it follows.
+
+    Assignments and decisions are worked out again. Of what came from outside (who joined, who was
+    not counted, what people have withdrawn or stopped) only the form can be checked.
+
+    Parameters
+    ----------
+    state : RunState
+        After all records before it.
+    record : Record
+        The next one.
+    is_signed : callable, optional
+        What checks signatures, if updates must have them.
+    """
+    try:
+        stage_after(state, record)
+    except ProtocolError as error:
+        return str(error)
+    match record:
+        case records.PhaseOpened():
+            return _of_opening(state, record)
+        case records.UpdateAccepted(update=update):
+            rejection: records.Rejection | None = records.Rejection.FORM
+            if is_well_formed(update):
+                rejection = rejection_of(state, update, is_signed)
+            if rejection is not None:
+                return f"the update of {update.client} must not count: {rejection.value}"
+        case records.PhaseClosed(decision=decision):
+            if not state.has_quorum or not _alike(decisions.decided(state), decision):
+                return "another decision follows from the records before it, or none"
+        case records.PhaseAbandoned():
+            reported, expected = len(state.reports), len(state.reports) + len(state.missing)
+            found = (state.phase, reported, expected)
+            if state.has_quorum or found != (record.phase, record.reported, record.expected):
+                return "the phase has a quorum, or other clients have reported"
+        case records.RunEnded(decision=decision):
+            reasons, last = _BY_PEOPLE, decisions.last_word(state, decision.reason)
+            if state.stage is ServerState.ENDING:
+                reasons = (decisions.ending(state) or Reason.HORIZON,)
+            if decision.reason not in reasons or not _alike(last, decision):
+                return "another last word follows from the records before it, or none"
+    return _of_people(state, record)
+
+
+def _of_opening(state: RunState, record: records.PhaseOpened) -> str | None:
+    admitted = record.admitted
+    wanted, capped = decisions.admission(state)
+    known = any(client in state.columns for client in admitted)
+    if known or len(set(admitted)) != len(admitted) or len(admitted) > wanted:
+        return "a client is admitted twice, or more than the rule asks for"
+    assignment, complete = decisions.planned(state, len(admitted))
+    same = (record.complete, record.capped) == (complete, capped)
+    return None if same and _alike(assignment, record.assignment) else _OTHER_ASSIGNMENT
+
+
+def _of_people(state: RunState, record: records.Record) -> str | None:
+    """Return what is wrong with a record about what somebody outside has done."""
+    match record:
+        case records.ArmWithdrawn(arm=arm):
+            left = state.left
+            if not 0 <= arm < left.size or arm in state.withdrawn or (left[arm] and left.sum() < 2):
+                return "an arm is withdrawn that cannot be"
+        case records.ClientHalted(client=client, arms=arms):
+            if client not in state.columns or not set(arms) <= set(range(state.active.size)):
+                return "something is halted that is not there"
+        case records.ServerStarted(epoch=epoch) if epoch <= state.header.epoch:
+            return f"epoch {epoch} after epoch {state.header.epoch}"
+        case records.KeyPinned(client=client, reason=reason):
+            if (client in state.keys) != bool(reason):
+                return f"{client} has another key, and nobody says why"
+    return None
+
+
+def _alike(found: Any, said: Any) -> bool:
+    """Return whether two messages say the same, up to the last digits of their numbers."""
+    return _same(encode(found), encode(said))
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return one == other or math.isclose(one, other, rel_tol=_LAST_DIGITS, abs_tol=_LAST_DIGITS)
+    return type(one) is type(other) and bool(one == other)
