@@ -24,6 +24,7 @@ from fedbandits.federation.local import load_pull, try_trial
 from fedbandits.federation.trial import Trial, load_trial
 from fedbandits.protocol import MemoryLog, Server, UpdateAccepted
 from fedbandits.rules.arrays import FloatArray
+from logged_runs import followed
 from repository import EXAMPLES
 
 RADIO = EXAMPLES / "cognitive-radio-federation"
@@ -312,3 +313,41 @@ def test_without_a_variable_the_files_are_next_to_the_client(
     trial = replace(load_trial(tmp_path), max_phases=1)
     server = try_trial(trial, load_pull(tmp_path), 40)
     assert len(server.clients) == 40
+
+
+# With liars ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("folder", "clients", "best"),
+    [(RADIO, STATIONS, "ch34"), (RECOMMENDER, HOUSEHOLDS, "drama")],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_liars_change_no_answer_and_show_up_in_the_hint(
+    monkeypatch: pytest.MonkeyPatch, ratings: Path, folder: Path, clients: int, best: str
+) -> None:
+    monkeypatch.setenv("RATINGS_FOLDER", str(ratings))
+    trial, lying = load_trial(folder / "liars"), runpy.run_path(str(folder / "liars/client.py"))
+    assert trial.arms == load_trial(folder).arms
+    assert (lying["BEST"], trial.population) == (best, clients)
+    allowed = trial.tables["liars"]
+    assert len(lying["LIARS"]) == allowed
+    log = MemoryLog()
+    server = try_trial(trial, load_pull(folder / "liars"), clients, seed=1, log=log)
+    assert winner(server) == best
+    assert server.run_state.guarantee.error == 0.05
+    assert set(server.clients) > lying["LIARS"]
+    course = followed("liars", trial, log).status().course
+    found = {one.name: one.compared for one in course.clients if one.compared is not None}
+    assert len(found) == clients
+    shares = {name: one.share for name, one in found.items()}
+    expected = 2 * allowed / clients
+    # They decry the leader and praise all others, so that they are at the low end everywhere.
+    assert all(shares[name] > 0.9 for name in lying["LIARS"])
+    honest = [share for name, share in shares.items() if name not in lying["LIARS"]]
+    assert 0.0 < np.mean(honest) < expected
+    # Of some honest clients it is far more, too: a hint, and no verdict.
+    assert max(honest) > 3 * expected
+    described = readme_of(folder)
+    assert "`liars/`" in described
+    assert f"{allowed} of the {clients}" in described

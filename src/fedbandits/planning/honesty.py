@@ -17,6 +17,7 @@ from fedbandits.planning.protection import first_enough
 from fedbandits.planning.question import MOST_LISTED, Question
 from fedbandits.planning.search import OnTried, search
 from fedbandits.planning.wording import changed, rounded
+from fedbandits.report.chart import NORMAL_95
 from fedbandits.report.shown import Shown
 from fedbandits.rules.estimators import Trimmed
 from fedbandits.simulation.assumptions import liars_hide, share_below
@@ -218,7 +219,7 @@ def shown_prices(found: tuple[Price, ...]) -> Shown:
             f"{one.allowed:,}",
             rounded(best.pulls_of_arm.mean),
             rounded(best.pulls_in_all.mean),
-            rounded(best.regret.mean),
+            f"{rounded(best.regret.mean)} ± {rounded(NORMAL_95 * best.regret.stderr)}",
             "–" if best is free else times,
         ])  # fmt: skip
     headings = [
