@@ -508,7 +508,8 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
     if origin is Literal:
         return st.sampled_from(arguments)
     if dataclasses.is_dataclass(kind):
-        fields = {name: values_of(hint) for name, hint in get_type_hints(kind).items()}
+        hints = get_type_hints(kind)
+        fields = {one.name: values_of(hints[one.name]) for one in dataclasses.fields(kind)}
         if kind is Rounded:  # it refuses others
             fields["bits"] = st.integers(1, MOST_BITS)
         return st.builds(cast(Any, kind), **fields)
