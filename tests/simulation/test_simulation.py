@@ -70,12 +70,12 @@ def assert_same(a: PlayedGames, b: PlayedGames) -> None:
             )
 
 
+@pytest.mark.usefixtures("several_processes")
 @pytest.mark.parametrize(("problem", "algorithm", "fidelity"), SETTINGS)
 def test_one_worker_and_two_give_the_same_numbers(
     problem: Problem, algorithm: Algorithm, fidelity: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = play(problem, algorithm, fidelity)
-    monkeypatch.setattr(tasks, "_SERIAL_SECONDS", -1.0)
     sizes = dict.fromkeys(tasks.PER_TASK, (1, 20))
     monkeypatch.setattr(simulator, "PER_TASK", sizes)
     assert_same(play(problem, algorithm, fidelity, workers=2), alone)
@@ -460,16 +460,14 @@ def test_cohorts_split_their_work_by_memory() -> None:
     assert max(told) < 80
 
 
+@pytest.mark.usefixtures("several_processes")
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize(
     ("algorithm", "bytes_of_a_mean"), [(DOUBLING, 24), (fb.FedIndex(), 80)], ids=["fed2", "index"]
 )
 def test_clients_that_do_not_fit_are_played_in_parts_and_each_part_is_told(
-    monkeypatch: pytest.MonkeyPatch, workers: int, algorithm: Any, bytes_of_a_mean: int
+    workers: int, algorithm: Any, bytes_of_a_mean: int
 ) -> None:
-    if workers > 1:
-        monkeypatch.setattr(tasks, "_SERIAL_SECONDS", -1.0)
-        monkeypatch.setattr(tasks, "_SERIAL_SECONDS_LATER", -1.0)
     told: list[int] = []
     settings: dict[str, Any] = {"horizon": 2_000, "replications": 12, "seed": 3}
     roomy = fb.simulate(GAME, algorithm, fidelity="clients", workers=1, **settings)
