@@ -32,6 +32,11 @@ LONGEST_FIRST = (
     "test_faults.py",
     "test_reproduce.py",
     "test_browser.py",
+    "test_sweeps.py",
+    "test_plugins.py",
+    "test_golden.py",
+    "test_simulation.py",
+    "test_index_rules.py",
 )
 
 
