@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -79,6 +82,26 @@ def test_one_worker_and_two_give_the_same_numbers(
     sizes = dict.fromkeys(tasks.PER_TASK, (1, 20))
     monkeypatch.setattr(simulator, "PER_TASK", sizes)
     assert_same(play(problem, algorithm, fidelity, workers=2), alone)
+
+
+@pytest.mark.usefixtures("several_processes")
+def test_what_is_left_after_a_second_is_played_on_processes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alone = play(GAME, DOUBLING, "cohorts")
+    clock, on_processes, left = count(), tasks._on_processes, []
+
+    def counted(there: Sequence[tasks.Task], workers: int) -> Iterator[Any]:
+        left.append(len(there))
+        return on_processes(there, workers)
+
+    # Of 8 tasks two begin here: each look at the clock takes 0.2 s, and a task takes two looks.
+    monkeypatch.setattr(tasks, "time", SimpleNamespace(perf_counter=lambda: 0.2 * next(clock)))
+    monkeypatch.setattr(tasks, "_SERIAL_SECONDS", 1.0)
+    monkeypatch.setattr(tasks, "_on_processes", counted)
+    monkeypatch.setattr(simulator, "PER_TASK", dict.fromkeys(tasks.PER_TASK, (1, 20)))
+    assert_same(play(GAME, DOUBLING, "cohorts", workers=2), alone)
+    assert left == [6]
 
 
 @pytest.mark.parametrize(("problem", "algorithm", "fidelity"), SETTINGS)
