@@ -21,6 +21,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 UV := $(shell command -v uv 2>/dev/null)
 REPORT := $(VENV)/.installed-report
 DEV := $(VENV)/.installed-dev
+# Modules are compiled once, and not again by each of the processes that tests start, whatever is set outside.
+export PYTHONDONTWRITEBYTECODE :=
 # Tests of one file run in one process, and share what is made for them; conftest.py says which files begin.
 ALL_CORES := -n auto --dist loadfile --no-loadscope-reorder
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import signal
 import sys
@@ -31,6 +32,11 @@ LONGEST_FIRST = (
     "test_faults.py",
     "test_reproduce.py",
     "test_browser.py",
+    "test_sweeps.py",
+    "test_plugins.py",
+    "test_golden.py",
+    "test_simulation.py",
+    "test_index_rules.py",
 )
 
 
@@ -43,6 +49,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def same_draws(request: pytest.FixtureRequest) -> None:
     """Seed what the client of a new project draws from, or its outcomes differ from run to run."""
     random.seed(request.node.nodeid)
+
+
+_PLAYERS = ("fedbandits.simulation.tasks", "fedbandits.sweeps.backends.on_processes")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_process() -> Iterator[None]:
+    """Play in this process what a user's machine plays on several if it takes over a second.
+
+    The cores are busy with tests, and starting processes takes more than most games.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for module in _PLAYERS:
+            patch.setattr(f"{module}._SERIAL_SECONDS", math.inf)
+        yield
+
+
+@pytest.fixture
+def several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Play on several processes from the start whatever has more than one worker."""
+    for module in _PLAYERS:
+        monkeypatch.setattr(f"{module}._SERIAL_SECONDS", -1.0)
+        monkeypatch.setattr(f"{module}._processes", {"started": False})
 
 
 @pytest.fixture(scope="session")

@@ -35,8 +35,6 @@ from fedbandits.problems import PlainProblem, SpreadLaw
 from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.estimators import Estimator
 from fedbandits.rules.radii import RADII, Radius
-from fedbandits.simulation import tasks
-from fedbandits.sweeps.backends import on_processes
 from fedbandits.sweeps.cells import cells_of
 from fedbandits.sweeps.run import SweepStep, run_sweep
 from repository import TESTS
@@ -194,13 +192,10 @@ def test_a_field_that_no_file_can_give_is_said(folder: Path) -> None:
         fb.load_experiment(folder / "mine.toml")
 
 
-def test_the_code_of_a_file_is_the_same_on_several_processes(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("several_processes")
+def test_the_code_of_a_file_is_the_same_on_several_processes(folder: Path) -> None:
     experiment = fb.load_experiment(folder / "mine.toml")
     alone = regrets(experiment, workers=1)
-    for name in ("_SERIAL_SECONDS", "_SERIAL_SECONDS_LATER"):
-        monkeypatch.setattr(tasks, name, -1.0)
     assert regrets(experiment, workers=2) == alone
 
 
@@ -532,11 +527,9 @@ def test_what_is_of_the_package_has_no_code_of_its_own() -> None:
     assert code_of((game, fb.Fed2Ucb(pulls=10, admissions=2), fb.CognitiveRadio.example())) == []
 
 
-def test_sweeps_on_several_processes_know_the_parts(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("several_processes")
+def test_sweeps_on_several_processes_know_the_parts(folder: Path) -> None:
     alone = run_sweep(fb.load_sweep(folder / "sweep.toml"), folder / "alone", workers=1)
-    monkeypatch.setattr(on_processes, "_SERIAL_SECONDS", 0.0)
     several = run_sweep(fb.load_sweep(folder / "sweep.toml"), folder / "several", workers=2)
     assert several.replications() == alone.replications()
     # The same processes, and other code under the same names.
@@ -588,13 +581,11 @@ def test_a_registered_class_is_known_by_its_name() -> None:
     assert fb.RADII["mine"] is again
 
 
-def test_sweeps_on_several_processes_know_what_is_registered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("several_processes")
+def test_sweeps_on_several_processes_know_what_is_registered(tmp_path: Path) -> None:
     fb.RADII.register(scaled())
     sweep = fb.read_sweep({**MINE, "sweep": {"variants.radius.factor": [0.5, 1.0]}})
     alone = run_sweep(sweep, tmp_path / "alone", workers=1)
-    monkeypatch.setattr(on_processes, "_SERIAL_SECONDS", 0.0)
     several = run_sweep(sweep, tmp_path / "several", workers=2)
     assert several.replications() == alone.replications()
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -325,19 +326,16 @@ def test_help_and_version_import_nothing_heavy() -> None:
     assert command("--version").stdout.startswith("fedbandits 0.")
 
 
-def test_a_missing_extra_is_named(file: Path, tmp_path: Path) -> None:
+def test_a_missing_extra_is_named(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without Matplotlib, figures are refused before the run; the summary is not."""
-    script = (
-        "import sys, importlib.util as util\n"
-        "real = util.find_spec\n"
-        "util.find_spec = lambda name, *rest: None if name == 'matplotlib' else real(name, *rest)\n"
-        "from fedbandits.cli import main\n"
-        f"sys.argv = ['fedbandits', 'run', {str(file)!r}, '--out', {str(tmp_path / 'out')!r}]\n"
-        "main()\n"
+    missing = {"matplotlib"}
+    monkeypatch.setattr(
+        "fedbandits.experiments.output.find_spec",
+        lambda name: None if name in missing else find_spec(name),
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=600
-    )
+    done = command("run", file, "--out", tmp_path / "out")
     assert done.returncode == 2
     assert "install the extra, fedbandits[report]" in done.stderr
     assert not (tmp_path / "out").exists()

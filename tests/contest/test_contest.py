@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fedbandits as fb
+from commands import command
 from fedbandits.cli.main import app
 from fedbandits.contest.distance import distance_to
 from fedbandits.contest.entrants import Entrant, entrants
@@ -438,14 +439,11 @@ def test_a_file_that_cannot_enter_is_refused_in_one_line(
     assert "\n" not in str(refused.value)
 
 
-def test_a_missing_plugin_is_named_with_its_option(tmp_path: Path) -> None:
-    result = subprocess.run(
-        [sys.executable, "-m", "fedbandits", "contest", "figure 3", "--plugin", "none.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_a_missing_plugin_is_named_with_its_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = command("contest", "figure 3", "--plugin", "none.py")
     assert result.returncode == 2
     assert result.stderr == "error: --plugin: none.py cannot be read: No such file or directory\n"
 
@@ -555,14 +553,11 @@ def test_help_says_what_a_game_is() -> None:
     assert "Parts of names of games" in said
 
 
-def test_a_misspelt_game_ends_with_a_line_and_exit_code_2(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "fedbandits", "contest", "figure 3", "fgure 4", "-o", "out"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_a_misspelt_game_ends_with_a_line_and_exit_code_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = command("contest", "figure 3", "fgure 4", "-o", "out")
     assert done.returncode == 2
     assert done.stderr.startswith("error: GAME: ")
     assert done.stderr.count("\n") == 1

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from flwr.app import Message
 
+from commands import command
 from fedbandits.errors import InputError
 from fedbandits.federation.coordinator import (
     Bulletin,
@@ -60,7 +61,6 @@ from room import Hall, Room, config, three_nodes
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
-FEDBANDITS = str(Path(sys.executable).parent / "fedbandits")
 LONGEST = 480.0
 
 # A server in a process of its own; its clients are in it, too.
@@ -107,11 +107,6 @@ def waiting(project: Path) -> Iterator[subprocess.Popen[bytes]]:
     server.wait()
 
 
-def typed(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run the command as somebody types it."""
-    return subprocess.run([FEDBANDITS, *words], check=False, capture_output=True, text=True)
-
-
 def until(true: Callable[[], Any]) -> None:
     end = time.monotonic() + LONGEST
     while not true():
@@ -125,11 +120,11 @@ def test_status_tells_a_server_at_work_from_one_that_was_killed(
     """Version 0.1.0 read the log alone: a phase was "open" after kill -9."""
     log = project / "run.fedlog"
     until(lambda: (now := read_now(now_path(log))) is not None and now.deadline is not None)
-    status = typed("status", str(log))
+    status = command("status", log)
     assert "the server is running; it waits for 2 of 2 clients to report" in status.stdout
     assert "connected: 6 clients on 3 nodes" in status.stdout
     assert "phase 1 is decided at 20" in status.stdout
-    seen = json.loads(typed("status", str(log), "--json").stdout)["server"]
+    seen = json.loads(command("status", log, "--json").stdout)["server"]
     assert (seen["state"], seen["connected"], seen["away"]) == ("running", 6, [])
     assert [node["clients"] for node in seen["nodes"]] == [2, 2, 2]
     assert seen["seen"] < seen["deadline"] < seen["given_up"]
@@ -137,11 +132,11 @@ def test_status_tells_a_server_at_work_from_one_that_was_killed(
     until(lambda: (now := read_now(now_path(log))) is not None and now.at > time.time() - 1)
     waiting.kill()
     waiting.wait()
-    status = typed("status", str(log))
+    status = command("status", log)
     assert "phase 1 is open" in status.stdout
     assert "no server is running: the last one died; its last sign of life was" in status.stdout
     assert f"go on with: fedbandits serve {project} --log {log}" in status.stdout
-    dead = json.loads(typed("status", str(log), "--json").stdout)["server"]
+    dead = json.loads(command("status", log, "--json").stdout)["server"]
     assert dead["state"] == "gone"
     assert "connected" not in dead
 
@@ -315,9 +310,9 @@ def test_a_run_with_too_few_clients_is_refused_at_the_start(
     with pytest.raises(InputError) as refused:
         try_trial(load_trial(project), load_pull(project), 2)
     assert str(refused.value).startswith(words)
-    for command in ("up", "try"):
-        typed_in = typed(command, str(project), "--clients", "2")
-        assert (typed_in.returncode, words in typed_in.stderr) == (2, True)
+    for verb in ("up", "try"):
+        typed = command(verb, project, "--clients", "2")
+        assert (typed.returncode, words in typed.stderr) == (2, True)
 
 
 def test_more_clients_than_exist_are_not_waited_for(project: Path) -> None:

@@ -200,7 +200,7 @@ def test_a_scale_with_a_budget_is_planned_with_the_pulls_that_it_allows(quick: N
     assert all(one.candidate.pulls >= 91 for one in plan.searched.tried)
 
 
-def test_the_command_takes_a_policy_as_an_inline_table(tmp_path: Path) -> None:
+def test_the_command_takes_a_policy_as_an_inline_table(quick: None, tmp_path: Path) -> None:
     words = ("--arms", "2", "--gap", "0.3", "--noise", "0.5", "--spread", "0.1")
     table = '{ noise = "gaussian", epsilon = 2.0, delta = 1e-6, level = "event", range = [0, 1] }'
     done = command(*words, "--privacy", table, "--out", tmp_path / "plan")

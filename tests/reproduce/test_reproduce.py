@@ -37,7 +37,6 @@ from fedbandits.reproduce.regret_curves import FIGURES
 from fedbandits.reproduce.reproduction import reproduce_paper, reproduction_page
 from fedbandits.reproduce.scaling import SCHEDULES
 from fedbandits.reproduce.steps import Step, Steps
-from fedbandits.simulation import tasks
 
 NAMES = [part.key for parts in FIGURES.values() for part in parts]
 
@@ -76,6 +75,7 @@ def test_a_run_is_kept_until_something_changes(tmp_path: Path) -> None:
     assert not PARTS["fig5"].get(tmp_path, games=5).reused
 
 
+@pytest.mark.usefixtures("several_processes")
 def test_one_worker_and_two_give_the_same_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,8 +86,6 @@ def test_one_worker_and_two_give_the_same_numbers(
         started.append(n_jobs)
         return parallel(n_jobs=n_jobs, return_as=return_as)
 
-    # Else short work stays in one process, whatever the number of workers.
-    monkeypatch.setattr(tasks, "_SERIAL_SECONDS", 0.0)
     monkeypatch.setattr(joblib, "Parallel", counted)
     one = PARTS["fig5"].get(tmp_path / "one", games=1_100, workers=1)
     assert not started

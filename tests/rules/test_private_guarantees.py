@@ -71,7 +71,7 @@ def figure_4(name: str) -> PlayedGames:
         FIGURE_4,
         fb.Fed2Ucb(pulls=100, admissions="2^p", radius=fb.CertifiedRadius(delta="1/T")),
         horizon=10**6,
-        replications=1_000,
+        replications=200,
         seed=200,
         fidelity="clients",
         privacy=POLICIES[name],

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -70,15 +73,35 @@ def assert_same(a: PlayedGames, b: PlayedGames) -> None:
             )
 
 
+@pytest.mark.usefixtures("several_processes")
 @pytest.mark.parametrize(("problem", "algorithm", "fidelity"), SETTINGS)
 def test_one_worker_and_two_give_the_same_numbers(
     problem: Problem, algorithm: Algorithm, fidelity: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = play(problem, algorithm, fidelity)
-    monkeypatch.setattr(tasks, "_SERIAL_SECONDS", -1.0)
     sizes = dict.fromkeys(tasks.PER_TASK, (1, 20))
     monkeypatch.setattr(simulator, "PER_TASK", sizes)
     assert_same(play(problem, algorithm, fidelity, workers=2), alone)
+
+
+@pytest.mark.usefixtures("several_processes")
+def test_what_is_left_after_a_second_is_played_on_processes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alone = play(GAME, DOUBLING, "cohorts")
+    clock, on_processes, left = count(), tasks._on_processes, []
+
+    def counted(there: Sequence[tasks.Task], workers: int) -> Iterator[Any]:
+        left.append(len(there))
+        return on_processes(there, workers)
+
+    # Of 8 tasks two begin here: each look at the clock takes 0.2 s, and a task takes two looks.
+    monkeypatch.setattr(tasks, "time", SimpleNamespace(perf_counter=lambda: 0.2 * next(clock)))
+    monkeypatch.setattr(tasks, "_SERIAL_SECONDS", 1.0)
+    monkeypatch.setattr(tasks, "_on_processes", counted)
+    monkeypatch.setattr(simulator, "PER_TASK", dict.fromkeys(tasks.PER_TASK, (1, 20)))
+    assert_same(play(GAME, DOUBLING, "cohorts", workers=2), alone)
+    assert left == [6]
 
 
 @pytest.mark.parametrize(("problem", "algorithm", "fidelity"), SETTINGS)
@@ -460,16 +483,14 @@ def test_cohorts_split_their_work_by_memory() -> None:
     assert max(told) < 80
 
 
+@pytest.mark.usefixtures("several_processes")
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize(
     ("algorithm", "bytes_of_a_mean"), [(DOUBLING, 24), (fb.FedIndex(), 80)], ids=["fed2", "index"]
 )
 def test_clients_that_do_not_fit_are_played_in_parts_and_each_part_is_told(
-    monkeypatch: pytest.MonkeyPatch, workers: int, algorithm: Any, bytes_of_a_mean: int
+    workers: int, algorithm: Any, bytes_of_a_mean: int
 ) -> None:
-    if workers > 1:
-        monkeypatch.setattr(tasks, "_SERIAL_SECONDS", -1.0)
-        monkeypatch.setattr(tasks, "_SERIAL_SECONDS_LATER", -1.0)
     told: list[int] = []
     settings: dict[str, Any] = {"horizon": 2_000, "replications": 12, "seed": 3}
     roomy = fb.simulate(GAME, algorithm, fidelity="clients", workers=1, **settings)

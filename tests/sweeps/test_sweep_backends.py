@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import fedbandits as fb
-from commands import in_a_process as command
+from commands import command
 from fedbandits.errors import FedbanditsError
 from fedbandits.experiments.tables import Table
 from fedbandits.sweeps.backends import BACKENDS, Backend, Where, open_backend
@@ -249,10 +249,8 @@ def test_a_running_ray_gives_the_same_numbers(expected: Table, tmp_path: Path) -
     assert found.replications() == expected
 
 
-def test_a_process_that_is_lost_is_made_up_for(
-    expected_slowly: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fedbandits.sweeps.backends.on_processes._SERIAL_SECONDS", -1.0)
+@pytest.mark.usefixtures("several_processes")
+def test_a_process_that_is_lost_is_made_up_for(expected_slowly: Table, tmp_path: Path) -> None:
     kill_one = Killer(lambda: processes_of(b".*popen_loky_posix"))
     found = run_sweep(sweep(SLOW), tmp_path, workers=2, watch=kill_one)
     assert kill_one.killed

@@ -416,8 +416,8 @@ def test_lists_and_tables_can_be_values(tmp_path: Path) -> None:
     assert table["problem.noise"].unique().to_list() == [json.dumps(noise)]
 
 
-def test_workers_do_not_change_the_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedbandits.sweeps.backends.on_processes._SERIAL_SECONDS", -1.0)
+@pytest.mark.usefixtures("several_processes")
+def test_workers_do_not_change_the_numbers(tmp_path: Path) -> None:
     alone = run(GRID, tmp_path / "1")
     together = run_sweep(sweep_of(GRID), tmp_path / "2", workers=2)
     assert together.replications() == alone.replications()
