@@ -72,7 +72,7 @@ def test_what_was_seen_of_a_change_survives_a_checkpoint() -> None:
 
 def test_what_cannot_be_watched_says_why() -> None:
     assert drift(played([(0.5, 0.52)], liars=1).run_state) == (
-        "a client that lies could pretend a change"
+        "a client that lies could pretend anything"
     )
     told = fb.Beliefs(n_arms=2, horizon=None, noise=SIGMA, spread=0.1)
     rule = fb.Fed2Ucb(pulls=100, admissions=4, radius=fb.CertifiedRadius(delta=0.05)).rule(told)

@@ -11,6 +11,7 @@ import numpy as np
 
 from fedbandits.protocol.state import RunState
 from fedbandits.rules.drift import LEVEL
+from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.segments import segment_means
 
 
@@ -72,17 +73,25 @@ class Drift:
         return {"level": self.level, "changes": changes}
 
 
-def drift(state: RunState) -> Drift | str:
-    """Return whether options stay as good as they were, or why that is not watched."""
-    rule, trend = state.terms.rule, state.trend
+def _unwatched(rule: PhasedRule) -> str:
+    """Return why the means of single clients prove nothing, in words; nothing if they do."""
     if not rule.scheduled:
         return "how often options are tried depends on what was observed"
     if rule.estimator.stands_liars:
-        return "a client that lies could pretend a change"
+        return "a client that lies could pretend anything"
     if rule.noise is None:
         return "the noise is estimated from the same reports"
+    return ""
+
+
+def drift(state: RunState) -> Drift | str:
+    """Return whether options stay as good as they were, or why that is not watched."""
+    rule, trend = state.terms.rule, state.trend
+    why = _unwatched(rule)
     if state.terms.privacy is not None and state.terms.privacy.noise == "laplace":
-        return "means have Laplace noise"
+        why = why or "means have Laplace noise"
+    if why or rule.noise is None:
+        return why
     widths = trend.widths(rule.noise, max(state.phases_over, 1))
     told = zip(state.terms.arms, trend.change.tolist(), widths.tolist(), strict=True)
     return Drift(
@@ -131,12 +140,9 @@ def segments(
         How likely any interval misses, at most.
     """
     rule, counted = state.terms.rule, state.counted
-    if not rule.scheduled:
-        return "how often options are tried depends on what was observed"
-    if rule.estimator.stands_liars:
-        return "a client that lies could move the mean of its segment"
-    if rule.noise is None:
-        return "the noise is estimated from the same reports"
+    why = _unwatched(rule)
+    if why or rule.noise is None:
+        return why
     names = [*groups, "other clients"]
     places = [
         next(

@@ -36,10 +36,8 @@ def run_html(run: FollowedRun) -> str:
     Examples
     --------
     >>> from fedbandits.federation.trial import read_trial
-    >>> trial = read_trial({
-    ...     "title": "demo", "arms": ["red", "blue"], "pulls": "20", "admissions": "2^p",
-    ...     "radius": {"rule": "certified", "delta": 0.05}, "assume": {"noise": 0.1, "spread": 0.1},
-    ... })
+    >>> told = {"title": "demo", "arms": ["red", "blue"], "pulls": 20, "admissions": 4}
+    >>> trial = read_trial({**told, "horizon": 1000, "range": [0, 1], "population": 9})
     >>> page = run_html(FollowedRun("demo 1", trial))
     >>> "<h1>demo</h1>" in page, "No phase was opened yet" in page
     (True, True)
