@@ -180,6 +180,25 @@ def test_the_limit_from_the_data_holds_whatever_is_sent(lie: float) -> None:
     assert (lower.mean() > usual) == (lie > -1e9)
 
 
+@pytest.mark.parametrize("lie", [-1e9, -5.0, 1.0, 1e9])
+def test_the_better_of_both_limits_is_taken_unless_both_are_below_zero(lie: float) -> None:
+    n, f = 40, 4
+    shifts = np.linspace(-1.0, 4.0, 300)[:, np.newaxis]
+    honest = np.random.default_rng(8).normal(size=(300, n - f)) + shifts
+    values = np.concatenate([honest, np.full((300, f), lie)], axis=1)
+    way, within = Trimmed(liars=f), crowd(n, f)
+    ordered = np.sort(values, axis=1)
+    chance = math.sqrt(2 * (float(LOG) + math.log(2)) / (n - f))
+    best = np.maximum(
+        ordered[:, f : n - f].mean(axis=1) - way.excess(within, LOG),
+        ordered[:, : n - f].mean(axis=1) - chance,
+    )
+    found = way.lower(values, within, LOG)
+    assert (best > 0).any()
+    assert found[best >= 0] == pytest.approx(best[best >= 0])
+    assert (found[best < 0] <= best[best < 0] + 1e-12).all()
+
+
 def test_a_limit_that_leaves_out_one_lie_too_few_is_found_out() -> None:
     n, f = 40, 4
     honest = np.random.default_rng(5).normal(size=(GAMES, n - f))

@@ -77,7 +77,12 @@ class Trimmed(Robust):
 
     def middle(self, values: FloatArray, liars: int) -> FloatArray:
         """Return the mean of the values but for the f lowest and the f highest."""
-        return _parted(values, liars)[0]
+        if not liars:
+            return np.asarray(values.mean(axis=-1))
+        honest = values.shape[-1] - liars
+        low, high = ranked(values, liars), ranked(values, honest - 1)
+        kept = _sums(values, low, high) - liars * (low + high)
+        return np.asarray(kept / (honest - liars))
 
     def excess(self, crowd: Crowd, log: FloatArray) -> FloatArray:
         r"""Return what it exceeds the truth by with probability at most :math:`e^{-L}`.
@@ -107,31 +112,36 @@ class Trimmed(Robust):
         Besides the trimmed mean less its excess, that is the mean of the h lowest values less what
         chance may add to honest ones: whoever lies, the honest values are at least h of them. It
         takes no bound on how much clients differ, and is the sharper limit unless liars send
-        extremes.
+        extremes. The other one is computed only where it may be the larger one and not below 0.
         """
-        middle, lowest = _parted(values, crowd.liars)
-        found = np.asarray(middle - self.excess(crowd, log))
+        excess, log = self.excess(crowd, log), log + math.log(2.0)
         if not crowd.liars or self.shape == "normal":
-            return found
-        least = lowest - _by_chance(crowd, log + math.log(2.0))
-        return np.asarray(np.maximum(found, least))
+            return np.asarray(self.middle(values, crowd.liars) - excess)
+        high = ranked(values, crowd.honest - 1)
+        lowest = _sums(values, None, high) - crowd.liars * high
+        least = np.asarray(lowest / crowd.honest - _by_chance(crowd, log))
+        # The trimmed mean is no larger than if all that is below it were as low as the lowest.
+        most = (lowest - crowd.liars * values.min(axis=-1)) / crowd.kept - excess
+        open_still = np.asarray(most >= np.maximum(least, 0.0))
+        if open_still.any():
+            middle = self.middle(values[open_still], crowd.liars)
+            found = middle - np.broadcast_to(excess, least.shape)[open_still]
+            least[open_still] = np.maximum(least[open_still], found)
+        return least
 
 
-def _parted(values: FloatArray, liars: int) -> tuple[FloatArray, FloatArray]:
-    """Return the means without the f lowest and f highest values, and without the f highest."""
-    if not liars:
-        mean = np.asarray(values.mean(axis=-1))
-        return mean, mean
-    honest = values.shape[-1] - liars
-    low, high = ranked(values, liars), ranked(values, honest - 1)
-    # What is left out counts as the last that is kept: it can be far larger than all the others.
-    within = np.minimum(values, high[..., np.newaxis])
-    lowest = within.sum(axis=-1)
-    middle = np.maximum(within, low[..., np.newaxis], out=within).sum(axis=-1)
-    return (
-        np.asarray((middle - liars * (low + high)) / (honest - liars)),
-        np.asarray((lowest - liars * high) / honest),
-    )
+def _sums(values: FloatArray, low: FloatArray | None, high: FloatArray) -> FloatArray:
+    """Return sums along the last axis, of values that are brought to between two limits.
+
+    What is left out counts as the last that is kept: lies can be far larger than all the others.
+    """
+    room, found = np.empty(values.shape[-1]), np.empty(high.shape)
+    for place, row in enumerate(values.reshape(-1, room.size)):
+        np.minimum(row, high.flat[place], out=room)
+        if low is not None:
+            np.maximum(room, low.flat[place], out=room)
+        found.flat[place] = room.sum()
+    return found
 
 
 def _by_chance(crowd: Crowd, log: FloatArray) -> FloatArray:
