@@ -23,11 +23,13 @@ from fedbandits.federation.flower.server import serve
 from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.last_word import best_arm
 from fedbandits.federation.letters import LETTER, REPLY
+from fedbandits.federation.live import LiveTrial
 from fedbandits.federation.local import load_pull, try_trial
 from fedbandits.federation.served import begin_or_resume
 from fedbandits.federation.trial import load_trial
 from fedbandits.federation.verification import verify_log
 from fedbandits.protocol import RecallConfirmed, ServerState, UpdateAccepted, UpdateRejected
+from fedbandits.rules.guarantees import Assumption
 from flower_project import TRIAL, decided, write_project
 from room import Room
 from signed_runs import KEYS, LOG, give_keys
@@ -192,6 +194,27 @@ def test_a_phase_is_decided_by_a_quorum_if_somebody_says_so(tmp_path: Path) -> N
     fedbandits("post", sites.log, "--decide")
     run = LoggedRun(sites.log)
     assert (run.decided, run.server.state) == (1, ServerState.COLLECTING)
+    answer = run.answer()
+    assert answer is not None
+    assert Assumption.NO_SELECTION.value in answer.words()  # two were not heard
+
+
+def test_live_traffic_at_a_site_is_answered_once_its_outcomes_are_there(tmp_path: Path) -> None:
+    project = write_project(
+        tmp_path / "server", **CHANGES, offline=CLIENTS, live={}, interleave=True
+    )
+    sites = Sites(project, project / LOG, CLIENTS)
+    letter = posted(sites, project)[0]
+    there = sites.carried(letter)
+    said = fedbandits("site", there, "--project", there.parent, code=1)
+    assert "not all of its outcomes are there yet" in said
+    trial = load_trial(there.parent)
+    with LiveTrial(trial, client=CLIENTS[0], state=there.parent / "state") as live:
+        for number in range(live.wanted()):
+            arm = live.assign(f"unit-{number}")
+            live.record(f"unit-{number}", 0.9 if arm == "blue" else 0.2)
+    fedbandits("deliver", sites.log, sites.reply(letter))
+    assert CLIENTS[0] not in LoggedRun(sites.log).server.missing
 
 
 def test_a_run_on_a_network_is_not_opened_by_letters(project: Path, sites: Sites) -> None:
