@@ -22,7 +22,7 @@ from fedbandits.federation.durable_log import has_begun, read_log
 from fedbandits.federation.flower.server import serve
 from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.last_word import best_arm
-from fedbandits.federation.letters import LETTER, REPLY
+from fedbandits.federation.letters import LETTER, REPLY, inbox
 from fedbandits.federation.live import LiveTrial
 from fedbandits.federation.local import load_pull, try_trial
 from fedbandits.federation.served import begin_or_resume
@@ -94,8 +94,8 @@ def test_a_run_without_any_network_decides_what_one_with_it_does(
         got = posted(sites, project)
         assert [path.name for path in got] == [f"{name}-phase-{phase}{LETTER}" for name in CLIENTS]
         fedbandits("deliver", sites.log, *map(sites.reply, got))
-    run = LoggedRun(sites.log)
-    assert run.server.finished
+    assert LoggedRun(sites.log).server.finished
+    assert not list(inbox(sites.log).iterdir())
     together = try_trial(load_trial(project), load_pull(project), len(CLIENTS))
     assert decided(read_log(sites.log).records) == decided(together.log)
     ends = posted(sites, project)
@@ -118,7 +118,7 @@ def test_late_repeated_lost_and_damaged_files_change_nothing(project: Path, site
     damaged.write_text(one.read_text().replace("0.", "1.", 1), encoding="utf-8")
     said = fedbandits("deliver", sites.log, damaged, two, code=1)
     assert "was changed on its way" in said
-    assert "phase 1 of client-1 is handed in" in said
+    assert "what client-1 says is handed in" in said
     cut = one.with_name(f"cut{REPLY}")
     cut.write_text(one.read_text()[:100], encoding="utf-8")
     assert "is damaged" in fedbandits("deliver", sites.log, cut, code=1)
@@ -135,8 +135,10 @@ def test_late_repeated_lost_and_damaged_files_change_nothing(project: Path, site
     fedbandits("deliver", sites.log, one)
     assert LoggedRun(sites.log).server.phase == 2
     assert "comes too late" in fedbandits("deliver", sites.log, three)
-    updates = [each for each in read_log(sites.log).records if isinstance(each, UpdateAccepted)]
+    records = read_log(sites.log).records
+    updates = [each for each in records if isinstance(each, UpdateAccepted)]
     assert len(updates) == len(CLIENTS)
+    assert not list(inbox(sites.log).iterdir())
 
 
 def test_files_of_others_are_refused(project: Path, sites: Sites, tmp_path: Path) -> None:

@@ -113,7 +113,10 @@ def deliver(log: LogFile, files: Annotated[list[Path], typer.Argument(metavar="F
             wrong += 1
             print_plain(str(error), "not delivered: ", err=True)
             continue
-        print_plain(f"{path}: {_fate(reply, run.server)}")
+        late = _too_late(reply, run.server)
+        print_plain(f"{path}: {late or f'what {reply.client} says is handed in'}")
+        if late is not None and len(reply.replies) == 1:
+            continue
         content = path.read_text(encoding="utf-8")
         name = f"{hashlib.sha256(content.encode()).hexdigest()[:16]}{REPLY}"
         write_whole(letter_file(folder, reply.client, name), content)
@@ -124,18 +127,18 @@ def deliver(log: LogFile, files: Annotated[list[Path], typer.Argument(metavar="F
         raise typer.Exit(1)
 
 
-def _fate(reply: SiteReply, server: Server) -> str:
-    """Return what becomes of a reply."""
+def _too_late(reply: SiteReply, server: Server) -> str | None:
+    """Return why the update in a reply changes nothing; None if it may count."""
     from fedbandits.protocol import Update  # noqa: PLC0415 - after --help
 
     for said in reply.replies:
         if isinstance(said, Update):
             about = f"phase {said.phase} of {said.client}"
+            if said.phase == server.phase and said.client in server.run_state.reports:
+                return f"{about} was delivered before"
             if said.phase != server.phase or server.finished:
                 return f"{about} comes too late, and does not count"
-            known = said.client in server.run_state.reports
-            return f"{about} was delivered before" if known else f"{about} is handed in"
-    return f"what {reply.client} says is handed in"
+    return None
 
 
 def site(

@@ -261,13 +261,19 @@ class PostTransport:
 
     def flush(self, timeout: float) -> None:
         """Wait until the last word has arrived where there is a network."""
+        self._forget()
         if self._network is not None:
             self._network.flush(timeout)
 
-    def _new(self) -> Iterator[Reply]:
-        """Yield what is in new files; those that were read before are in the log by now."""
+    def _forget(self) -> None:
+        """Remove the files that were read before: what they say is in the log by now."""
         for path in self._seen:
             path.unlink(missing_ok=True)
+        self._seen = set()
+
+    def _new(self) -> Iterator[Reply]:
+        """Yield what is in new files."""
+        self._forget()
         self._seen = {path for path in sorted(self._folder.glob(f"*{REPLY}")) if path.is_file()}
         for path in sorted(self._seen):
             try:
@@ -408,7 +414,8 @@ def play_letter(
                     news.append(f"not answered: {said.why.value} ({said.detail})")
                     continue
                 replies.append(said)
-                news.append(said.words if isinstance(said, Refusal) else f"phase {said.phase}")
+                played = f"phase {message.phase} is played"
+                news.append(said.words if isinstance(said, Refusal) else played)
     return Played(news=tuple(news), reply=_written(path, letter, replies, key), done=done)
 
 
