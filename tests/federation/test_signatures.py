@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -202,6 +202,20 @@ def test_every_flipped_bit_is_found(
     said = refused(copy, log.parent / KEYS)
     if table == "records":
         assert f"record {key} " in said
+
+
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(data=st.data())
+def test_a_flipped_bit_of_the_file_is_found_or_changes_nothing(
+    log: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    content = bytearray(log.read_bytes())
+    place, bit = data.draw(st.integers(0, len(content) - 1)), data.draw(st.integers(0, 7))
+    content[place] ^= 1 << bit
+    copy = tmp_path_factory.mktemp("flipped") / LOG
+    copy.write_bytes(content)
+    with suppress(*BAD, InputError):
+        assert verify_log(copy, log.parent / KEYS) == verify_log(log, log.parent / KEYS)
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)

@@ -18,6 +18,7 @@ import typer
 from fedbandits.cli.contest import contest
 from fedbandits.cli.data import app as data_app
 from fedbandits.cli.federation import TRIAL_FILE, check_trial, new, try_
+from fedbandits.cli.letters import deliver, post, site
 from fedbandits.cli.options import OUT, AsJson, MemoryLimit, Plugins, Quiet, Workers, add_command
 from fedbandits.cli.plan import plan
 from fedbandits.cli.printing import (
@@ -182,7 +183,7 @@ def bounds(file: File, plugin: Plugins = None) -> None:
 
 _PANELS = {
     "Experiments": (run, check, bounds, sweep, plan, contest, reproduce),
-    "Federations": (new, try_, up, resume, serve, node),
+    "Federations": (new, try_, up, resume, serve, node, post, deliver, site),
     "Runs of a federation": (status, report, verify, withdraw, stop, halt, rebind, audit),
 }
 for panel, commands in _PANELS.items():

@@ -274,6 +274,10 @@ class LoggedRun(FollowedRun):
         name, trial = run_in_header(self._log.header, path)
         versions, signed = self._log.header.get("versions", {}), "signed" in self._log.header
         super().__init__(name, trial, versions, signed=signed)
+        self.only_letters = bool(self._log.header.get("only_letters"))
+        """Whether it began without a network; see `fedbandits.federation.letters`."""
+        keys = keys_in_header(self._log.header, path)
+        self.server.pins_first_keys = keys is None or not keys[1]
         if checkpoint is not None and self._log.number:  # else the place is not in this log
             self._restore(checkpoint.content)
         self.refresh(progress)
@@ -340,8 +344,7 @@ class LoggedRun(FollowedRun):
                 )
             server.is_signed = is_signed
             log.sign_with(key.sign, over=server.finished)
-            server.pin(known)
-            server.pins_first_keys = not known
+            server.pin(known, beforehand=True)
         return server
 
     def status(self) -> RunStatus:

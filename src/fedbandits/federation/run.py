@@ -31,7 +31,9 @@ def plan_path(log: Path) -> Path:
     return beside(log, ".up.json")
 
 
-def signed_header(trial: Trial, server: bytes, clients: Mapping[str, bytes]) -> dict[str, Any]:
+def signed_header(
+    trial: Trial, server: bytes, clients: Mapping[str, bytes], *, only_letters: bool = False
+) -> dict[str, Any]:
     """Return what the log of a new run says of it, if updates and decisions are signed.
 
     The name of the run ends with a fingerprint of all the rest. Clients sign the name with every
@@ -45,10 +47,14 @@ def signed_header(trial: Trial, server: bytes, clients: Mapping[str, bytes]) -> 
         The public key that decisions are signed with.
     clients : mapping from str to bytes
         Public keys of clients that are known beforehand. If there are any, no others count.
+    only_letters : bool
+        Whether it begins without a network; see `fedbandits.federation.letters`.
     """
     keys = {name: key.hex() for name, key in sorted(clients.items())}
     signed = {"server": server.hex(), "clients": keys, "once": uuid.uuid4().hex}
     header = header_of(trial, "") | {"signed": signed}
+    if only_letters:
+        header["only_letters"] = True
     return header | {"run": signed_name(header)}
 
 

@@ -7,7 +7,6 @@ import logging
 import uuid
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from fedbandits.errors import FedbanditsError
 from fedbandits.federation.durable_log import DurableLog, has_begun
@@ -81,7 +80,12 @@ class ServedRun(Closing):
 
 
 def begin_or_resume(
-    trial: Trial, path: Path, *, signed: bool = False, keys: Path | None = None
+    trial: Trial,
+    path: Path,
+    *,
+    signed: bool = False,
+    keys: Path | None = None,
+    only_letters: bool = False,
 ) -> tuple[DurableLog, ServedRun]:
     """Open the log of a run, or begin one; return the log and the run.
 
@@ -100,6 +104,8 @@ def begin_or_resume(
     keys : path, optional
         Folder with the public keys of the clients that count in a new run, if it is there. Without
         it, the first key that a client shows is its key.
+    only_letters : bool
+        Whether a new signed run begins without a network; see `fedbandits.federation.letters`.
 
     Raises
     ------
@@ -109,18 +115,17 @@ def begin_or_resume(
         If another server is writing it.
     """
     resumes = has_begun(path)
-    header = None if resumes else _new_header(trial, path, keys, signed=signed)
+    header = None
+    if not resumes and signed:
+        known = {} if keys is None or not keys.exists() else keys_of_clients(keys)
+        server = server_key(path, new=True).public
+        header = signed_header(trial, server, known, only_letters=only_letters)
+    elif not resumes:
+        # A unique name: clients answer a phase that they have played before from memory.
+        header = header_of(trial, f"{trial.title} {uuid.uuid4().hex[:8]}")
     log = DurableLog(path, header)
     try:
         return log, ServedRun(trial, log, resumes=resumes)
     except BaseException:
         log.close()
         raise
-
-
-def _new_header(trial: Trial, path: Path, keys: Path | None, *, signed: bool) -> dict[str, Any]:
-    # A unique name: clients answer a phase that they have played before from memory.
-    if not signed:
-        return header_of(trial, f"{trial.title} {uuid.uuid4().hex[:8]}")
-    known = {} if keys is None or not keys.exists() else keys_of_clients(keys)
-    return signed_header(trial, server_key(path, new=True).public, known)

@@ -69,6 +69,11 @@ def key_file(folder: Path, client: str) -> Path:
     return folder / f"{_file_name(client)}.key"
 
 
+def letter_file(folder: Path, client: str, ending: str) -> Path:
+    """Return the file of a letter to a client, or of a copy of its reply."""
+    return folder / f"{_file_name(client)}-{ending}"
+
+
 def halts_file(folder: Path) -> Path:
     """Return the file that says what is halted at the clients of a folder."""
     return folder / "halts.json"

@@ -10,6 +10,7 @@ from typing import Any
 from fedbandits.construct import construct, keys_of, parameters_of
 from fedbandits.errors import LARGEST, InputError, check_not_negative, check_number, nearest
 from fedbandits.federation.coordinator import Patience
+from fedbandits.federation.state_files import check_name
 from fedbandits.plugins import load_tables, plugins_in_use, plugins_of
 from fedbandits.privacy.policy import FEWEST_PULLS, Privacy
 from fedbandits.protocol import Quorum
@@ -109,6 +110,9 @@ class TrialKeys:
     aa : bool
         Whether all options are the first one under other names, to see whether a difference is
         called where there is none.
+    offline : tuple of str
+        Clients at sites without a network, which get letters; see
+        `fedbandits.federation.letters`.
     signed : bool
         Whether updates of a federation count only if their clients have signed them, and the server
         signs its decisions. What is only tried in one process is not signed.
@@ -135,6 +139,7 @@ class TrialKeys:
     live: Live | None = None
     segments: Mapping[str, list[str]] = field(default_factory=dict)
     aa: bool = False
+    offline: tuple[str, ...] = ()
     signed: bool = True
 
     def __post_init__(self) -> None:
@@ -147,6 +152,12 @@ class TrialKeys:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(name, f"{value} is below 1")
+        for name in self.offline:
+            check_name(name, "offline")
+            if self.offline.count(name) > 1 or not self.signed:
+                raise InputError(
+                    "offline", f'"{name}" is there twice, or signed is false: letters are signed'
+                )
         if self.seed < 0:
             raise InputError("seed", f"{self.seed} is below 0")
         for segment, clients in self.segments.items():
@@ -363,8 +374,9 @@ def _trial(tables: Mapping[str, Any]) -> Trial:
     for key in said:
         if key not in known:
             raise InputError(key, f"is not a key here; {nearest(key, known)}")
-    if isinstance(said.get("arms"), list):
-        said["arms"] = tuple(said["arms"])
+    for key in ("arms", "offline"):
+        if isinstance(said.get(key), list):
+            said[key] = tuple(said[key])
     shared = construct(TrialKeys, {k: v for k, v in said.items() if k not in own}, "")
     first, names = shared.arms[0], shared.arms
     if shared.aa:

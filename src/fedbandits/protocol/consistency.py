@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from itertools import repeat
 from typing import Any
 
 from fedbandits.errors import ProtocolError
@@ -13,7 +15,8 @@ from fedbandits.protocol.messages import Reason
 from fedbandits.protocol.state import RunState, ServerState
 from fedbandits.protocol.validation import IsSigned, is_well_formed, rejection_of
 
-# Another processor may compute the last digits of a number differently.
+# Another processor may compute the last digits of a number differently. This is relative to the
+# largest number beside it, because small ones may be differences of large ones.
 _LAST_DIGITS = 1e-9
 
 _OTHER_ASSIGNMENT = "another assignment follows from the records before it"
@@ -100,14 +103,25 @@ def _of_people(state: RunState, record: records.Record) -> str | None:
 
 def _alike(found: Any, said: Any) -> bool:
     """Return whether two messages say the same, up to the last digits of their numbers."""
-    return _same(encode(found), encode(said))
+    one, other = encode(found), encode(said)
+    aside = _LAST_DIGITS * max((abs(n) for n in _numbers(one) if math.isfinite(n)), default=0.0)
+    return _same(one, other, aside)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _numbers(said: Any) -> Iterator[float]:
+    """Yield the numbers in plain values, without those that are whole."""
+    if isinstance(said, float):
+        yield said
+    elif isinstance(said, dict | list):
+        for part in said.values() if isinstance(said, dict) else said:
+            yield from _numbers(part)
+
+
+def _same(one: Any, other: Any, aside: float) -> bool:
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(_same(one[k], other[k], aside) for k in one)
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and all(map(_same, one, other, repeat(aside)))
     if isinstance(one, float) and isinstance(other, float):
-        return one == other or math.isclose(one, other, rel_tol=_LAST_DIGITS, abs_tol=_LAST_DIGITS)
+        return one == other or abs(one - other) <= aside
     return type(one) is type(other) and bool(one == other)

@@ -339,16 +339,23 @@ class Server:
         if moved:
             self._commit(records.ClientsBound(node=node, clients=moved, reason=reason))
 
-    def pin(self, keys: Mapping[str, bytes]) -> dict[str, bytes]:
+    def pin(self, keys: Mapping[str, bytes], *, beforehand: bool = False) -> dict[str, bytes]:
         """Write down the keys of clients that have none yet; return those that are not theirs.
 
         The first key that a client shows is its key for the rest of the run, unless all keys were
         known beforehand. If updates need no signatures, nothing is written.
+
+        Parameters
+        ----------
+        keys : mapping from str to bytes
+            Public keys, by client.
+        beforehand : bool
+            Whether these are the keys that were known beforehand.
         """
         if self.is_signed is None:
             return {}
         for client, key in keys.items():
-            if client not in self.run_state.keys and self.pins_first_keys:
+            if client not in self.run_state.keys and (beforehand or self.pins_first_keys):
                 self._commit(records.KeyPinned(client=client, key=key))
         known = self.run_state.keys
         return {client: key for client, key in keys.items() if known.get(client) != key}

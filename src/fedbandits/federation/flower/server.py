@@ -20,6 +20,7 @@ from fedbandits.errors import InputError
 from fedbandits.federation.coordinator import Bulletin, Coordinator, Patience
 from fedbandits.federation.durable_log import is_held
 from fedbandits.federation.flower.transport import FlowerTransport
+from fedbandits.federation.letters import PostTransport, inbox
 from fedbandits.federation.presence import NowFile, now_path
 from fedbandits.federation.requests import RequestFolder
 from fedbandits.federation.run import LOG_FILE
@@ -68,12 +69,13 @@ def _serve(grid: Grid, config: Mapping[str, Any], project: Path, path: Path, now
             _LOG.warning("%s: %d damaged records at its end are dropped", path, log.dropped)
         trial, server = run.trial, run.server
         patience = _patience(trial, config)
-        transport = FlowerTransport(
+        network = FlowerTransport(
             grid, server, patience, tell=lambda news: _LOG.warning("%s", news), beat=now.beat
         )
+        transport = PostTransport(server, trial.offline, inbox(path), network)
 
         def beat(at: Bulletin) -> None:
-            now.write(at, server, transport.nodes())
+            now.write(at, server, network.nodes())
             run.beat()
 
         def watch(at: Bulletin) -> None:
