@@ -131,7 +131,7 @@ def drift_table(drift: Drift) -> str:
         cells = ("–", "–")
         if math.isfinite(one.unusual):
             by = f"{one.by:+.3g}"
-            cells = (f"<b>{by} !</b>" if one.suspicious else by, f"±{one.unusual:.3g}")
+            cells = (f"<b>{by} !</b>" if one.suspicious else by, f"{one.unusual:.3g}")
         below = "seems to have changed" if one.suspicious else ""
         rows.append(_row(text(one.arm), below, cells))
     return table("Change of options", ("option", "change", "unusual beyond"), rows)
