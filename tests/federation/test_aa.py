@@ -96,3 +96,15 @@ def test_the_command(tmp_path: Path) -> None:
 def test_words() -> None:
     assert AaTries(runs=10, called=0, most=None).words().endswith("so that any number may")
     assert not AaTries(runs=10, called=6, most=0.1).sound
+
+
+@pytest.mark.slow
+def test_two_thousand_sound_trials_call_no_more_differences_than_stated() -> None:
+    small = {**TABLES, "arms": ["red", "blue"], "pulls": 10, "admissions": 4, "max_phases": 2}
+    sound = try_aa(read_trial(small), fair(5), 4, runs=2000)
+    assert sound.most == pytest.approx(2 * 0.05)
+    assert sound.called <= 0.1 * 2000
+    assert sound.sound
+    # A noise that is assumed to be a third of what it is, is found out.
+    told = read_trial({**small, "assume": {"noise": 0.15, "spread": 0.05}})
+    assert not try_aa(told, fair(6), 4, runs=100).sound
