@@ -100,11 +100,11 @@ def through_json(value: Any) -> Any:
 # The same, bit for bit ---------------------------------------------------------------------------
 
 
-_NOT_IN_STORMS = {"terms", "stopped", "outside", "capped", "keys", "head"}
+_NOT_IN_STORMS = {"terms", "stopped", "outside", "capped", "keys", "head", "uneven"}
 PARTS = {one.name for one in fields(RunState)} - _NOT_IN_STORMS
 """What storms change.
 
-In none is a range declared, a cap reached, anything signed, or a run stopped by a person.
+In none is a range declared, a cap reached, anything signed or lost, or a run stopped by a person.
 """
 
 

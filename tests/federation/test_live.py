@@ -18,6 +18,7 @@ from coin_trial import TABLES, coins
 from documentation import rows, text_of
 from fedbandits.cli.main import app
 from fedbandits.construct import keys_of
+from fedbandits.errors import InputError
 from fedbandits.federation import LiveTrial, live_store
 from fedbandits.federation.audit_file import read_audit
 from fedbandits.federation.coordinator import Bulletin, Coordinator
@@ -431,3 +432,26 @@ def test_a_project_with_live_traffic_is_tried_with_pull_in_its_place(tmp_path: P
     done = CliRunner().invoke(app, ["try", str(folder)])
     assert isinstance(done.exception, fb.InputError)
     assert "write a function pull" in str(done.exception)
+
+
+# Lost outcomes ------------------------------------------------------------------------------------
+
+
+def test_a_client_says_if_it_loses_outcomes_of_one_option(tmp_path: Path) -> None:
+    watching = {"live": {**LIVE, "attrition": True}, "min_pulls": 2}
+    shop = Shop(tmp_path / "watching", read_trial({**TABLES, **watching}))
+    asked = phase(1, 300, 300, 300)
+    shop.pending(asked)
+    for number, (unit, arm) in enumerate(shop.come(900).items()):
+        if arm != "red" or number % 5:
+            shop.live.record(unit, 1.0)
+    shop.time.now += 600
+    assert shop.update(asked).uneven == (0,)
+    # Nobody is told of it unless the trial asks for it.
+    quiet = Shop(tmp_path / "quiet")
+    quiet.pending(phase(1, 300, 300, 300))
+    quiet.come(900)
+    quiet.time.now += 600
+    assert quiet.update(phase(1, 300, 300, 300)).uneven == ()
+    with pytest.raises(InputError, match=r"live\.attrition: true, and no maturity"):
+        read_trial({**TABLES, "live": {"attrition": True}})

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 import fedbandits as fb
+from fedbandits.privacy.mechanisms import Noised
 from fedbandits.privacy.policy import Privacy
-from fedbandits.protocol import Server
+from fedbandits.protocol import Assignment, Client, Release, Server
 from fedbandits.protocol.answer import answer_of
 from fedbandits.protocol.health import Drift, drift, segments
 from fedbandits.protocol.state import RunState
 from fedbandits.rules.guarantees import Assumption, Status
-from small_server import update
+from small_server import HEADER, steady, update
 
 SIGMA, CLIENTS = 0.2, ("a", "b", "c", "d")
 
@@ -94,3 +95,30 @@ def test_segments_are_about_their_clients_alone() -> None:
     assert low < found[0].means["red"] == 0.5 < high
     assert found[1].intervals["red"] == (-math.inf, math.inf)
     assert "lies" in segments(played([(0.5, 0.52)], liars=1).run_state, {"north": ["a"]})
+
+
+def test_lost_outcomes_break_the_promise_and_name_the_client() -> None:
+    told = fb.Beliefs(n_arms=2, horizon=None, noise=SIGMA, spread=0.1, population=2)
+    certified = fb.CertifiedRadius(delta=0.05)
+    server = Server(fb.Fed1Ucb(pulls=100, clients=2, radius=certified).rule(told))
+    server.open(["a", "b"])
+    for client, uneven in (("a", ()), ("b", (1,))):
+        said = update(
+            header=server.header, client=client, counts=(100, 100), means=(0.5, 0.5), uneven=uneven
+        )
+        assert server.receive(said) is None
+    found = server.run_state.guarantee
+    assert found.error is None
+    assert any("b lost the outcomes of some options" in why for why in found.breaches)
+    wrong = update(
+        header=server.header, client="a", counts=(100, 100), means=(0.5, 0.5), uneven=(9,)
+    )
+    assert server.receive(wrong) is not None
+
+
+def test_what_is_lost_stays_with_a_client_that_adds_noise() -> None:
+    noised = Release(mechanism=Noised(low=0.0, high=1.0, kind="gaussian", scale=0.1))
+    for release, told in ((Release(), (1,)), (noised, ())):
+        client = Client("a", steady(0.5, 0.5, 0.5), uneven=lambda: (1,))
+        asked = Assignment(header=HEADER, phase=1, pulls=(20, 20, 20), release=release)
+        assert client.play(asked).uneven == told

@@ -130,7 +130,7 @@ def _check_entry(entry: Entry) -> None:
     if not all(isinstance(word, str) for word in (update.client, header.run, header.arms)):
         raise InputError("client", "names are text")
     whole = [header.epoch, header.version, update.phase, entry.clipped]
-    whole += [*update.counts, *update.halted]
+    whole += [*update.counts, *update.halted, *update.uneven]
     if not all(type(n) is int and n >= 0 for n in whole):
         raise InputError("counts", "counts are whole numbers")
     if len(entry.means) != len(update.counts) or not all(
@@ -161,6 +161,7 @@ def _line(entry: Entry) -> bytes:
         "clipped": entry.clipped,
         "clipped_sent": update.clipped,
         "halted": update.halted,
+        "uneven": update.uneven,
         "protection": protection,
         "spent": asdict(entry.spent),
         "spent_in_total": asdict(entry.total),
@@ -199,6 +200,7 @@ def _entry(said: dict[str, Any]) -> Entry:
         squares=None if squares is None else tuple(squares),
         clipped=said["clipped_sent"],
         halted=tuple(said.get("halted", ())),
+        uneven=tuple(said.get("uneven", ())),
     )
     return Entry(
         update=update,

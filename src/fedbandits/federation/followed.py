@@ -134,6 +134,10 @@ class FollowedRun:
             drift=drift(server.run_state),
             segments=segments(server.run_state, self.trial.segments) if self.trial.segments else (),
             dropped=self.dropped,
+            uneven={
+                client: tuple(self.trial.arms[arm] for arm in arms)
+                for client, arms in server.run_state.uneven.items()
+            },
             signed=self.signed,
             head=server.run_state.head,
         )

@@ -127,6 +127,7 @@ class ClientHost:
             limits=trial.range,
             outside=trial.outside,
             where=self._name_outcomes,
+            uneven=tuple if live is None else live.uneven,
         )
 
     def _observe(self, arm: int, n: int) -> Sequence[float] | FloatArray:

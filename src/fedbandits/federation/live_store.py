@@ -33,6 +33,7 @@ from fedbandits.protocol import Assignment, Decision, Halt, Refusal, Refused
 from fedbandits.protocol.codec import decode, encode
 from fedbandits.protocol.outcomes import joint_range
 from fedbandits.protocol.turns import turns
+from fedbandits.rules.attrition import uneven
 
 FORMAT = 2
 
@@ -521,9 +522,34 @@ class LiveStore(Closing):
         each = [found.get(arm, []) for arm in range(len(state.arms))]
         counts = [len(values) for values in each]
         means = [mean_of(values) for values in each]
-        body = json.dumps({**kept, "counts": counts, "means": means})
+        lost = dict(
+            self._database.execute(
+                "SELECT arm, count(*) FROM units WHERE number BETWEEN ? AND ? AND phase = ?"
+                " AND (value IS NULL OR NOT counted) GROUP BY arm",
+                (state.first, last, state.phase),
+            ).fetchall()
+        )
+        losses = [lost.get(arm, 0) if counts[arm] else 0 for arm in range(len(counts))]
+        body = json.dumps({**kept, "counts": counts, "means": means, "lost": losses})
         report = (state.run, state.phase, state.first, last, body)
         self._database.execute("INSERT OR REPLACE INTO reports VALUES (?, ?, ?, ?, ?, 0)", report)
+
+    def uneven(self) -> tuple[int, ...]:
+        """Return the options of which suspiciously many units were lost in this run."""
+        if not self._live.attrition:
+            return ()
+        with self._reading():
+            rows = self._database.execute(
+                "SELECT body FROM reports WHERE run = ? ORDER BY phase", (self._state_now().run,)
+            ).fetchall()
+        # Reports of an older version do not say it.
+        kept = [one for one in (json.loads(body) for (body,) in rows) if "lost" in one]
+        shape = (len(kept), len(self.trial.arms))
+        assigned, lost = (
+            np.array([one[key] for one in kept], dtype=np.int64).reshape(shape)
+            for key in ("counts", "lost")
+        )
+        return tuple(np.flatnonzero(uneven(assigned, lost)).tolist())
 
     def read(self, arm: int, n: int) -> list[float]:
         """Return the next n outcomes of an option in the phase, in the order of assignment."""

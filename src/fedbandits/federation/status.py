@@ -31,7 +31,7 @@ _LONGEST_NAME = 60
 # What goes into JSON as it is.
 _OF_STATUS = (
     *("run", "title", "began", "wrote", "epoch", "missing", "quarantined", "unconfirmed", "halted"),
-    *("abandoned", "bits", "dropped", "aa", "signed", "head"),
+    *("abandoned", "bits", "dropped", "aa", "uneven", "signed", "head"),
 )
 _OF_COURSE = ("withdrawals", "halts", "moves", "restarts")
 _OF_ANSWER = ("winner", "survivors", "whom", "phase", "clients", "level", "error", "assumptions")
@@ -157,6 +157,8 @@ class RunStatus:
         What options are like for groups of clients; why that is not known, if it is not.
     dropped : int
         Damaged records at the end of the log, which do not count.
+    uneven : mapping from str to tuple of str
+        Clients that lose suspiciously many outcomes of some options, and of which.
     signed : bool
         Whether updates and decisions are signed.
     head : str
@@ -185,6 +187,7 @@ class RunStatus:
     aa: str
     drift: Drift | str
     segments: tuple[Segment, ...] | str
+    uneven: Mapping[str, tuple[str, ...]]
     dropped: int
     signed: bool = False
     head: str = ""
@@ -331,6 +334,11 @@ class RunStatus:
         ]
         if unlike:
             said.append(f"means far from those of the other clients: {shortened(unlike)}")
+        if self.uneven:
+            lost = (f"{short_name(one)} ({', '.join(names)})" for one, names in self.uneven.items())
+            said.append(
+                f"outcomes are lost more often than those of other options: {shortened(lost)}"
+            )
         if self.abandoned:
             phases = shortened(map(str, self.abandoned))
             said.append(f"abandoned below the quorum, and not decided: phase {phases}")

@@ -38,10 +38,14 @@ class Live:
         is reported only when every unit has an outcome.
     missing : float, optional
         The value of such a unit, such as 0.0 for a visitor who has bought nothing.
+    attrition : bool
+        Whether every unit should have an outcome, so that one without is lost: the client then
+        watches whether it loses as many of every option.
     """
 
     maturity: float | None = None
     missing: float | None = None
+    attrition: bool = False
 
     def __post_init__(self) -> None:
         if (self.maturity is None) != (self.missing is None):
@@ -51,6 +55,8 @@ class Live:
                 "is missing; maturity says when a unit without an outcome is final, and missing"
                 " what it counts: give both or neither",
             )
+        if self.attrition and self.maturity is None:
+            raise InputError("attrition", "true, and no maturity says when an outcome is lost")
         if self.maturity is not None:
             check_not_negative(self.maturity, "maturity")
             if self.maturity == 0:

@@ -138,6 +138,8 @@ class Client:
         whatever is said here: a refusal would tell of a single outcome.
     where : callable, optional
         From an arm and a number of pulls to what an error about them begins with.
+    uneven : callable, optional
+        Says of which arms suspiciously many units are lost here; of none by default.
 
     Examples
     --------
@@ -161,6 +163,7 @@ class Client:
     limits: Limits | None = None
     outside: Outside = "refuse"
     where: Callable[[int, int], str] = _in_words
+    uneven: Callable[[], tuple[int, ...]] = tuple
 
     state: ClientState = field(default=ClientState.WAITING, init=False)
     best: int | None = field(default=None, init=False)
@@ -265,6 +268,7 @@ class Client:
             squares=tuple(kept.squares for kept in sums) if release.squares else None,
             clipped=0 if isinstance(mechanism, Noised) else clipped,
             halted=work.halted,
+            uneven=() if isinstance(mechanism, Noised) else self.uneven(),
         )
         total = self._after_spending(spent)
         entry = Entry(

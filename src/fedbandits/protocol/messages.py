@@ -335,6 +335,9 @@ class Update:
         Arms of which nothing is reported, because they were halted at the client in this phase.
     halt : Halt or None
         What is halted at the client when it sends this; it is not part of what was observed.
+    uneven : tuple of int
+        Arms of which suspiciously many units are lost at this client, by its own test:
+        `fedbandits.rules.attrition`. Always empty if means are noised, like ``clipped``.
     signature : bytes
         By the client's key, of `signed_bytes`; empty if the client has none.
     """
@@ -349,6 +352,7 @@ class Update:
     clipped: int = 0
     halted: tuple[int, ...] = ()
     halt: Halt | None = None
+    uneven: tuple[int, ...] = field(default=(), metadata=IF_ANY)
     signature: bytes = field(default=b"", metadata=IF_ANY)
 
     @property

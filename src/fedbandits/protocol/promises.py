@@ -40,6 +40,13 @@ _UNEVEN = Condition(
 )
 
 
+_ALIKE = Condition(
+    "whether the outcome of a unit is lost has nothing to do with its option",
+    status=Status.BROKEN,
+)
+_LOST = "lost the outcomes of some options suspiciously more often than those of others"
+
+
 def still_proven(record: records.Record, before: RunState, state: RunState) -> Guarantee:
     """Return what is still proven after a record.
 
@@ -52,7 +59,9 @@ def still_proven(record: records.Record, before: RunState, state: RunState) -> G
     """
     found = before.guarantee
     match record:
-        case records.UpdateAccepted(update=update) if update.clipped or update.halted:
+        case records.UpdateAccepted(update=update) if (
+            update.clipped or update.halted or update.uneven
+        ):
             return _of_update(found, update, state)
         case records.UpdateRejected(rejection=records.Rejection.RANGE):
             return _outside(found, state, "means", sorted(state.outside), "counted")
@@ -95,7 +104,9 @@ def _has_observed_bits(before: RunState) -> bool:
 
 
 def _of_update(found: Guarantee, update: Update, state: RunState) -> Guarantee:
-    """Return what an update leaves proven, of which a part was halted or clipped."""
+    """Return what an update leaves proven, of which a part was halted, clipped or lost."""
+    if update.uneven:
+        found = found.requiring(replace(_ALIKE, why=f"{', '.join(map(str, state.uneven))} {_LOST}"))
     if update.halted:
         found = _of_uneven(_taken_out(found, Assumption.HALTED_ANYWAY), state)
     if update.clipped and state.terms.outside != "clip":

@@ -139,6 +139,8 @@ class RunState:
         The arms that it was about: those that were in the game before it.
     trend : Trend
         What fresh means differ by from those before.
+    uneven : mapping from str to tuple of int
+        Clients that lose suspiciously many units of some arms, and of which.
     """
 
     terms: Terms
@@ -176,6 +178,7 @@ class RunState:
     decided_as: AnySize = 0
     decided_on: BoolArray | None = None
     trend: Trend
+    uneven: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
     def begun(cls, terms: Terms) -> RunState:
@@ -220,6 +223,8 @@ class RunState:
         """Return the state with one more update: what happens most, and must cost little."""
         after = object.__new__(RunState)
         after.__dict__.update(self.__dict__, reports=self.reports.added(update.client, update))
+        if update.uneven:
+            after.__dict__["uneven"] = {**self.uneven, update.client: update.uneven}
         return after
 
     @property

@@ -98,7 +98,9 @@ def _counts_as_assigned(update: Update, assignment: Assignment) -> bool:
     nothing is reported.
     """
     halted, asked = set(update.halted), assignment.pulls
-    if len(update.counts) != len(asked) or not halted <= set(range(len(asked))):
+    if len(update.counts) != len(asked) or not halted.union(update.uneven) <= set(
+        range(len(asked))
+    ):
         return False
     most = [0 if arm in halted else n for arm, n in enumerate(asked)]
     least = [0 if arm in assignment.withdrawn else n for arm, n in enumerate(most)]
@@ -140,10 +142,10 @@ def _packed_as(mechanism: Mechanism | None, update: Update) -> bool:
     """Return whether an update's means are packed as its assignment asks."""
     if mechanism is None:
         return not update.packed
-    # How many noised observations were clipped is a release of its own.
+    # How many noised observations were clipped, or lost, is a release of its own.
     out, told = math.inf, False
     if isinstance(mechanism, Noised):
-        out, told = _SCALES_OUT * mechanism.scale, update.clipped > 0
+        out, told = _SCALES_OUT * mechanism.scale, update.clipped > 0 or bool(update.uneven)
     try:
         possible = _within((mechanism.low, mechanism.high), out, update, mechanism)
     except InputError:
@@ -161,13 +163,13 @@ def is_well_formed(update: object) -> TypeGuard[Update]:
         return False
     if not isinstance(update.signature, bytes) or len(update.signature) > _LONGEST_SIGNATURE:
         return False
-    vectors = (update.counts, update.means, squares, update.halted, halt.arms)
+    vectors = (update.counts, update.means, squares, update.halted, halt.arms, update.uneven)
     if not all(isinstance(vector, tuple) for vector in vectors):
         return False
     once = (header.epoch, header.version, update.phase, update.clipped)
     return (
         all(map(_is_word, (header.run, header.arms, update.client, halt.reason)))
-        and all(map(_is_whole, (*once, *update.counts, *update.halted, *halt.arms)))
+        and all(map(_is_whole, (*once, *update.counts, *update.halted, *halt.arms, *update.uneven)))
         and update.clipped >= 0
         and all(
             isinstance(number, int | float) and not isinstance(number, bool)
