@@ -72,6 +72,18 @@ class Drift:
         return {"level": self.level, "changes": changes}
 
 
+_NO_NOISE = "it is not told how large the noise is"
+
+
+def _looks(state: RunState) -> int:
+    """Return the number of the last phase, as far as error probabilities are shared out.
+
+    When an option that came back was tried depends on what was observed, in one of so many ways as
+    `fedbandits.protocol.decisions.looks` counts.
+    """
+    return max(state.phases_over, 1) * state.comebacks
+
+
 def drift(state: RunState) -> Drift | str:
     """Return whether options stay as good as they were, or why that is not watched."""
     rule, trend = state.terms.rule, state.trend
@@ -79,11 +91,14 @@ def drift(state: RunState) -> Drift | str:
         return "how often options are tried depends on what was observed"
     if rule.estimator.stands_liars:
         return "a client that lies could pretend a change"
-    if rule.noise is None:
-        return "the noise is estimated from the same reports"
+    # If a promise rests on a range, a smaller noise that was told is none of its conditions.
+    limits = rule.radius.limits
+    noise = rule.noise if limits is None else (limits[1] - limits[0]) / 2
+    if noise is None:
+        return _NO_NOISE
     if state.terms.privacy is not None and state.terms.privacy.noise == "laplace":
         return "means have Laplace noise"
-    widths = trend.widths(rule.noise, max(state.phases_over, 1))
+    widths = trend.widths(noise, _looks(state))
     told = zip(state.terms.arms, trend.change.tolist(), widths.tolist(), strict=True)
     return Drift(
         changes=tuple(Change(arm=arm, by=by, unusual=unusual) for arm, by, unusual in told),
@@ -136,7 +151,7 @@ def segments(
     if rule.estimator.stands_liars:
         return "a client that lies could move the mean of its segment"
     if rule.noise is None:
-        return "the noise is estimated from the same reports"
+        return _NO_NOISE
     names = [*groups, "other clients"]
     places = [
         next(
@@ -159,7 +174,7 @@ def segments(
         members,
         noise=rule.noise,
         distortion=counted.distortion(state.terms.privacy),
-        looks=max(state.phases_over, 1),
+        looks=_looks(state),
         level=level,
     )
     arms = state.terms.arms
