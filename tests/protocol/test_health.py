@@ -18,7 +18,7 @@ from fedbandits.protocol.state import RunState
 from fedbandits.rules.guarantees import Assumption, Status
 from small_server import update
 
-SIGMA, CLIENTS = 0.2, ("a", "b", "c", "d")
+SIGMA, CLIENTS = 0.2, ("a", "b", "c", "d[1]")
 
 
 def played(phases: list[tuple[float, float]], noise: float | None = SIGMA, **keys: Any) -> Server:
@@ -126,6 +126,10 @@ def test_segments_are_about_their_clients_alone() -> None:
         ("south", 0),
         ("other clients", 2),
     ]
+    # A name is itself, also if it could be read as a pattern.
+    named = segments(server.run_state, {"last": ["d[1]"]})
+    assert not isinstance(named, str)
+    assert [one.clients for one in named] == [1, 3]
     low, high = found[0].intervals["red"]
     assert low < found[0].means["red"] == 0.5 < high
     assert found[1].intervals["red"] == (-math.inf, math.inf)

@@ -158,7 +158,7 @@ def segments(
             (
                 place
                 for place, patterns in enumerate(groups.values())
-                if any(fnmatchcase(client, pattern) for pattern in patterns)
+                if client in patterns or any(fnmatchcase(client, each) for each in patterns)
             ),
             len(groups),
         )
