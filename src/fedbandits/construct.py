@@ -311,6 +311,9 @@ def construct(make: Callable[..., T], table: Mapping[str, Any], where: str) -> T
 
 
 def _made(make: Callable[..., T], table: Mapping[str, Any]) -> T:
+    for key, why in getattr(make, "refusals", {}).items():
+        if key in table:
+            raise InputError(key, why)
     checked = validated(_model_of(make)[0], table, "")
     return make(**{name: getattr(checked, name) for name in checked.model_fields_set})
 

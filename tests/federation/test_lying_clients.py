@@ -100,6 +100,8 @@ def test_a_file_says_how_many_may_lie() -> None:
             "by any amount, however many clients report",
         ),
         ('dependence = "any"\nliars = 0.2', "by 0.115, however many clients report"),
+        # A number is a share of all that exist.
+        ("population = 40\nliars = 8", "by 0.0817, however many clients report"),
     ],
 )
 def test_check_says_what_liars_can_hide_whatever_reports(
@@ -114,6 +116,23 @@ def test_check_says_what_liars_can_hide_whatever_reports(
     done = command("check", tmp_path)
     assert done.code == 0, done.err
     assert said in done.out
+
+
+@pytest.mark.parametrize(("noise", "code"), [("gaussian", 0), ("laplace", 2)])
+def test_check_calls_no_trial_valid_that_is_refused(
+    command: Command, tmp_path: Path, noise: str, code: int
+) -> None:
+    (tmp_path / "fedbandits.toml").write_text(
+        'title = "colours"\narms = ["red", "blue"]\npulls = 20\nadmissions = 20\nliars = 3\n'
+        'radius = { rule = "certified", delta = 0.05 }\nassume = { noise = 0.2, spread = 0.1 }\n'
+        f'privacy = {{ noise = "{noise}", scale = 0.1, range = [0, 1] }}\n',
+        encoding="utf-8",
+    )
+    done = command("check", tmp_path)
+    assert done.code == code
+    assert ("valid" in done.out) == (code == 0)
+    # Three are nothing among ever more clients.
+    assert "however many clients" not in done.out
 
 
 def test_a_median_needs_to_know_how_much_clients_differ() -> None:

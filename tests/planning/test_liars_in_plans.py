@@ -177,7 +177,7 @@ def test_values_that_are_no_share_and_no_number_are_refused(value: str, problem:
         ({"clients": 6, "liars": 3}, "liars: 3 of 6 clients are half of them or more"),
         (
             {"liars": 0.1, "privacy": fb.Privacy(range=(0, 1), noise="laplace", epsilon=1.0)},
-            "nothing is proven for protected means",
+            "no plan is made for protected means",
         ),
     ],
 )

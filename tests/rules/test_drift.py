@@ -99,3 +99,17 @@ def test_clients_that_differ_and_join_later_are_no_change() -> None:
     assert trend.change == 0.0
     assert np.isinf(Trend.nothing(1).widths(SIGMA, 1)).all()
     assert trend.widths(SIGMA, 1) < replace(trend, weight=trend.weight / 2).widths(SIGMA, 1)
+
+
+@pytest.mark.parametrize("value", [0.1, 1000.1, -1e6 / 3])
+def test_outcomes_that_are_always_the_same_do_not_change_by_rounding(value: float) -> None:
+    """Without noise the limit is no more than what sums in floating point may be off by."""
+    nothing = np.zeros((ARMS, 1))
+    seen, trend = Seen(nothing, nothing, nothing, nothing), Trend.nothing(ARMS)
+    for phase in range(1, 100):
+        now = Seen(seen.counts + 7, seen.sums + 7 * value, nothing, nothing)
+        trend, seen = trend.after(seen, now), now
+        assert (np.abs(trend.change) <= trend.widths(0.0, phase)).all()
+    now = Seen(seen.counts + 7, seen.sums + 7 * value * (1 + 1e-9), nothing, nothing)
+    trend = trend.after(seen, now)
+    assert (np.abs(trend.change) > trend.widths(0.0, 100)).all()

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import fedbandits as fb
+from fedbandits.construct import construct
 from fedbandits.errors import InputError
+from fedbandits.federation.trial import read_trial
 from fedbandits.privacy.protection import protected
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.contrasts import Contrasts, Crowd
@@ -464,3 +466,11 @@ def test_estimated_variances_are_refused() -> None:
         fb.Fed2Ucb(pulls=10, admissions=20, radius=fb.CertifiedRadius(delta=DELTA), liars=0.1).rule(
             told
         )
+
+
+def test_a_rule_that_chooses_pulls_by_reports_says_why_it_takes_no_liars() -> None:
+    why = "liars: is for algorithms with a schedule"
+    with pytest.raises(InputError, match=why):
+        construct(fb.FedIndex, {"liars": 0.1}, "")
+    with pytest.raises(InputError, match=why):
+        read_trial({"title": "t", "arms": ["a", "b"], "algorithm": "fed-index", "liars": 0.1})

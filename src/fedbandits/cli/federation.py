@@ -40,11 +40,11 @@ def check_trial(path: Path, plugins: Iterable[Path]) -> None:
     from fedbandits.federation.trial import load_trial  # noqa: PLC0415 - likewise
 
     trial = load_trial(path, plugins=plugins)
-    typer.echo(f"{path}: valid")
     server = server_of(trial)
+    typer.echo(f"{path}: valid")
     typer.echo(f"  guarantee: {server.run_state.guarantee.words()}")
     floor = server.rule.liars_floor
-    if floor is not None:
+    if floor:
         far = f"{floor:.3g}" if isfinite(floor) else "any amount"
         gap = f"below {2 * floor:.3g} " if isfinite(floor) else ""
         typer.echo(

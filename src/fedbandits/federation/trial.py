@@ -379,7 +379,8 @@ def _trial(tables: Mapping[str, Any]) -> Trial:
     said |= {f"assume.{key}": value for key, value in assumed.items()}
     for key in said:
         if key not in known:
-            raise InputError(key, f"is not a key here; {nearest(key, known)}")
+            why = algorithm.refusals.get(key, f"is not a key here; {nearest(key, known)}")
+            raise InputError(key, why)
     for key in ("arms", "offline"):
         if isinstance(said.get(key), list):
             said[key] = tuple(said[key])

@@ -115,9 +115,10 @@ class Question:
         Trimmed(liars=self.liars)  # refuses what is neither a share nor a number
         if self.liars and self.privacy is not None:
             raise InputError(
-                "liars", "nothing is proven for protected means of clients that may lie; leave out"
-                " one of liars and privacy",
-            )  # fmt: skip
+                "liars",
+                "no plan is made for protected means of clients that may lie, though some rules"
+                " allow for both; leave out one of liars and privacy",
+            )
         if self.liars < 1:
             return
         if self.population is None:

@@ -57,12 +57,12 @@ def apply(state: RunState, record: records.Record) -> RunState:
     """
     stage = stage_after(state, record)
     after = _changed(state, record)
-    guarantee = still_proven(record, state, after)
-    if guarantee is not state.guarantee:
-        after = replace(after, guarantee=guarantee)
     if stage is ServerState.READY and ending(after) is not None:
         stage = ServerState.ENDING
-    return after if after.stage is stage else replace(after, stage=stage)
+    if after.stage is not stage:
+        after = replace(after, stage=stage)
+    guarantee = still_proven(record, state, after)
+    return after if guarantee is state.guarantee else replace(after, guarantee=guarantee)
 
 
 def _changed(state: RunState, record: records.Record) -> RunState:

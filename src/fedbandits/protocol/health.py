@@ -73,26 +73,35 @@ class Drift:
         return {"level": self.level, "changes": changes}
 
 
-def _unwatched(rule: PhasedRule) -> str:
-    """Return why the means of single clients prove nothing, in words; nothing if they do."""
+def _looks(state: RunState) -> int:
+    """Return the number of the last phase, as far as error probabilities are shared out.
+
+    When an option that came back was tried depends on what was observed, in one of so many ways as
+    `fedbandits.protocol.decisions.looks` counts.
+    """
+    return max(state.phases_over, 1) * state.comebacks
+
+
+def _noise_of(rule: PhasedRule) -> float | str:
+    """Return σ of what clients report, or why their means prove nothing one by one."""
     if not rule.scheduled:
         return "how often options are tried depends on what was observed"
     if rule.estimator.stands_liars:
         return "a client that lies could pretend anything"
-    if rule.noise is None:
-        return "the noise is estimated from the same reports"
-    return ""
+    # If a promise rests on a range, a smaller noise that was told is none of its conditions.
+    limits = rule.radius.limits
+    noise = rule.noise if limits is None else (limits[1] - limits[0]) / 2
+    return "it is not told how large the noise is" if noise is None else noise
 
 
 def drift(state: RunState) -> Drift | str:
     """Return whether options stay as good as they were, or why that is not watched."""
-    rule, trend = state.terms.rule, state.trend
-    why = _unwatched(rule)
+    trend, noise = state.trend, _noise_of(state.terms.rule)
+    if isinstance(noise, str):
+        return noise
     if state.terms.privacy is not None and state.terms.privacy.noise == "laplace":
-        why = why or "means have Laplace noise"
-    if why or rule.noise is None:
-        return why
-    widths = trend.widths(rule.noise, max(state.phases_over, 1))
+        return "means have Laplace noise"
+    widths = trend.widths(noise, _looks(state))
     told = zip(state.terms.arms, trend.change.tolist(), widths.tolist(), strict=True)
     return Drift(
         changes=tuple(Change(arm=arm, by=by, unusual=unusual) for arm, by, unusual in told),
@@ -139,17 +148,16 @@ def segments(
     level : float
         How likely any interval misses, at most.
     """
-    rule, counted = state.terms.rule, state.counted
-    why = _unwatched(rule)
-    if why or rule.noise is None:
-        return why
+    counted, noise = state.counted, _noise_of(state.terms.rule)
+    if isinstance(noise, str):
+        return noise
     names = [*groups, "other clients"]
     places = [
         next(
             (
                 place
                 for place, patterns in enumerate(groups.values())
-                if any(fnmatchcase(client, pattern) for pattern in patterns)
+                if client in patterns or any(fnmatchcase(client, each) for each in patterns)
             ),
             len(groups),
         )
@@ -163,9 +171,9 @@ def segments(
         counted.counts,
         counted.means,
         members,
-        noise=rule.noise,
+        noise=noise,
         distortion=counted.distortion(state.terms.privacy),
-        looks=max(state.phases_over, 1),
+        looks=_looks(state),
         level=level,
     )
     arms = state.terms.arms

@@ -19,6 +19,9 @@ from fedbandits.rules.arrays import FloatArray
 LEVEL = 0.01
 """How likely a run in which no option changes is taken for one in which some do, at most."""
 
+# A sum of a hundred phases may be off by so much of itself; that matters if σ is 0, or nearly so.
+_ROUNDING = 2.0**-46
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trend:
@@ -29,7 +32,7 @@ class Trend:
     score, weight : array, shape (..., arms)
         The sums of (X − A)/u and of 1/u.
     bias : array, shape (..., arms)
-        By how much the protection of means shifts the score, at most.
+        By how much the protection of means, and the rounding of sums, shift the score, at most.
     distorted : array, shape (..., arms)
         What the protection adds to σ², at most.
     """
@@ -72,6 +75,7 @@ class Trend:
 
         apart = anew(now.sums, before.sums) - before.sums / old
         biases = anew(now.biases, before.biases) + before.biases / old
+        biases += _ROUNDING * (np.abs(now.sums) / n + np.abs(before.sums) / old)
         added = np.maximum(now.variances - before.variances, 0.0) / np.maximum(fresh, 1.0)
         return Trend(
             score=self.score + (weights * apart).sum(axis=-1),

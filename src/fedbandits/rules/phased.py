@@ -339,7 +339,8 @@ class PhasedRule(Beliefs):
         """
         if not self.estimator.stands_liars or self.asks_everyone:
             return None
-        return self.estimator.floor(self.spread_compared)
+        exist = self.population if self.target == "clients" else None
+        return self.estimator.floor(self.spread_compared, exist=exist)
 
     def part_conditions(self) -> tuple[Condition, ...] | None:
         """Return what is needed as long as some of the clients that it is for are not heard.

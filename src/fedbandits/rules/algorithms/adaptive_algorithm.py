@@ -1,6 +1,7 @@
 """The common part of algorithms whose pulls depend on what was observed."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -31,6 +32,10 @@ class AdaptiveAlgorithm(Algorithm):
     all_clients_from_start: ClassVar[bool] = False
     uses_variances: ClassVar[bool] = True
     """It must be told σ and σ_c."""
+    refusals: ClassVar[Mapping[str, str]] = {
+        "liars": "is for algorithms with a schedule: this one chooses pulls by what was reported,"
+        " and nothing is proven of that if some reports are lies; use fed2-ucb or fed1-ucb"
+    }
 
     first_pulls: int = 32
     initial_clients: int = 16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from fedbandits.errors import UnstatedError
@@ -27,6 +28,8 @@ class Algorithm:
         "whether all its clients play from the start, and the answer is for them by default"
     )
 
+    refusals: ClassVar[Mapping[str, str]] = {}
+    """Keys of other algorithms that it does not take, and why not."""
     shown_in_parts: ClassVar[bool] = False
     """Whether figures show its regret without communication beside the total, as the paper's do."""
 

@@ -114,7 +114,9 @@ class Estimator:
         """Return how many of this many clients may lie without harm: none by default."""
         return 0
 
-    def floor(self, spread: float, *, half_range: float = math.inf) -> float:
+    def floor(
+        self, spread: float, *, half_range: float = math.inf, exist: int | None = None
+    ) -> float:
         """Return by how much liars that it allows for can move a comparison, at most."""
         return 0.0
 

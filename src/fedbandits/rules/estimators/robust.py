@@ -130,7 +130,9 @@ class Robust(Estimator):
             ),
         )
 
-    def floor(self, spread: float, *, half_range: float = math.inf) -> float:
+    def floor(
+        self, spread: float, *, half_range: float = math.inf, exist: int | None = None
+    ) -> float:
         """Return by how much liars can move the difference of two arms, whatever is pulled.
 
         That of very many clients with very many pulls, whose arms are independent of each other.
@@ -141,6 +143,9 @@ class Robust(Estimator):
             σ_c, of one arm.
         half_range : float
             Of given clients: half of the range of their local means of an arm.
+        exist : int, optional
+            How many clients there are at most. A number of liars is a share of these; it is nothing
+            among ever more clients.
 
         Examples
         --------
@@ -150,11 +155,14 @@ class Robust(Estimator):
         0.58
         0.32
         """
+        if self.liars >= 1 and exist is None:
+            return 0.0
         many = 10**9
+        share = self.liars if exist is None else self.liars_among(exist) / exist
         pairs = Contrasts(
             clients=many * self.groups,
             groups=self.groups,
-            liars=self.liars_among(many * self.groups),
+            liars=int(share_of(share, many * self.groups)),
             noise=np.zeros(1),
             spread=np.array([spread**2]),
             sampled=not math.isfinite(half_range),
