@@ -100,7 +100,7 @@ def through_json(value: Any) -> Any:
 # The same, bit for bit ---------------------------------------------------------------------------
 
 
-_NOT_IN_STORMS = {"terms", "stopped", "outside", "capped", "keys", "head", "uneven"}
+_NOT_IN_STORMS = {"terms", "stopped", "outside", "capped", "keys", "head", "uneven", "clipping"}
 PARTS = {one.name for one in fields(RunState)} - _NOT_IN_STORMS
 """What storms change.
 

@@ -23,6 +23,7 @@ from fedbandits.federation.run import header_of
 from fedbandits.federation.trial import Trial, read_trial
 from fedbandits.protocol.decisions import interval_widths
 from fedbandits.protocol.fold import apply
+from fedbandits.protocol.messages import Update
 from fedbandits.protocol.promises import coverage
 from fedbandits.protocol.records import ClientHalted
 from fedbandits.protocol.server import Server
@@ -188,6 +189,29 @@ def test_a_halt_leaves_a_promise_between_two_options_alone(options: int, left: b
         )
         assert (halted.guarantee.error == 0.05) == (left or liars is None)
         assert (coverage(halted, 0.05).error == 0.05) == (left or liars is None)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [{"means": (0.5, 5.0)}, {"clipped": 3}, {"uneven": (1,)}],
+    ids=lambda lie: next(iter(lie)),
+)
+@pytest.mark.parametrize("liars", [None, 2])
+def test_reports_that_no_honest_client_sends_end_the_promise_only_if_too_many_do(
+    lie: dict[str, Any], liars: int | None
+) -> None:
+    told = fb.Beliefs(n_arms=2, horizon=None, noise=0.5, spread=0.5, population=CLIENTS)
+    certified = fb.CertifiedRadius(delta=0.05)
+    rule = fb.Fed1Ucb(pulls=10, radius=certified, liars=liars).rule(told)
+    server = Server(rule, limits=(0.0, 1.0))
+    server.open([f"c{i}" for i in range(CLIENTS)])
+    found = []
+    for number in range(3):
+        said = {"counts": (10, 10), "means": (0.5, 0.5), **lie}
+        server.receive(Update(header=server.header, phase=1, client=f"c{number}", **said))
+        found.append(server.run_state.guarantee.error == 0.05)
+    assert found == ([True, True, False] if liars else [False, False, False])
+    assert RunState.restored(server.run_state.kept(), server.terms).guarantee.error is None
 
 
 # How often a client is left out -------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -45,6 +45,9 @@ _ALIKE = Condition(
     status=Status.BROKEN,
 )
 _LOST = "lost the outcomes of some options suspiciously more often than those of others"
+
+
+_KEPT_BACK = Refused.OUTSIDE
 
 
 def still_proven(record: records.Record, before: RunState, state: RunState) -> Guarantee:
@@ -105,11 +108,15 @@ def _has_observed_bits(before: RunState) -> bool:
 
 def _of_update(found: Guarantee, update: Update, state: RunState) -> Guarantee:
     """Return what an update leaves proven, of which a part was halted, clipped or lost."""
-    if update.uneven:
+    if update.uneven and not _may_be_lies(state, state.uneven):
         found = found.requiring(replace(_ALIKE, why=f"{', '.join(map(str, state.uneven))} {_LOST}"))
     if update.halted:
         found = _of_uneven(_taken_out(found, Assumption.HALTED_ANYWAY), state)
-    if update.clipped and state.terms.outside != "clip":
+    if (
+        update.clipped
+        and state.terms.outside != "clip"
+        and not _may_be_lies(state, [update.client])
+    ):
         words = f"observations lay outside {_range(state, clipped=True)} and were clipped"
         found = found.broken(Assumption.IN_RANGE, f"{words}: the answer is about clipped outcomes")
     return found
@@ -213,15 +220,30 @@ def _kept_back(found: Guarantee, before: RunState) -> Guarantee:
 
     Clients that have corrected them meanwhile have reported.
     """
-    refused = (before.phase, Refused.OUTSIDE)
+    refused = (before.phase, _KEPT_BACK)
     clients = [client for client in before.missing if (client, *refused) in before.refusals]
     return _outside(found, before, "outcomes", clients, "reported") if clients else found
+
+
+def _may_be_lies(state: RunState, clients: Iterable[str]) -> bool:
+    """Return whether clients that say or show what no honest one does may all be among the liars.
+
+    If no more than the declared number do, nothing of what is assumed of honest clients is refuted,
+    and one liar cannot end the promise. A client whose means are not counted is one of those that
+    may lie, as every client is that was not heard.
+    """
+    estimator = state.terms.rule.estimator
+    said = (client for client, _, why in (key for key, _ in state.refusals) if why is _KEPT_BACK)
+    suspects = {*clients, *state.outside, *state.uneven, *state.clipping, *said}
+    return estimator.stands_liars and len(suspects) <= estimator.liars_among(len(state.columns))
 
 
 def _outside(
     found: Guarantee, state: RunState, what: str, clients: Sequence[str], fate: str
 ) -> Guarantee:
     """Return what is proven if something of these clients lay outside the range."""
+    if _may_be_lies(state, clients):
+        return found
     named = ", ".join(clients[:3]) + (f" and {len(clients) - 3:,} more" if clients[3:] else "")
     why = f"{what} of {named} lay outside {_range(state)} and were not {fate}, though the answer is"
     return found.broken(Assumption.IN_RANGE, f"{why} for them, too")

@@ -139,6 +139,8 @@ class RunState:
         The arms that it was about: those that were in the game before it.
     trend : Trend
         What fresh means differ by from those before.
+    clipping : frozenset of str
+        Clients that say that they have clipped outcomes, though the trial does not allow it.
     uneven : mapping from str to tuple of int
         Clients that lose suspiciously many units of some arms, and of which.
     """
@@ -178,6 +180,7 @@ class RunState:
     decided_as: AnySize = 0
     decided_on: BoolArray | None = None
     trend: Trend
+    clipping: frozenset[str] = frozenset()
     uneven: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
@@ -223,6 +226,8 @@ class RunState:
         """Return the state with one more update: what happens most, and must cost little."""
         after = object.__new__(RunState)
         after.__dict__.update(self.__dict__, reports=self.reports.added(update.client, update))
+        if update.clipped and self.terms.outside != "clip":
+            after.__dict__["clipping"] = self.clipping | {update.client}
         if update.uneven:
             after.__dict__["uneven"] = {**self.uneven, update.client: update.uneven}
         return after
