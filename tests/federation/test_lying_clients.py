@@ -82,7 +82,7 @@ def test_a_file_says_how_many_may_lie() -> None:
         "liars": 3,
     }
     assert "at most 3" in read_trial(tables).rule().guarantee().words()
-    with pytest.raises(InputError, match="liars: is not a key"):
+    with pytest.raises(InputError, match="liars: is for algorithms with a schedule"):
         read_trial(
             {"title": "colours", "arms": ["red", "blue"], "algorithm": "fed-index", "liars": 3}
         )

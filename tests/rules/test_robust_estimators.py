@@ -15,7 +15,6 @@ from scipy import stats
 import fedbandits as fb
 from fedbandits.construct import construct
 from fedbandits.errors import InputError
-from fedbandits.federation.trial import read_trial
 from fedbandits.privacy.protection import protected
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.contrasts import Contrasts, Crowd
@@ -469,8 +468,5 @@ def test_estimated_variances_are_refused() -> None:
 
 
 def test_a_rule_that_chooses_pulls_by_reports_says_why_it_takes_no_liars() -> None:
-    why = "liars: is for algorithms with a schedule"
-    with pytest.raises(InputError, match=why):
+    with pytest.raises(InputError, match="liars: is for algorithms with a schedule"):
         construct(fb.FedIndex, {"liars": 0.1}, "")
-    with pytest.raises(InputError, match=why):
-        read_trial({"title": "t", "arms": ["a", "b"], "algorithm": "fed-index", "liars": 0.1})
