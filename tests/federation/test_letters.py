@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,39 @@ from fedbandits.federation.durable_log import has_begun, read_log
 from fedbandits.federation.flower.server import serve
 from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.last_word import best_arm
-from fedbandits.federation.letters import LETTER, REPLY, inbox
+from fedbandits.federation.letters import (
+    LETTER,
+    REPLY,
+    Letter,
+    SiteReply,
+    _bytes,
+    _letter_file,
+    _reply_file,
+    inbox,
+)
 from fedbandits.federation.live import LiveTrial
 from fedbandits.federation.local import load_pull, try_trial
 from fedbandits.federation.served import begin_or_resume
+from fedbandits.federation.signing import (
+    SERVER,
+    SigningKey,
+    client_key,
+    public_line,
+    server_key,
+    signing_key,
+)
 from fedbandits.federation.trial import load_trial
 from fedbandits.federation.verification import verify_log
-from fedbandits.protocol import RecallConfirmed, ServerState, UpdateAccepted, UpdateRejected
+from fedbandits.protocol import (
+    ClientHalted,
+    Halt,
+    KeyPinned,
+    RecallConfirmed,
+    Refused,
+    ServerState,
+    UpdateAccepted,
+    UpdateRejected,
+)
 from fedbandits.rules.guarantees import Assumption
 from flower_project import TRIAL, decided, write_project
 from room import Room
@@ -164,6 +191,102 @@ def test_files_of_others_are_refused(project: Path, sites: Sites, tmp_path: Path
     assert "is not the key of client-0" in fedbandits(
         "deliver", sites.log, sites.reply(one), code=1
     )
+
+
+def forged(path: Path, said: Letter | SiteReply, key: SigningKey) -> Path:
+    """Write a letter or a reply that somebody signs with a key of theirs."""
+    said = replace(said, key=key.public)
+    file = _letter_file(path) if isinstance(said, Letter) else _reply_file(path)
+    file.write(replace(said, signature=key.sign(_bytes(said))))
+    return path
+
+
+@pytest.mark.parametrize("content", [b"[" * 200_000, b"1", b"", b"\xff\xfe\xfa", b"9" * 6000])
+def test_a_bad_file_is_refused_and_the_others_are_delivered(
+    project: Path, sites: Sites, content: bytes
+) -> None:
+    letter = posted(sites, project)[0]
+    bad = project / f"bad{REPLY}"
+    bad.write_bytes(content)
+    fedbandits("site", bad, "--project", project, code=2)
+    assert "is damaged" in fedbandits("deliver", sites.log, bad, sites.reply(letter), code=1)
+    assert CLIENTS[0] not in LoggedRun(sites.log).server.missing
+
+
+def test_what_is_no_file_is_not_read(project: Path, sites: Sites) -> None:
+    posted(sites, project)
+    endless, huge = project / f"endless{REPLY}", project / f"huge{REPLY}"
+    endless.symlink_to("/dev/zero")
+    with huge.open("wb") as file:
+        file.truncate(2**40)
+    said = fedbandits("deliver", sites.log, endless, huge, code=1)
+    assert "is not a file" in said
+    assert "more than 67108864 bytes" in said
+
+
+def test_a_reply_may_be_written_in_another_encoding(project: Path, sites: Sites) -> None:
+    reply = sites.reply(posted(sites, project)[0])
+    reply.write_text(reply.read_text(encoding="utf-8"), encoding="utf-16")
+    fedbandits("deliver", sites.log, reply)
+    assert CLIENTS[0] not in LoggedRun(sites.log).server.missing
+
+
+def test_a_stranger_pins_no_key_and_stalls_no_run(project: Path, sites: Sites) -> None:
+    got = posted(sites, project)
+    assignment = LoggedRun(sites.log).server.assignment
+    assert assignment is not None
+    stranger = signing_key(project / "stranger.key", "client x")
+
+    def refused(name: str, why: str, *replies: Any) -> None:
+        said = SiteReply(client=name, key=b"", replies=replies)
+        reply = forged(project / f"forged{REPLY}", said, stranger)
+        assert why in fedbandits("deliver", sites.log, reply, code=1)
+
+    refused(CLIENTS[0], "says nothing")
+    refused("on a node", "gets no letters", assignment.refused("on a node", Refused.ARMS))
+    refused("x" * 5000, "is not a name")
+    ahead = assignment.refused(CLIENTS[0], Refused.PLAYED)
+    refused(CLIENTS[0], "keeps to itself", ahead)
+    assert not any(isinstance(each, KeyPinned) for each in read_log(sites.log).records)
+    fedbandits("deliver", sites.log, *map(sites.reply, got))
+    assert LoggedRun(sites.log).decided == 1
+
+
+def test_a_repeated_receipt_does_not_bring_a_halt_back(project: Path, sites: Sites) -> None:
+    posted(sites, project)
+    fedbandits("withdraw", sites.log, "red", "--reason", "rash")
+    reply = sites.reply(posted(sites, project)[0])
+    said = _reply_file(reply).read()
+    assert said is not None
+    halt = Halt(arms=(1,), reason="checked")
+    key = client_key(sites.places[CLIENTS[0]] / "state", CLIENTS[0])
+    receipt = replace(said.replies[0], halt=halt)
+    forged(reply, replace(said, replies=(receipt, *said.replies[1:])), key)
+    for _ in range(2):  # the update, which comes after the receipt, says that nothing is halted
+        fedbandits("deliver", sites.log, reply)
+        assert not LoggedRun(sites.log).server.run_state.halts
+    told = [each for each in read_log(sites.log).records if isinstance(each, ClientHalted)]
+    assert [each.arms for each in told] == [(1,), ()]
+
+
+def test_a_letter_that_is_refused_pins_no_key_of_a_server(project: Path, sites: Sites) -> None:
+    letter = posted(sites, project)[0]
+    place = sites.places[CLIENTS[0]]
+    (place / "state").mkdir()
+    client_key(place / "state", CLIENTS[0])
+    stranger = signing_key(project / "stranger.key", SERVER)
+    said = Letter(client=CLIENTS[1], key=b"", messages=())
+    other = forged(place / f"other{LETTER}", said, stranger)
+    fedbandits("site", other, "--project", place, code=2)
+    assert not (place / "keys").exists()
+    # A key that was put there by hand and says of itself that it is another's is not replaced.
+    kept = place / "keys" / "fedbandits-server.pub"
+    kept.parent.mkdir()
+    kept.write_text(public_line(server_key(sites.log).public, "root@server"), encoding="utf-8")
+    mine = forged(other, replace(said, client=CLIENTS[0]), stranger)
+    assert 'let its line end with "server"' in fedbandits("site", mine, "--project", place, code=2)
+    kept.write_text(public_line(server_key(sites.log).public, SERVER), encoding="utf-8")
+    assert sites.reply(letter).exists()
 
 
 def test_a_reply_counts_after_the_server_was_restarted(project: Path, sites: Sites) -> None:

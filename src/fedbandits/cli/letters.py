@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -93,22 +92,18 @@ def deliver(log: LogFile, files: Annotated[list[Path], typer.Argument(metavar="F
         Replies, as fedbandits site has written them.
     """
     from fedbandits.federation.letters import (  # noqa: PLC0415 - after --help
-        REPLY,
         goes_on_alone,
+        hand_in,
         inbox,
         read_reply,
     )
-    from fedbandits.federation.state_files import (  # noqa: PLC0415 - likewise
-        letter_file,
-        private_folder,
-        write_whole,
-    )
+    from fedbandits.federation.state_files import private_folder  # noqa: PLC0415 - likewise
 
     run = read_run(log)
     folder, wrong = private_folder(inbox(log)), 0
     for path in files:
         try:
-            reply = read_reply(path, run.server)
+            reply = read_reply(path, run.server, run.trial.offline)
         except InputError as error:
             wrong += 1
             print_plain(str(error), "not delivered: ", err=True)
@@ -117,9 +112,7 @@ def deliver(log: LogFile, files: Annotated[list[Path], typer.Argument(metavar="F
         print_plain(f"{path}: {late or f'what {reply.client} says is handed in'}")
         if late is not None and len(reply.replies) == 1:
             continue
-        content = path.read_text(encoding="utf-8")
-        name = f"{hashlib.sha256(content.encode()).hexdigest()[:16]}{REPLY}"
-        write_whole(letter_file(folder, reply.client, name), content)
+        hand_in(folder, reply)
     if _advanced(log) is not None and not goes_on_alone(run):
         typer.echo("no server runs now: it takes them as soon as the run is resumed")
     print_plain(read_run(log).status().state_words())

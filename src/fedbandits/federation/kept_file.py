@@ -73,7 +73,7 @@ class KeptFile(Generic[T]):
             return None
         except OSError as error:
             raise InputError(str(self.path), f"cannot be read: {error.strerror}") from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(str(self.path), self.problem.format(error)) from None
         return found
 

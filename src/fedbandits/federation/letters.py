@@ -8,14 +8,15 @@ and a server counts a reply once.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedbandits.errors import FedbanditsError, InputError
+from fedbandits.errors import FedbanditsError, InputError, file_errors
 from fedbandits.federation.coordinator import Coordinator, Received, Reply, Sent, Transport
 from fedbandits.federation.durable_log import DurableLog
 from fedbandits.federation.followed import LoggedRun
@@ -34,6 +35,7 @@ from fedbandits.federation.signing import (
 )
 from fedbandits.federation.state_files import (
     beside,
+    check_name,
     key_file,
     letter_file,
     private_folder,
@@ -45,6 +47,7 @@ from fedbandits.protocol import (
     Conclusion,
     Header,
     Recall,
+    Receipt,
     Refusal,
     Refused,
     Server,
@@ -102,6 +105,9 @@ class SiteReply:
 LETTER, REPLY = ".letter.json", ".reply.json"
 """How the names of both files end."""
 
+# No letter and no reply is larger.
+_MOST_BYTES = 2**26
+
 _DAMAGED = "is damaged, or something else ({}); ask for it once more"
 
 # What a site can mend, or has said already: it is told here, and the server is not.
@@ -124,11 +130,19 @@ def _bytes(said: Letter | SiteReply) -> bytes:
 
 def _read(file: KeptFile[Any]) -> Any:
     """Return what is in a file, if it is signed with the key that it names."""
+    path = file.path
+    with file_errors(path, "cannot be read"):
+        # A link may lead anywhere, for instance to a device that never ends.
+        if path.exists() and not path.is_file():
+            raise InputError(str(path), "is not a file; name one")
+        if path.exists() and path.stat().st_size > _MOST_BYTES:
+            raise InputError(str(path), f"has more than {_MOST_BYTES} bytes, and no letter has")
     said = file.read()
     if said is None:
         raise InputError(str(file.path), "is not there")
     if not is_signed(said.key, _bytes(said), said.signature):
         raise InputError(str(file.path), "was changed on its way; ask for it once more")
+    check_name(said.client, str(file.path))
     return said
 
 
@@ -162,8 +176,17 @@ def write_letter(folder: Path, letter: Letter) -> Path:
     return path
 
 
-def read_reply(path: Path, server: Server) -> SiteReply:
+def read_reply(path: Path, server: Server, offline: Collection[str]) -> SiteReply:
     """Return the reply in a file, if it is of this run, and of the client that it names.
+
+    Parameters
+    ----------
+    path : path
+        Of the file.
+    server : Server
+        Of the run.
+    offline : collection of str
+        The clients that get letters: for all others their nodes answer, and no file does.
 
     Raises
     ------
@@ -171,6 +194,12 @@ def read_reply(path: Path, server: Server) -> SiteReply:
         If it is damaged, of somebody else or of another run.
     """
     reply: SiteReply = _read(_reply_file(path))
+    if reply.client not in offline:
+        raise InputError(
+            str(path), f'is of "{reply.client}", which gets no letters in this run (offline)'
+        )
+    if not reply.replies:
+        raise InputError(str(path), "says nothing; ask for it once more")
     known = server.run_state.keys.get(reply.client)
     if known is None and not server.pins_first_keys:
         raise InputError(str(path), f"{reply.client} has no key in this run")
@@ -185,7 +214,17 @@ def read_reply(path: Path, server: Server) -> SiteReply:
             raise InputError(
                 str(path), f'is of run "{said.header.run}", and this is "{server.header.run}"'
             )
+        if isinstance(said, Refusal) and said.why in _STAYS_HERE:
+            raise InputError(
+                str(path), f"says what a site keeps to itself ({said.why.value}); ask for another"
+            )
     return reply
+
+
+def hand_in(folder: Path, reply: SiteReply) -> None:
+    """Write a reply into the folder of those that wait for the server: the same one once."""
+    name = f"{hashlib.sha256(_bytes(reply)).hexdigest()[:16]}{REPLY}"
+    _reply_file(letter_file(folder, reply.client, name)).write(reply)
 
 
 def _is_same_run(said: Header, now: Header) -> bool:
@@ -277,11 +316,14 @@ class PostTransport:
         self._seen = {path for path in sorted(self._folder.glob(f"*{REPLY}")) if path.is_file()}
         for path in sorted(self._seen):
             try:
-                reply = read_reply(path, self._server)
+                reply = read_reply(path, self._server, self._offline)
             except InputError:  # `deliver` has said so, or another process is writing it
                 continue
             self._server.pin({reply.client: reply.key})
+            recall, told = self._server.recall, self._server.run_state.recalled
             for said in reply.replies:
+                if isinstance(said, Receipt) and (said.arms != recall.arms or said.client in told):
+                    continue  # it was taken before, and what was halted then may have changed
                 # An update is signed as it is. The others are as good as the whole file.
                 header = said.header if isinstance(said, Update) else self._server.header
                 yield replace(said, header=header)
@@ -387,7 +429,6 @@ def play_letter(
         If the letter is damaged, of another server or for another site, or ``pull`` fails.
     """
     letter: Letter = _read(_letter_file(path))
-    news = [*_trusted(letter, path, project)]
     private_folder(state)
     if not new and any(state.glob("*.key")) and not key_file(state, letter.client).exists():
         raise InputError(
@@ -395,6 +436,7 @@ def play_letter(
             f'is for client "{letter.client}", and {state} is of others; send it where it belongs,'
             " or take --new if this site answers for that client, too",
         )
+    news = [*_trusted(letter, path, project)]
     key = client_key(state, letter.client)
     host = ClientHost(ClientInfo(name=letter.client), pull, trial, folder=state, sign=key.sign)
     replies: list[Reply] = []
@@ -431,6 +473,10 @@ def _trusted(letter: Letter, path: Path, project: Path) -> Iterator[str]:
         )
     if not known:
         kept = private_folder(folder) / "fedbandits-server.pub"
+        if kept.exists():
+            raise InputError(
+                str(kept), f'is not called a key of the server: let its line end with "{SERVER}"'
+            )
         write_whole(kept, f"{public_line(letter.key, SERVER)}\n")
         yield (
             f"this is the first letter: {fingerprint(letter.key)} is the server's key from now on"
