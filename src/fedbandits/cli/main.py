@@ -29,7 +29,16 @@ from fedbandits.cli.printing import (
     print_warnings,
 )
 from fedbandits.cli.reproduce import reproduce
-from fedbandits.cli.runs import rebind, report, status, stop, verify, withdraw
+from fedbandits.cli.runs import (
+    backup,
+    rebind,
+    report,
+    restore,
+    status,
+    stop,
+    verify,
+    withdraw,
+)
 from fedbandits.cli.site import audit, halt, node
 from fedbandits.cli.sweep import check_sweep, sweep
 from fedbandits.cli.up import resume, serve, up
@@ -183,7 +192,10 @@ def bounds(file: File, plugin: Plugins = None) -> None:
 _PANELS = {
     "Experiments": (run, check, bounds, sweep, plan, contest, reproduce),
     "Federations": (new, try_, up, resume, serve, node),
-    "Runs of a federation": (status, report, verify, withdraw, stop, halt, rebind, audit),
+    "Runs of a federation": (
+        *(status, report, verify, withdraw, stop, halt),
+        *(rebind, audit, backup, restore),
+    ),
 }
 for panel, commands in _PANELS.items():
     for command in commands:
