@@ -39,7 +39,7 @@ from fedbandits.cli.runs import (
     verify,
     withdraw,
 )
-from fedbandits.cli.site import audit, halt, node
+from fedbandits.cli.site import audit, halt, kit, node
 from fedbandits.cli.sweep import check_sweep, sweep
 from fedbandits.cli.up import resume, serve, up
 from fedbandits.errors import FedbanditsError, InputError, UnstatedError
@@ -191,7 +191,7 @@ def bounds(file: File, plugin: Plugins = None) -> None:
 
 _PANELS = {
     "Experiments": (run, check, bounds, sweep, plan, contest, reproduce),
-    "Federations": (new, try_, up, resume, serve, node),
+    "Federations": (new, try_, up, resume, serve, kit, node),
     "Runs of a federation": (
         *(status, report, verify, withdraw, stop, halt),
         *(rebind, audit, backup, restore),
