@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -189,7 +190,7 @@ def bounds(file: File, plugin: Plugins = None) -> None:
     print_table(shown_bounds(experiment.title, experiment.horizon, bounds_of(experiment)))
 
 
-_PANELS = {
+_PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Experiments": (run, check, bounds, sweep, plan, contest, reproduce),
     "Federations": (new, try_, up, resume, serve, kit, node),
     "Runs of a federation": (
