@@ -7,24 +7,26 @@ import shutil
 import sqlite3
 import stat
 import threading
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from commands import Command
 from fedbandits.errors import InputError
 from fedbandits.federation.backup import make_backup, restore_backup
-from fedbandits.federation.coordinator import Coordinator
+from fedbandits.federation.coordinator import Coordinator, Sent
 from fedbandits.federation.durable_log import DurableLog, read_log
 from fedbandits.federation.local import LocalTransport
 from fedbandits.federation.served import begin_or_resume
 from fedbandits.federation.trial import read_trial
 from fedbandits.federation.verification import verify_log
-from fedbandits.protocol import Rejection, ServerStarted, UpdateRejected
+from fedbandits.protocol import Rejection, ServerStarted, UpdateAccepted, UpdateRejected
 from flower_project import decided, of_kind
 from logged_runs import cut, played
-from signed_runs import LOG, STATE, TABLES, give_keys, hosts, signed_run
+from signed_runs import CLIENTS, LOG, STATE, TABLES, give_keys, hosts, signed_run
 
 KEY = "fedbandits-server.key"
 
@@ -79,19 +81,33 @@ class KilledError(Exception):
     """The server was killed."""
 
 
-def goes_on(log: Path, clients: Path, until: int | None = None) -> None:
-    """Begin or continue a signed run, with the clients whose files are in a folder.
+class Present(LocalTransport):
+    """Clients that are there; whatever is sent to others is lost."""
+
+    def send(self, message: Sent, clients: Sequence[str]) -> None:
+        super().send(message, [name for name in clients if name in self.connected()])
+
+
+def goes_on(
+    log: Path,
+    clients: Path,
+    until: int | None = None,
+    *,
+    present: slice = slice(CLIENTS),
+    **changes: Any,
+) -> None:
+    """Begin or continue a signed run, with clients whose files are in a folder.
 
     It goes on to its end, or until the server is killed after so many decisions.
     """
-    written, run = begin_or_resume(read_trial(TABLES), log, signed=True)
+    written, run = begin_or_resume(read_trial(TABLES | changes), log, signed=True)
 
     def watch(_: object) -> None:
         if until is not None and len(decided(run.server.log)) >= until:
             raise KilledError
 
     with written:
-        transport = LocalTransport(hosts(clients, run.server))
+        transport = Present(hosts(clients, run.server, 2 * CLIENTS)[present])
         with nullcontext() if until is None else pytest.raises(KilledError):
             Coordinator(run.server, transport, clock=transport.clock, watch=watch).run()
 
@@ -154,6 +170,18 @@ def test_two_servers_of_one_run_get_the_same_answers_until_one_is_behind(
     with pytest.raises(InputError, match="is an old copy"):
         goes_on(first / LOG, first)
     verify_log(second / LOG, give_keys(first))
+
+
+def test_clients_join_and_leave_in_the_middle_of_a_run(tmp_path: Path) -> None:
+    log, quorum = tmp_path / LOG, {"fraction": 0.5}
+    goes_on(log, tmp_path, 1, present=slice(4), quorum=quorum)
+    goes_on(log, tmp_path, 2, present=slice(2, 8), quorum=quorum)  # two have left, four are new
+    updates = [record.update for record in of_kind(read_log(log).records, UpdateAccepted)]
+    heard = {
+        phase: {int(one.client.rpartition("-")[2]) for one in updates if one.phase == phase}
+        for phase in (1, 2)
+    }
+    assert heard == {1: {0, 1, 2, 3}, 2: {2, 3, 4, 5, 6, 7}}
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,7 @@ from fedbandits.federation.flower.processes import free_port
 from fedbandits.federation.last_word import best_arm
 from fedbandits.federation.project import new_project
 from fedbandits.protocol import RunEnded
+from repository import ROOT
 
 PROGRAMS = Path(sys.executable).parent
 NODES = ("clinic-1", "clinic-2")
@@ -177,6 +178,50 @@ def test_the_production_guide_shows_the_units_of_the_kit(
                 )
                 made.append(text.replace(f"/var/lib/fedbandits/{place}", "/var/lib/fedbandits"))
     assert sorted(made) == sorted(shown)
+
+
+def test_containers_run_the_commands_of_the_units(
+    project: Path, tmp_path: Path, command: Command
+) -> None:
+    out = tmp_path / "kit"
+    options = ("--address", "trial.example.org:9092", "--out", out)
+    assert command("kit", project, "--nodes", "clinic-1", *options).code == 0
+    text = (ROOT / "deploy" / "compose.yaml").read_text(encoding="utf-8")
+    services = dict(re.findall(r"^  (\w+):(.*?)(?=^  \w+:|^\w)", text, re.MULTILINE | re.DOTALL))
+    units = {
+        "superlink": "server/fedbandits-superlink.service",
+        "run": "server/fedbandits-run.service",
+        "node": "clinic-1/fedbandits-clinic-1.service",
+    }
+    for name, unit in units.items():
+        said = services[name].partition("healthcheck:")[0]
+        wanted = {word for word in words_of(out / unit) if word.startswith("--")}
+        assert set(re.findall(r"--[a-z-]+", said)) == wanted
+
+
+def test_plugins_of_the_trial_are_in_the_kit_if_they_are_in_the_project(
+    project: Path, tmp_path: Path, command: Command
+) -> None:
+    radius = (
+        "import fedbandits\n\n@fedbandits.RADII.register\nclass Mine(fedbandits.PaperRadius):\n"
+    )
+    plugin = f'{radius}    """Mine."""\n\n    rule = "mine"\n'
+    (tmp_path / "outside.py").write_text(plugin, encoding="utf-8")
+    (project / "rules").mkdir()
+    (project / "rules" / "inside.py").write_text(plugin, encoding="utf-8")
+    file = project / "fedbandits.toml"
+    text = file.read_text(encoding="utf-8")
+    out = tmp_path / "kit"
+    options = ("--nodes", "clinic-1", "--address", "trial.example.org:9092", "--out", out)
+    file.write_text(f'plugins = ["../outside.py"]\n{text}', encoding="utf-8")
+    done = command("kit", project, *options)
+    assert done.code == 2
+    assert "a kit takes files of the project" in done.err
+    assert not out.exists()
+    file.write_text(f'plugins = ["rules/inside.py"]\n{text}', encoding="utf-8")
+    assert command("kit", project, *options).code == 0
+    for place in ("server", "clinic-1"):
+        assert (out / place / "my_test" / "rules" / "inside.py").read_text("utf-8") == plugin
 
 
 @contextmanager

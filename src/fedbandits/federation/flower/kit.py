@@ -71,6 +71,11 @@ class Kit:
 
     def __post_init__(self) -> None:
         load_trial(self.project)
+        for path in self._plugins:
+            if not path.is_relative_to(self.project.resolve()):
+                raise InputError(
+                    "plugins", f"{path} is not in {self.project}; a kit takes files of the project"
+                )
         for option in ("at", "state", "programs"):
             said = getattr(self, option)
             if not _PATH.fullmatch(said):
@@ -100,6 +105,12 @@ class Kit:
     def name(self) -> str:
         """The project's."""
         return self.project.absolute().name
+
+    @property
+    def _plugins(self) -> list[Path]:
+        """The plugin files of its trial."""
+        listed = plugins_of(load_tables(self.project / FILE))
+        return [Path(plugin.path).resolve() for plugin in listed]
 
     @property
     def host(self) -> str:
@@ -208,16 +219,9 @@ class Kit:
 
     def _copy_project(self, folder: Path, own: str) -> None:
         """Copy what a place needs of the project, and nothing else that may lie there."""
-        to = private_folder(folder / self.name)
-        plugins = plugins_of(load_tables(self.project / FILE))
-        inside = [Path(plugin.path) for plugin in plugins]
-        for path in inside:
-            if not path.absolute().is_relative_to(self.project.absolute()):
-                raise InputError(
-                    "plugins", f"{path} is not in {self.project}; a kit takes files of the project"
-                )
-        for path in (self.project / FILE, self.project / own, *inside):
-            target = to / path.absolute().relative_to(self.project.absolute())
+        project, to = self.project.resolve(), private_folder(folder / self.name)
+        for path in (project / FILE, project / own, *self._plugins):
+            target = to / path.relative_to(project)
             private_folder(target.parent)
             if path.is_dir():
                 shutil.copytree(path, target)
