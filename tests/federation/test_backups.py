@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 import stat
@@ -19,9 +20,11 @@ from fedbandits.errors import InputError
 from fedbandits.federation.backup import make_backup, restore_backup
 from fedbandits.federation.coordinator import Coordinator, Sent
 from fedbandits.federation.durable_log import DurableLog, read_log
+from fedbandits.federation.flower.up import plan_new, planned
 from fedbandits.federation.local import LocalTransport
+from fedbandits.federation.project import new_project
 from fedbandits.federation.served import begin_or_resume
-from fedbandits.federation.trial import read_trial
+from fedbandits.federation.trial import load_trial, read_trial
 from fedbandits.federation.verification import verify_log
 from fedbandits.protocol import Rejection, ServerStarted, UpdateAccepted, UpdateRejected
 from flower_project import decided, of_kind
@@ -258,6 +261,28 @@ def test_a_backup_says_what_it_holds_in_its_second_line(backup: Path) -> None:
     assert said["place"]["number"] == len(read_log(log).records)
     assert said["run"] == read_log(log).header["run"]
     assert KEY in said["files"]
+
+
+def test_resume_knows_what_runs_on_this_machine(tmp_path: Path) -> None:
+    new_project(tmp_path / "trial")
+    log, plan = plan_new(tmp_path / "trial", clients=4, nodes=2, log=None)
+    begin_or_resume(load_trial(tmp_path / "trial"), log)[0].close()
+    make_backup(log, tmp_path / "a.backup")
+    restore_backup(tmp_path / "a.backup", tmp_path / LOG)
+    assert planned(tmp_path / LOG) == plan
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
+def test_what_root_restores_belongs_to_the_owner_of_the_folder(
+    backup: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "server"
+    folder.mkdir()
+    os.chown(folder, 10001, 10001)
+    restore_backup(backup, folder / LOG)
+    assert {path.stat().st_uid for path in folder.iterdir()} == {10001}
+    make_backup(folder / LOG, folder / "b.backup")
+    assert (folder / "b.backup").stat().st_uid == 10001
 
 
 def test_the_key_of_other_runs_stays_where_it_is(tmp_path: Path) -> None:
