@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -30,8 +31,17 @@ from fedbandits.cli.printing import (
     print_warnings,
 )
 from fedbandits.cli.reproduce import reproduce
-from fedbandits.cli.runs import rebind, report, status, stop, verify, withdraw
-from fedbandits.cli.site import audit, halt, node
+from fedbandits.cli.runs import (
+    backup,
+    rebind,
+    report,
+    restore,
+    status,
+    stop,
+    verify,
+    withdraw,
+)
+from fedbandits.cli.site import audit, halt, kit, node
 from fedbandits.cli.sweep import check_sweep, sweep
 from fedbandits.cli.up import resume, serve, up
 from fedbandits.errors import FedbanditsError, InputError, UnstatedError
@@ -181,10 +191,13 @@ def bounds(file: File, plugin: Plugins = None) -> None:
     print_table(shown_bounds(experiment.title, experiment.horizon, bounds_of(experiment)))
 
 
-_PANELS = {
+_PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Experiments": (run, check, bounds, sweep, plan, contest, reproduce),
-    "Federations": (new, try_, up, resume, serve, node, post, deliver, site),
-    "Runs of a federation": (status, report, verify, withdraw, stop, halt, rebind, audit),
+    "Federations": (new, try_, up, resume, serve, kit, node, post, deliver, site),
+    "Runs of a federation": (
+        *(status, report, verify, withdraw, stop, halt),
+        *(rebind, audit, backup, restore),
+    ),
 }
 for panel, commands in _PANELS.items():
     for command in commands:

@@ -1,4 +1,4 @@
-"""The commands about a run's log: ``status``, ``report``, ``verify`` and what changes a run."""
+"""The commands about a run's log: what reads it, copies it, or changes the run."""
 
 from __future__ import annotations
 
@@ -76,6 +76,46 @@ def verify(
         print_json(asdict(found))
     else:
         print_plain(found.words())
+
+
+def backup(log: LogFile, out: Annotated[Path, typer.Option("--out", "-o")]) -> None:
+    """Write a backup of a run into one file, even while a server writes the log.
+
+    It has the log as it is at one moment, the private key of the server if the run is signed, and
+    checksums. Only your account can read the file.
+
+    Parameters
+    ----------
+    out
+        File to write; it must not exist yet.
+    """
+    from fedbandits.federation.backup import make_backup  # noqa: PLC0415 - after --help
+
+    with interruptible("no backup was written"), trusted(log):
+        made = make_backup(log, out)
+    print_plain(f"{made.words()}\nbackup: {out}")
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE")],
+    log: Annotated[Path, typer.Argument(metavar="LOG")],
+) -> None:
+    """Write the log of a backup, with the server's key beside it; nothing is ever overwritten.
+
+    Only one server may continue the run: stop the other one for good before you restore.
+
+    Parameters
+    ----------
+    file
+        A file of fedbandits backup.
+    log
+        Log to write; it must not exist yet.
+    """
+    from fedbandits.federation.backup import restore_backup  # noqa: PLC0415 - after --help
+
+    with interruptible("nothing was restored"):
+        made = restore_backup(file, log)
+    print_plain(f"{made.words()}\nlog: {log}\nnext: fedbandits status {log}")
 
 
 Why = Annotated[str, typer.Option(help="Why, in words; the log and all reports show it.")]

@@ -1,4 +1,4 @@
-"""The commands at a client's site: ``node``, ``halt`` and ``audit``."""
+"""The commands for a client's site: ``kit``, ``node``, ``halt`` and ``audit``."""
 
 from __future__ import annotations
 
@@ -21,6 +21,54 @@ if TYPE_CHECKING:
 
 MOST_ARMS_SHOWN = 6
 """How many means of an update fit into a line of the table."""
+
+
+def kit(  # noqa: PLR0917 - options of a command, all of them named
+    project: Project,
+    nodes: Annotated[str, typer.Option()],
+    address: Annotated[str, typer.Option()],
+    out: Annotated[Path, typer.Option("--out", "-o")],
+    archive: Annotated[bool, typer.Option("--archive")] = False,
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 9093,
+    at: str = "/srv/fedbandits",
+    state: str = "/var/lib/fedbandits",
+    programs: str = "/opt/fedbandits/bin",
+) -> None:
+    """Write one folder per place of a federation: keys, certificates, services, and a README.
+
+    Each node has a folder with its private key, and one client of its name. If OUT has a server's
+    folder already, it stays, and new nodes are added to it.
+
+    Parameters
+    ----------
+    nodes
+        Names of the nodes, separated by commas.
+    address
+        Host and port by which nodes call the server.
+    out
+        Folder to write the folders into.
+    archive
+        Also pack each folder into a .tar.gz file.
+    port
+        Port of the SuperLink on the server, which only the proxy calls.
+    at
+        Where places are installed: each in a folder of its name.
+    state
+        Where places keep their files: each in a folder of its name.
+    programs
+        Folder with the programs of fedbandits and Flower on every machine.
+    """
+    require_flower()
+    from fedbandits.federation.flower.kit import SERVER, Kit  # noqa: PLC0415 - heavy
+
+    made = Kit(project=project, address=address, port=port, at=at, state=state, programs=programs)
+    names = [name.strip() for name in nodes.split(",")]
+    for path in made.write(out, names, archive=archive):
+        typer.echo(f"wrote {path}")
+    typer.echo(
+        f"next: bring each folder to its machine on a safe way, and follow its README.md; then"
+        f" remove the folders of the nodes here, and keep {out / SERVER} to add nodes"
+    )
 
 
 def node(  # noqa: PLR0917 - options of a command, all of them named

@@ -49,6 +49,9 @@ _UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 # Errors of SQLite about a file that is whole and cannot be opened.
 _CLOSED = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_BUSY")
 
+# Errors of SQLite about the disk that a copy is written to.
+_FULL = ("SQLITE_FULL", "SQLITE_IOERR_WRITE")
+
 # A log that is being written is copied at most this often.
 _COPIES = 20
 
@@ -144,7 +147,7 @@ class DurableLog(state_files.Closing):
             _check_there(self.path)
         with ExitStack() as opened:  # if anything goes wrong, all of it is closed again
             with file_errors(self.path, "cannot be written"):
-                opened.enter_context(_locked(self.path))
+                opened.enter_context(locked(self.path))
             if not self.path.exists():
                 state_files.private_database(self.path)
             self._database = opened.enter_context(closing(_connected(self.path, "rwc")))
@@ -433,6 +436,41 @@ def read_log(path: str | Path) -> LogContent:
     )
 
 
+def copy_log(path: Path, to: Path) -> LogReader:
+    """Copy a log as it is at one moment, while a server may write it.
+
+    Parameters
+    ----------
+    path, to : path
+        The log, and the file to make.
+
+    Returns
+    -------
+    LogReader
+        It has read and checked the copy to its end.
+
+    Raises
+    ------
+    InputError
+        If there is no log, or it is something else, or the copy cannot be written.
+    DamagedLogError
+        If it cannot be trusted.
+    """
+    with _reading(path) as database, closing(_connected(to, "rwc")) as copy:
+        _header(database, path)
+        try:
+            database.backup(copy)  # in one step, which reads one state of the database
+            copy.execute("PRAGMA journal_mode = DELETE")  # the copy is one file
+        except sqlite3.Error as error:
+            if error.sqlite_errorname in _FULL:
+                raise InputError(str(to.parent), f"cannot be written: {error}") from None
+            raise _unreadable(path, error) from None
+        reader = LogReader(path, database=copy)
+        for _ in reader.new():
+            pass
+    return reader
+
+
 def _check_there(path: Path) -> None:
     """Refuse a log that is not there, or empty."""
     with file_errors(path, "cannot be opened"):
@@ -634,8 +672,14 @@ _TRIES = 5
 _BETWEEN_TRIES = 0.02
 
 
-def _locked(path: Path) -> BinaryIO:
-    """Return the lock of a log: a file beside it, unlocked by the system when the process ends."""
+def locked(path: Path) -> BinaryIO:
+    """Return the lock of a log: a file beside it, unlocked by the system when the process ends.
+
+    Raises
+    ------
+    LogInUseError
+        If another process writes the log.
+    """
     file = state_files.open_private(_lock_path(path), "ab")
     for _ in range(_TRIES):
         try:

@@ -264,6 +264,11 @@ def owner_of(client: str) -> str:
     return f"{_CLIENT}{client}"
 
 
+def server_key_path(log: Path) -> Path:
+    """Return where the server that writes a log keeps its key; the public half ends in .pub."""
+    return log.resolve().with_name("fedbandits-server.key")
+
+
 def server_key(log: Path, *, new: bool = False) -> SigningKey:
     """Return the key of the server that writes a log; all logs of a folder are signed with it.
 
@@ -279,7 +284,7 @@ def server_key(log: Path, *, new: bool = False) -> SigningKey:
     InputError
         If it is not there, or something else.
     """
-    path = log.resolve().with_name("fedbandits-server.key")
+    path = server_key_path(log)
     if not new and not path.exists():
         raise InputError(
             str(path),

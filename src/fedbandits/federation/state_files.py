@@ -111,7 +111,7 @@ def private_folder(folder: Path) -> Path:
                 missing.mkdir(mode=0o700 | _shared(above, 0o070), exist_ok=True)
             finally:
                 os.umask(before)
-            _give_to_owner_of(missing.parent, missing)
+            give_to_owner_of(missing.parent, missing)
     return folder
 
 
@@ -136,7 +136,7 @@ def open_private(path: Path, mode: str) -> BinaryIO:
                 if flags & os.O_EXCL:
                     raise
             else:
-                _give_to_owner_of(path.parent, made)
+                give_to_owner_of(path.parent, made)
                 return made
         return os.open(name, flags & ~os.O_CREAT | getattr(os, "O_NOFOLLOW", 0))
 
@@ -195,7 +195,7 @@ def _shared(folder: int, bits: int) -> int:
     return folder & bits if folder & stat.S_ISGID else 0
 
 
-def _give_to_owner_of(folder: Path, made: Path | int) -> None:
+def give_to_owner_of(folder: Path, made: Path | int) -> None:
     """Give what root has just made in a user's folder to that user, who has to read it."""
     if sys.platform == "win32" or os.geteuid() != 0:
         return

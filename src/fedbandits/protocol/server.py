@@ -81,7 +81,9 @@ class Server:
     >>> assignment.pulls
     (10, 10)
     >>> server.receive(
-    ...     messages.Update(header=server.header, phase=1, client="alice", counts=(10, 10), means=(0.2, 0.9))
+    ...     messages.Update(
+    ...         header=server.header, phase=1, client="alice", counts=(10, 10), means=(0.2, 0.9)
+    ...     )
     ... )
     >>> server.close().winner
     1

@@ -1,13 +1,14 @@
-"""Certificates for TLS and keys of nodes, for a federation on one machine.
+"""Certificates for TLS and keys of nodes, for a federation on one machine, or for a start-up kit.
 
-A real federation has certificates from an authority of its own. Its nodes make their keys
-themselves, and only the public halves travel.
+An organisation with an authority of its own uses its certificates. A node that makes its key itself
+has to send nothing but the public half.
 """
 
 from __future__ import annotations
 
 import hashlib
 from base64 import b64decode, b64encode
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -23,6 +24,10 @@ from fedbandits.federation.state_files import open_private, private_folder
 
 _VALID = timedelta(days=3650)  # a node may run for years, and makes one when it starts
 _HOST = "127.0.0.1"
+_USES = (  # of a key; a strict reader wants to be told
+    *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment"),
+    *("key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
+)
 _AUTHORITY = "fedbandits local authority"
 
 
@@ -57,10 +62,17 @@ class NodeKey:
     public: Path
 
 
-def make_certificates(folder: Path) -> Certificates:
-    """Make an authority, and a certificate for this machine's address, signed by it.
+def make_certificates(folder: Path, host: str | None = None) -> Certificates:
+    """Make an authority, and a certificate for this machine's own address, signed by it.
 
     The authority's key is forgotten at once: nobody can sign another one.
+
+    Parameters
+    ----------
+    folder : path
+        For the files.
+    host : str, optional
+        Another name or address of this machine, by which others call it.
     """
     private_folder(folder)
     authority, server = _key(), _key()
@@ -69,8 +81,9 @@ def make_certificates(folder: Path) -> Certificates:
         certificate=folder / "server.pem",
         key=folder / "server.key",
     )
-    write_private(made.authority, _certificate(_AUTHORITY, authority, authority, ca=True))
-    write_private(made.certificate, _certificate("localhost", server, authority, ca=False))
+    write_private(made.authority, _certificate(_AUTHORITY, authority, authority))
+    names = dict.fromkeys(("localhost", _HOST, *([] if host is None else [host])))
+    write_private(made.certificate, _certificate("localhost", server, authority, names=names))
     _write_key(made.key, server, serialization.PrivateFormat.TraditionalOpenSSL)
     return made
 
@@ -122,10 +135,16 @@ def _write_key(
 
 
 def _certificate(
-    subject: str, key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey, *, ca: bool
+    subject: str,
+    key: ec.EllipticCurvePrivateKey,
+    signer: ec.EllipticCurvePrivateKey,
+    *,
+    names: Iterable[str] = (),
 ) -> bytes:
-    """Return a certificate of the authority, for itself or for a server on this machine."""
+    """Return a certificate of the authority, for itself or for a server with names."""
     now = datetime.now(UTC)
+    others = [_general_name(name) for name in names]
+    ca = not others
     made = (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)]))
@@ -136,10 +155,22 @@ def _certificate(
         .not_valid_after(now + _VALID)
         .add_extension(x509.BasicConstraints(ca, 0 if ca else None), critical=True)
     )
-    if not ca:
-        names = [x509.DNSName("localhost"), x509.IPAddress(ip_address(_HOST))]
-        made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    identifier = x509.SubjectKeyIdentifier.from_public_key
+    own, signers = identifier(key.public_key()), identifier(signer.public_key())
+    of_signer = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(signers)
+    made = made.add_extension(own, critical=False).add_extension(of_signer, critical=False)
+    uses = dict.fromkeys(_USES, False) | {"key_cert_sign": ca, "digital_signature": not ca}
+    made = made.add_extension(x509.KeyUsage(**uses), critical=True)
+    if others:
+        made = made.add_extension(x509.SubjectAlternativeName(others), critical=False)
     return made.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
 
 
 def write_private(path: Path, content: bytes) -> None:

@@ -131,9 +131,7 @@ class LocalFederation(Closing):
         self._port = free_port()
         write_whole(
             private_folder(self.folder / "home") / "config.toml",
-            f'[superlink]\ndefault = "{CONNECTION}"\n\n[superlink.{CONNECTION}]\n'
-            f'address = "{HOST}:{self._port}"\n'
-            f"root-certificates = {json.dumps(str(self._certificates.authority))}\n",
+            connection_text(CONNECTION, f"{HOST}:{self._port}", str(self._certificates.authority)),
         )
         self.command.start()  # it loads while the SuperLink does
         words = ["--enable-supernode-auth", "--disable-runtime-dependency-installation"]
@@ -232,6 +230,15 @@ class LocalFederation(Closing):
                 return
             time.sleep(0.1)
         raise FlowerError(f"the {child.name} does not start:\n{child.last_words()}")
+
+
+def connection_text(name: str, address: str, authority: str) -> str:
+    """Return Flower's configuration of one SuperLink: its name, address and certificate."""
+    return (
+        f'[superlink]\ndefault = "{name}"\n\n[superlink.{name}]\n'
+        f'address = "{address}"\n'
+        f"root-certificates = {json.dumps(authority)}\n"
+    )
 
 
 def quiet_environment() -> dict[str, str]:
