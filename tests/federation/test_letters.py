@@ -196,8 +196,11 @@ def test_files_of_others_are_refused(project: Path, sites: Sites, tmp_path: Path
 def forged(path: Path, said: Letter | SiteReply, key: SigningKey) -> Path:
     """Write a letter or a reply that somebody signs with a key of theirs."""
     said = replace(said, key=key.public)
-    file = _letter_file(path) if isinstance(said, Letter) else _reply_file(path)
-    file.write(replace(said, signature=key.sign(_bytes(said))))
+    said = replace(said, signature=key.sign(_bytes(said)))
+    if isinstance(said, Letter):
+        _letter_file(path).write(said)
+    else:
+        _reply_file(path).write(said)
     return path
 
 
