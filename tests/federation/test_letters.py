@@ -22,6 +22,7 @@ from fedbandits.errors import InputError
 from fedbandits.federation.durable_log import has_begun, read_log
 from fedbandits.federation.flower.server import serve
 from fedbandits.federation.followed import LoggedRun
+from fedbandits.federation.kept_file import KeptFile
 from fedbandits.federation.last_word import best_arm
 from fedbandits.federation.letters import (
     LETTER,
@@ -196,7 +197,7 @@ def test_files_of_others_are_refused(project: Path, sites: Sites, tmp_path: Path
 def forged(path: Path, said: Letter | SiteReply, key: SigningKey) -> Path:
     """Write a letter or a reply that somebody signs with a key of theirs."""
     said = replace(said, key=key.public)
-    file = _letter_file(path) if isinstance(said, Letter) else _reply_file(path)
+    file: KeptFile[Any] = _letter_file(path) if isinstance(said, Letter) else _reply_file(path)
     file.write(replace(said, signature=key.sign(_bytes(said))))
     return path
 

@@ -78,6 +78,12 @@ def _of_opening(state: RunState, record: records.PhaseOpened) -> str | None:
     known = any(client in state.columns for client in admitted)
     if known or len(set(admitted)) != len(admitted) or len(admitted) > wanted:
         return "a client is admitted twice, or more than the rule asks for"
+    if not state.columns and not admitted:
+        return "the first phase needs at least one client"
+    try:
+        state.terms.check_admitted(admitted, wanted)
+    except ProtocolError as error:
+        return str(error)
     assignment, complete = decisions.planned(state, len(admitted))
     same = (record.complete, record.capped) == (complete, capped)
     return None if same and _alike(assignment, record.assignment) else _OTHER_ASSIGNMENT
