@@ -55,6 +55,7 @@ from fedbandits.protocol import (
     Update,
     UpdateAccepted,
     UpdateRejected,
+    decisions,
 )
 from fedbandits.protocol.messages import signed_bytes
 from fedbandits.run_page.page import run_html
@@ -568,6 +569,29 @@ def test_a_log_that_counts_other_keys_than_those_known_beforehand_is_found(
     forged = rewritten(log, tmp_path / LOG, list, header)
     with pytest.raises(UnverifiedError, match=r"record 1 is not good: .* in the header"):
         verify_log(forged, log.parent / KEYS)
+
+
+def test_numbers_that_are_close_beside_a_large_one_decide_nothing(tmp_path: Path) -> None:
+    written, run = begin_or_resume(read_trial(TABLES), tmp_path / LOG, signed=True)
+    with written:
+        server = run.server
+        found = hosts(tmp_path, server, 4)
+        assignment = server.open([host.info.name for host in found])
+        for host in found:
+            sent = host.answer(assignment)
+            assert isinstance(sent, Update)
+            update = replace(sent, means=(-1e9, 0.2, 0.2001))
+            key = client_key(tmp_path / STATE, host.info.name)
+            signature = key.sign(signed_bytes(update, assignment))
+            assert server.receive(replace(update, signature=signature)) is None
+        decision = decisions.decided(server.run_state)
+        assert decision.best == 2
+        server._commit(PhaseClosed(replace(decision, estimates=(-1e9, 0.7, 0.2001))))
+        server.stop()
+        assert server.decision is not None
+        assert server.decision.best == 1
+    with pytest.raises(UnverifiedError, match="another last word follows"):
+        verify_log(tmp_path / LOG, give_keys(tmp_path))
 
 
 def test_a_first_phase_without_clients_is_found(log: Path, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ from fedbandits.protocol import (
     UpdateAccepted,
     answer_of,
 )
-from fedbandits.protocol.consistency import contradiction
+from fedbandits.protocol.consistency import contradiction, worked_out
 
 # Sums of the same numbers in different orders differ in their last digits.
 _LAST_DIGITS = 1e-9
@@ -234,7 +234,7 @@ def verify_log(path: Path, folder: Path, progress: OnRead | None = None) -> Veri
         problem = signatures.problem(server.run_state, record, at, checksum)
         if problem is not None:
             raise UnverifiedError(f"{path}: record {reader.number} is not good: {problem}")
-        server.follow(record)
+        server.follow(worked_out(server.run_state, record))
         if progress is not None and reader.number % _TOLD_EVERY == 0:
             progress(reader.number, reader.length)
     records = counted(reader.number, "record")

@@ -72,6 +72,20 @@ def contradiction(
     return _of_people(state, record)
 
 
+def worked_out(state: RunState, record: records.Record) -> records.Record:
+    """Return a record that follows with the decision as it is found here, to the last digit.
+
+    What is decided later must not rest on numbers that are only close: beside a large one, much
+    is close.
+    """
+    match record:
+        case records.PhaseClosed():
+            return records.PhaseClosed(decisions.decided(state))
+        case records.RunEnded(decision=decision, words=words):
+            return records.RunEnded(decisions.last_word(state, decision.reason), words)
+    return record
+
+
 def _of_opening(state: RunState, record: records.PhaseOpened) -> str | None:
     admitted = record.admitted
     wanted, capped = decisions.admission(state)
