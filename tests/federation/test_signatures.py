@@ -22,7 +22,12 @@ from typer.testing import CliRunner
 
 from fedbandits.cli.main import app
 from fedbandits.errors import InputError
-from fedbandits.federation.durable_log import DamagedLogError, DurableLog, read_log
+from fedbandits.federation.durable_log import (
+    DamagedLogError,
+    DurableLog,
+    _header_rows,
+    read_log,
+)
 from fedbandits.federation.flower.server import serve
 from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.run import signed_name
@@ -42,6 +47,7 @@ from fedbandits.federation.verification import UnverifiedError, verify_log
 from fedbandits.protocol import (
     HeadSigned,
     PhaseClosed,
+    PhaseOpened,
     Record,
     Rejection,
     RunEnded,
@@ -49,6 +55,7 @@ from fedbandits.protocol import (
     Update,
     UpdateAccepted,
     UpdateRejected,
+    decisions,
 )
 from fedbandits.protocol.messages import signed_bytes
 from fedbandits.run_page.page import run_html
@@ -509,6 +516,9 @@ def test_a_forged_halt_changes_nothing(signed: Server, tmp_path: Path) -> None:
     assert isinstance(update, Update)
     forged = replace(update, halt=Halt(arms=(0,), reason="harm"))
     assert signed.receive(forged) is Rejection.SIGNATURE
+    assert signed.receive(replace(forged, phase=2)) is Rejection.PHASE
+    assert signed.receive(update) is None
+    assert signed.receive(forged) is Rejection.DUPLICATE
     assert not signed.run_state.halts
 
 
@@ -547,6 +557,74 @@ def test_keys_that_are_known_beforehand_are_the_only_ones(tmp_path: Path) -> Non
     written, run = begin_or_resume(trial, tmp_path / LOG)
     with written:
         assert not run.server.pins_first_keys
+
+
+def test_a_log_that_counts_other_keys_than_those_known_beforehand_is_found(
+    log: Path, tmp_path: Path
+) -> None:
+    header = read_log(log).header
+    others = {"client-0": signing_key(tmp_path / "a.key", "client client-0").public.hex()}
+    header["signed"] = {**header["signed"], "clients": others}
+    header["run"] = signed_name(header)
+    forged = rewritten(log, tmp_path / LOG, list, header)
+    with pytest.raises(UnverifiedError, match=r"record 1 is not good: .* in the header"):
+        verify_log(forged, log.parent / KEYS)
+
+
+def test_numbers_that_are_close_beside_a_large_one_decide_nothing(tmp_path: Path) -> None:
+    written, run = begin_or_resume(read_trial(TABLES), tmp_path / LOG, signed=True)
+    with written:
+        server = run.server
+        found = hosts(tmp_path, server, 4)
+        assignment = server.open([host.info.name for host in found])
+        for host in found:
+            sent = host.answer(assignment)
+            assert isinstance(sent, Update)
+            update = replace(sent, means=(-1e9, 0.2, 0.2001))
+            key = client_key(tmp_path / STATE, host.info.name)
+            signature = key.sign(signed_bytes(update, assignment))
+            assert server.receive(replace(update, signature=signature)) is None
+        decision = decisions.decided(server.run_state)
+        assert decision.best == 2
+        server._commit(PhaseClosed(replace(decision, estimates=(-1e9, 0.7, 0.2001))))
+        server.stop()
+        assert server.decision is not None
+        assert server.decision.best == 1
+    with pytest.raises(UnverifiedError, match="another last word follows"):
+        verify_log(tmp_path / LOG, give_keys(tmp_path))
+
+
+def test_a_first_phase_without_clients_is_found(log: Path, tmp_path: Path) -> None:
+    def nobody(records: list[Timed]) -> list[Timed]:
+        return [
+            (replace(record, admitted=()) if isinstance(record, PhaseOpened) else record, at)
+            for record, at in records
+        ]
+
+    with pytest.raises(UnverifiedError, match="needs at least one client"):
+        verify_log(rewritten(log, tmp_path / LOG, nobody), log.parent / KEYS)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda _: "[" * 100_000,
+        lambda _: "1",
+        lambda _: "{",
+        lambda header: json.dumps(header | {"versions": [1]}),
+        lambda header: json.dumps(header | {"trial": None}),
+        lambda header: json.dumps(header | {"trial": header["trial"] | {"plugins": [__file__]}}),
+    ],
+)
+def test_a_header_that_is_none_is_said_to_be_damaged(
+    log: Path, tmp_path: Path, change: Callable[[dict[str, Any]], str]
+) -> None:
+    copy, text = Path(shutil.copy(log, tmp_path)), change(read_log(log).header)
+    with closing(sqlite3.connect(copy)) as database, database:
+        rows = [(said, key) for key, said in _header_rows(text).items()]
+        database.executemany("UPDATE header SET value = ? WHERE key = ?", rows)
+    with pytest.raises(DamagedLogError, match=r"what the run is;|without their sources"):
+        verify_log(copy, log.parent / KEYS)
 
 
 def test_a_server_without_its_key_does_not_go_on(tmp_path: Path) -> None:

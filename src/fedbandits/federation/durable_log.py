@@ -573,7 +573,12 @@ def _header(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
         )
     if header.get("checksum") != _digest("", header["run"]):
         raise DamagedLogError(f"{path}: what the run is was changed; restore it from a copy")
-    found: dict[str, Any] = json.loads(header["run"])
+    try:
+        found = json.loads(header["run"])
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise DamagedLogError(f"{path}: does not say what the run is; restore it from a copy")
     return found
 
 
@@ -605,7 +610,7 @@ def _record(row: _Row, path: Path) -> Record:
     """Return the record in a row that was found unchanged."""
     try:
         found: Record = decode(Record, from_json(row[2]), "record")
-    except ValueError as error:  # an InputError is one
+    except (TypeError, ValueError) as error:  # an InputError is one; TypeError if it is no text
         raise DamagedLogError(
             f"{path}: record {row[0]} is not one of this version ({error}); use the version that"
             " began the run"

@@ -14,7 +14,7 @@ from fedbandits.errors import InputError
 from fedbandits.federation.durable_log import DamagedLogError, header_digest
 from fedbandits.federation.state_files import beside
 from fedbandits.federation.trial import Trial, read_trial
-from fedbandits.plugins import check_unchanged
+from fedbandits.plugins import KEY, check_unchanged
 from fedbandits.protocol.messages import PROTOCOL_VERSION
 
 LOG_FILE = "run.fedlog"
@@ -96,15 +96,22 @@ def keys_in_header(header: dict[str, Any], path: Path) -> tuple[bytes, dict[str,
 
 def run_in_header(header: dict[str, Any], path: Path) -> tuple[str, Trial]:
     """Return the name and the trial of a log."""
-    protocol = header.get("versions", {}).get("protocol")
+    versions, tables = header.get("versions"), header.get("trial")
+    if not isinstance(versions, dict) or not isinstance(tables, dict):
+        raise DamagedLogError(f"{path}: does not say what the run is; restore it from a copy")
+    protocol = versions.get("protocol")
     if protocol != PROTOCOL_VERSION:
         raise DamagedLogError(
             f"{path}: was written with protocol {protocol}, and this is {PROTOCOL_VERSION}; use the"
-            f" version of fedbandits that began it ({header.get('versions')})"
+            f" version of fedbandits that began it ({versions})"
         )
-    check_unchanged(header.get("trial") or {}, str(path))
+    listed = tables.get(KEY)
+    if isinstance(listed, list) and any(isinstance(one, str) for one in listed):
+        # A log has their sources: it must not name any file of whoever reads it as one to run.
+        raise DamagedLogError(f"{path}: names {KEY} without their sources; restore it from a copy")
+    check_unchanged(tables, str(path))
     try:
-        return str(header["run"]), read_trial(header["trial"])
+        return str(header["run"]), read_trial(tables)
     except (KeyError, TypeError, InputError) as error:
         raise DamagedLogError(
             f"{path}: does not say what the run is ({error}); restore it from a copy"

@@ -44,7 +44,7 @@ from fedbandits.protocol import (
     UpdateAccepted,
     answer_of,
 )
-from fedbandits.protocol.consistency import contradiction
+from fedbandits.protocol.consistency import contradiction, worked_out
 
 # Sums of the same numbers in different orders differ in their last digits.
 _LAST_DIGITS = 1e-9
@@ -229,12 +229,12 @@ def verify_log(path: Path, folder: Path, progress: OnRead | None = None) -> Veri
             f" in {folder}"
         )
     server = server_of(trial, run=name)
-    signatures = _Signatures(reader.header, signed[0], keys, folder)
+    signatures = _Signatures(reader.header, signed, keys, folder)
     for record, at, checksum in reader.every():
         problem = signatures.problem(server.run_state, record, at, checksum)
         if problem is not None:
             raise UnverifiedError(f"{path}: record {reader.number} is not good: {problem}")
-        server.follow(record)
+        server.follow(worked_out(server.run_state, record))
         if progress is not None and reader.number % _TOLD_EVERY == 0:
             progress(reader.number, reader.length)
     records = counted(reader.number, "record")
@@ -278,8 +278,8 @@ class _Signatures:
     ----------
     header : dict
         What the log says of its run.
-    server : bytes
-        The server's public key.
+    signed : (bytes, mapping from str to bytes)
+        The server's public key, and those of clients that were known beforehand.
     keys : mapping from str to set of bytes
         The public keys that are given, by whose they are.
     folder : path
@@ -289,11 +289,12 @@ class _Signatures:
     def __init__(
         self,
         header: dict[str, Any],
-        server: bytes,
+        signed: tuple[bytes, Mapping[str, bytes]],
         keys: Mapping[str, set[bytes]],
         folder: Path,
     ) -> None:
-        self._header, self._server, self._keys, self._folder = header, server, keys, folder
+        self._header, self._keys, self._folder = header, keys, folder
+        self._server, self._beforehand = signed
         self._before = ""
         self.updates: Counter[str] = Counter()
         self.heads = 0
@@ -314,7 +315,9 @@ class _Signatures:
                 same = (record.checksum, record.at) == (before, at)
                 if not same or not is_signed(self._server, said, record.signature):
                     return "it is not signed with the server's key"
-            case KeyPinned(client=client, key=key):
+            case KeyPinned(client=client, key=key, reason=reason):
+                if self._beforehand and not reason and self._beforehand.get(client) != key:
+                    return f"{fingerprint(key)} is not the key of {client} in the header"
                 if key not in self._keys.get(owner_of(client), {key}):
                     return f"{fingerprint(key)} is not among the given keys of {client}"
             case UpdateAccepted(update=update):

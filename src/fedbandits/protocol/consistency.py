@@ -72,12 +72,32 @@ def contradiction(
     return _of_people(state, record)
 
 
+def worked_out(state: RunState, record: records.Record) -> records.Record:
+    """Return a record that follows with the decision as it is found here, to the last digit.
+
+    What is decided later must not rest on numbers that are only close: beside a large one, much
+    is close.
+    """
+    match record:
+        case records.PhaseClosed():
+            return records.PhaseClosed(decisions.decided(state))
+        case records.RunEnded(decision=decision, words=words):
+            return records.RunEnded(decisions.last_word(state, decision.reason), words)
+    return record
+
+
 def _of_opening(state: RunState, record: records.PhaseOpened) -> str | None:
     admitted = record.admitted
     wanted, capped = decisions.admission(state)
     known = any(client in state.columns for client in admitted)
     if known or len(set(admitted)) != len(admitted) or len(admitted) > wanted:
         return "a client is admitted twice, or more than the rule asks for"
+    if not state.columns and not admitted:
+        return "the first phase needs at least one client"
+    try:
+        state.terms.check_admitted(admitted, wanted)
+    except ProtocolError as error:
+        return str(error)
     assignment, complete = decisions.planned(state, len(admitted))
     same = (record.complete, record.capped) == (complete, capped)
     return None if same and _alike(assignment, record.assignment) else _OTHER_ASSIGNMENT

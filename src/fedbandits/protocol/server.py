@@ -16,7 +16,7 @@ from fedbandits.protocol.fold import apply, refusal_key, stage_after
 from fedbandits.protocol.log import Log, MemoryLog
 from fedbandits.protocol.state import RunState, ServerState
 from fedbandits.protocol.terms import TermsGiven, terms_of
-from fedbandits.protocol.validation import IsSigned, is_well_formed, rejection_of
+from fedbandits.protocol.validation import FAULTS, IsSigned, is_well_formed, rejection_of
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.phased import PhasedRule
 
@@ -221,7 +221,8 @@ class Server:
         client, phase, rejection = "", 0, records.Rejection.FORM
         if is_well_formed(update):
             found = self._rejection_of(update)
-            if found is not records.Rejection.SIGNATURE:
+            # Of one that comes late or twice nobody has checked the signature, or how old it is.
+            if self.is_signed is None or found is None or found in FAULTS:
                 self.note_halt(update)
             if found is None:
                 self._commit(records.UpdateAccepted(update))
