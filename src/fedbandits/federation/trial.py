@@ -112,7 +112,7 @@ class TrialKeys:
         That outcomes come from live traffic, and when they are final; from ``pull`` by default.
     segments : mapping from str to list of str
         Groups of clients that the report shows apart: names, or patterns of names such as
-        "north-*". A client is in the first group that has it.
+        ``"north-*"``. A client is in the first group that has it.
     aa : bool
         Whether all options are the first one under other names, to see whether a difference is
         called where there is none.

@@ -120,8 +120,8 @@ class Seen:
     counts, sums : array
         Pulls, and the sums of their outcomes.
     variances, biases : array
-        What the protection of means has put into the sums: the sums of n²d and of n b; see
-        `fedbandits.rules.distortion.DistortionSums`.
+        What the protection of means has put into the sums: the sums of n²d and of n b, as in
+        ``DistortionSums`` of ``fedbandits.rules.distortion``.
     """
 
     counts: FloatArray
