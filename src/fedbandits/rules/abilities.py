@@ -140,6 +140,8 @@ class _Stated:
     value: Any
 
     def __get__(self, part: object, kind: type) -> Any:
+        if vars(kind).get(self.name) is self and not getattr(part, "__dict__", None):
+            return _bound(self.value, part, kind)  # the usual case, asked thousands of times
         owner = next(one for one in kind.__mro__ if self.name in vars(one))
         replaced = []
         if part is not None and vars(owner)[self.name] is self:  # else it is asked as inherited
