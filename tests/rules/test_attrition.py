@@ -41,6 +41,9 @@ def test_units_that_are_lost_anyway_are_no_alarm(level: float) -> None:
     for last in range(1, assigned.shape[1] + 1):
         found |= uneven(assigned[:, :last], lost[:, :last], level).any(axis=-1)
     assert is_kept(int(found.sum()), TRIALS, level)
+    # Rates that are not shared are found by the same test.
+    alarms = uneven(*losses(1, extra=0.3), level).any(axis=-1)
+    assert not is_kept(int(alarms.sum()), TRIALS, level)
 
 
 def test_one_option_in_ten_units_is_found() -> None:

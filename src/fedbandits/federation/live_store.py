@@ -530,7 +530,9 @@ class LiveStore(Closing):
             ).fetchall()
         )
         losses = [lost.get(arm, 0) if counts[arm] else 0 for arm in range(len(counts))]
-        body = json.dumps({**kept, "counts": counts, "means": means, "lost": losses})
+        # Blocks that an option was taken out of are not balanced, and prove nothing about losses.
+        balanced = {} if state.part else {"lost": losses}
+        body = json.dumps({**kept, "counts": counts, "means": means, **balanced})
         report = (state.run, state.phase, state.first, last, body)
         self._database.execute("INSERT OR REPLACE INTO reports VALUES (?, ?, ?, ?, ?, 0)", report)
 
@@ -542,7 +544,7 @@ class LiveStore(Closing):
             rows = self._database.execute(
                 "SELECT body FROM reports WHERE run = ? ORDER BY phase", (self._state_now().run,)
             ).fetchall()
-        # Reports of an older version do not say it.
+        # Not all reports say it.
         kept = [one for one in (json.loads(body) for (body,) in rows) if "lost" in one]
         shape = (len(kept), len(self.trial.arms))
         assigned, lost = (
