@@ -47,9 +47,6 @@ _ALIKE = Condition(
 _LOST = "lost the outcomes of some options suspiciously more often than those of others"
 
 
-_KEPT_BACK = Refused.OUTSIDE
-
-
 def still_proven(record: records.Record, before: RunState, state: RunState) -> Guarantee:
     """Return what is still proven after a record.
 
@@ -220,7 +217,7 @@ def _kept_back(found: Guarantee, before: RunState) -> Guarantee:
 
     Clients that have corrected them meanwhile have reported.
     """
-    refused = (before.phase, _KEPT_BACK)
+    refused = (before.phase, Refused.OUTSIDE)
     clients = [client for client in before.missing if (client, *refused) in before.refusals]
     return _outside(found, before, "outcomes", clients, "reported") if clients else found
 
@@ -233,7 +230,9 @@ def _may_be_lies(state: RunState, clients: Iterable[str]) -> bool:
     may lie, as every client is that was not heard.
     """
     estimator = state.terms.rule.estimator
-    said = (client for client, _, why in (key for key, _ in state.refusals) if why is _KEPT_BACK)
+    said = (
+        client for client, _, why in (key for key, _ in state.refusals) if why is Refused.OUTSIDE
+    )
     suspects = {*clients, *state.outside, *state.uneven, *state.clipping, *said}
     return estimator.stands_liars and len(suspects) <= estimator.liars_among(len(state.columns))
 
