@@ -9,11 +9,10 @@ relative entropy of coins. ``docs/health.md`` has the proof.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
+from fedbandits.rules.levels import simultaneous_log
 
 LEVEL = 1e-5
 """How likely a client that loses units of all options alike suspects any, at most.
@@ -51,7 +50,7 @@ def uneven(assigned: IntArray, lost: IntArray, level: float = LEVEL) -> BoolArra
     common = (assigned * shares).sum(axis=-2) / n
     own = lost.sum(axis=-2) / n
     apart = _part(own, common) + _part(1 - own, 1 - common)
-    log = math.log(2 * arms * math.pi**2 * max(phases, 1) ** 2 / (6 * level))
+    log = simultaneous_log(2 * arms, level, max(phases, 1))
     suspicious = (n * apart > log).any(axis=-1, keepdims=True)
     return np.asarray(suspicious & (own > common))
 

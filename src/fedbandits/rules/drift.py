@@ -9,12 +9,12 @@ uncorrelated. The sum of (X − A)/u over clients and phases therefore has the p
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.levels import simultaneous_log
 
 LEVEL = 0.01
 """How likely a run in which no option changes is taken for one in which some do, at most."""
@@ -105,7 +105,7 @@ class Trend:
             How likely any option is suspected in any phase though none changes, at most.
         """
         arms = self.score.shape[-1]
-        log = math.log(2 * arms * math.pi**2 * looks**2 / (6 * level))
+        log = simultaneous_log(2 * arms, level, looks)
         weight = np.where(self.weight > 0, self.weight, 1.0)
         found = np.sqrt(2.0 * (noise**2 + self.distorted) * log / weight) + self.bias / weight
         return np.where(self.weight > 0, found, np.inf)

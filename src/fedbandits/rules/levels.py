@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -109,3 +110,17 @@ def as_level(level: LevelLike, where: str = "delta") -> Level:
     if found.expression.depends_on_phase:
         raise InputError(where, f'"{text}" depends on the phase; δ is for all of them together')
     return found
+
+
+def simultaneous_log(statements: int, level: float, looks: int) -> float:
+    r"""Return :math:`\ln(n \pi^2 p^2 / (6 \delta))`: δ over n statements and all phases.
+
+    If each of them fails in phase p with a probability of at most :math:`e^{-L}` with this L, any
+    of them fails in any phase with a probability of at most δ.
+
+    Examples
+    --------
+    >>> round(simultaneous_log(4, 0.05, 1), 3)
+    4.88
+    """
+    return math.log(statements * math.pi**2 * looks**2 / (6 * level))

@@ -7,12 +7,11 @@ however much clients differ. ``docs/health.md`` has the proof.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import Distortion, sub_gamma_width
+from fedbandits.rules.levels import simultaneous_log
 
 
 def segment_means(
@@ -61,6 +60,6 @@ def segment_means(
     shares = weights / np.maximum(clients, 1.0)[..., np.newaxis]
     proxies = noise**2 * (shares**2 / np.maximum(counts, 1)).sum(axis=-1)
     left = distortion.averaged(weights)
-    log = math.log(2 * clients.size * math.pi**2 * looks**2 / (6 * level))
+    log = simultaneous_log(2 * clients.size, level, looks)
     widths = sub_gamma_width(proxies + left.variance, left.scale, log) + left.bias
     return (shares * means).sum(axis=-1), np.where(clients > 0, widths, np.inf)

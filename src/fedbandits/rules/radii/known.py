@@ -15,7 +15,7 @@ from fedbandits.rules.contrasts import Contrasts, StandsLiars
 from fedbandits.rules.distortion import sub_gamma_width
 from fedbandits.rules.estimates import Estimate
 from fedbandits.rules.guarantees import Condition, Guarantee, ProofContext, bounds_needed
-from fedbandits.rules.levels import LevelLike, as_level
+from fedbandits.rules.levels import LevelLike, as_level, simultaneous_log
 from fedbandits.rules.reports import Reports
 
 Dependence: TypeAlias = Literal["independent", "any"]
@@ -183,7 +183,7 @@ class Radius:
         :math:`\sqrt{2 v \ln(2 K \pi^2 p^2 / (6 \delta_i))}` and what protects the means: at a
         level :math:`\delta_i` of their own.
         """
-        log = math.log(2 * known.n_arms * math.pi**2 * int(known.phase) ** 2 / (6 * level))
+        log = simultaneous_log(2 * known.n_arms, level, int(known.phase))
         estimate, left = known.estimate, known.estimate.distortion
         if known.within_clients is not None:
             pairs, way = known.within_clients
