@@ -267,11 +267,19 @@ def test_a_node_runs_no_code_that_a_server_sends(field: Field, tmp_path: Path) -
 def test_a_server_killed_between_updates_and_decision_goes_on_to_the_same_decisions(
     field: Field, tmp_path: Path
 ) -> None:
-    """As a service: ``serve`` notices that the server is gone, and submits the run again."""
+    """As a service: ``coordinate`` notices that the server is gone, and submits the run again."""
     log = tmp_path / "run.fedlog"
     field.hold("client-1")
     served = subprocess.Popen(
-        [FEDBANDITS, "serve", str(field.project), "--log", str(log), "--clients", str(CLIENTS)],
+        [
+            FEDBANDITS,
+            "coordinate",
+            str(field.project),
+            "--log",
+            str(log),
+            "--clients",
+            str(CLIENTS),
+        ],
         env={**os.environ, "FLWR_HOME": str(field.federation.folder / "home")},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -272,8 +272,10 @@ def test_a_federation_decides_from_the_folders_of_its_kit_alone(
             unit = out / place / f"fedbandits-{place}.service"
             stack.enter_context(service(unit, tmp_path / f"{place}.txt"))
         subprocess.run(words_of(run, "ExecStartPre"), check=True)
-        serve = stack.enter_context(service(run, tmp_path / "run.txt"))
-        assert serve.wait(LONGEST) in {0, 3}, (tmp_path / "run.txt").read_text(encoding="utf-8")
+        coordinate = stack.enter_context(service(run, tmp_path / "run.txt"))
+        assert coordinate.wait(LONGEST) in {0, 3}, (tmp_path / "run.txt").read_text(
+            encoding="utf-8"
+        )
     log = state / "server" / "run.fedlog"
     assert has_begun(log)
     ended = [record for record in read_log(log).records if isinstance(record, RunEnded)]

@@ -135,7 +135,7 @@ def test_status_tells_a_server_at_work_from_one_that_was_killed(
     status = command("status", log)
     assert "phase 1 is open" in status.stdout
     assert "no server is running: the last one died; its last sign of life was" in status.stdout
-    assert f"go on with: fedbandits serve {project} --log {log}" in status.stdout
+    assert f"go on with: fedbandits coordinate {project} --log {log}" in status.stdout
     dead = json.loads(command("status", log, "--json").stdout)["server"]
     assert dead["state"] == "gone"
     assert "connected" not in dead
@@ -500,7 +500,7 @@ def test_a_server_that_dies_again_and_again_is_given_up(project: Path) -> None:
     place = Crashing(project, *["dies"] * MOST_CRASHES)
     with pytest.raises(FlowerError, match=r"crash 3 in a row without a decided phase") as given_up:
         kept_running(place)
-    assert f"go on with: fedbandits serve {project}" in str(given_up.value)
+    assert f"go on with: fedbandits coordinate {project}" in str(given_up.value)
     assert len(place.servers) == MOST_CRASHES
     assert len(of_kind(read_log(project / "run.fedlog").records, PhaseOpened)) == 1
 

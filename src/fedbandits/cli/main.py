@@ -43,7 +43,7 @@ from fedbandits.cli.runs import (
 )
 from fedbandits.cli.site import audit, halt, kit, node
 from fedbandits.cli.sweep import check_sweep, sweep
-from fedbandits.cli.up import resume, serve, up
+from fedbandits.cli.up import coordinate, resume, up
 from fedbandits.errors import FedbanditsError, InputError, UnstatedError
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def bounds(file: File, plugin: Plugins = None) -> None:
 
 _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Experiments": (run, check, bounds, sweep, plan, contest, reproduce),
-    "Federations": (new, try_, up, resume, serve, kit, node, post, deliver, site),
+    "Federations": (new, try_, up, resume, coordinate, kit, node, post, deliver, site),
     "Runs of a federation": (
         *(status, report, verify, withdraw, stop, halt),
         *(rebind, audit, backup, restore),

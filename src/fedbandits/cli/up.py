@@ -1,4 +1,4 @@
-"""The commands that run a trial for real: ``up``, ``resume`` and ``serve``."""
+"""The commands that run a trial for real: ``up``, ``resume`` and ``coordinate``."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def resume(log: Path) -> None:
     _run(log.absolute(), plan)
 
 
-def serve(
+def coordinate(
     project: Project,
     log: Path | None = None,
     clients: Annotated[int, typer.Option("--clients", "-c", min=0)] = 0,

@@ -305,7 +305,7 @@ def _resume(log: Path, now: Now | None) -> str:
     if plan_path(log).exists():
         return f"fedbandits resume {said}"
     project = shlex.quote(now.project) if now is not None and now.project else "PROJECT"
-    return f"fedbandits serve {project} --log {said}"
+    return f"fedbandits coordinate {project} --log {said}"
 
 
 def duration(seconds: float) -> str:

@@ -98,8 +98,8 @@ def planned(log: Path) -> LocalPlan:
     if plan is None:
         raise InputError(
             str(log),
-            "was not begun by fedbandits up; where its SuperLink runs, go on with: fedbandits serve"
-            f" PROJECT --log {log}",
+            "was not begun by fedbandits up; where its SuperLink runs, go on with: "
+            f"fedbandits coordinate PROJECT --log {log}",
         )
     # The server would refuse it as well, but only after all processes have started.
     check_same(begun, load_trial(plan.project), log)
