@@ -35,12 +35,8 @@ class Fed1Ucb(Elimination):
         weights have the least variance, and no others are taken.
     estimator : Estimator, optional
         How clients' means become one value per arm; the plain average by default.
-    liars : int or float, optional
-        How many clients may send anything; short for the estimator ``Trimmed(liars=...)``.
-    delta, dependence
-        Those of the radius, for short. If the radius sets its own, the two must agree.
-    epsilon : float
-        The tolerance: stop when all arms that are left are this close to the best.
+    liars, delta, dependence, epsilon
+        As in `Fed2Ucb`.
 
     Examples
     --------

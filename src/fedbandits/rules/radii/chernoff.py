@@ -44,10 +44,8 @@ class ChernoffRadius(BoundedRadius):
 
     Parameters
     ----------
-    range : (float, float)
-        [a, b], which contains every outcome; [0, 1] by default.
-    delta : number or expression in T
-        δ; "1/T" by default.
+    range, delta
+        As in `BernsteinRadius`.
 
     References
     ----------
