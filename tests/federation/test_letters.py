@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zxingcpp
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
 from typer.testing import CliRunner
 
 from fedbandits.cli.main import app
@@ -35,6 +40,7 @@ from fedbandits.federation.letters import (
 )
 from fedbandits.federation.live import LiveTrial
 from fedbandits.federation.local import load_pull, try_trial
+from fedbandits.federation.qr_code import PREFIX, packed, unpacked, write_code
 from fedbandits.federation.served import begin_or_resume
 from fedbandits.federation.signing import (
     SERVER,
@@ -65,9 +71,9 @@ CLIENTS = [f"client-{number}" for number in range(4)]
 CHANGES: dict[str, Any] = {"admissions": "4"}
 
 
-def fedbandits(*said: object, code: int = 0) -> str:
+def fedbandits(*said: object, code: int = 0, typed: str = "") -> str:
     """Run a command that ends with this exit code; return what it prints."""
-    done = CliRunner().invoke(app, [str(word) for word in said])
+    done = CliRunner().invoke(app, [str(word) for word in said], input=typed)
     found = 2 if isinstance(done.exception, InputError) else done.exit_code
     assert found == code, (done.output, done.exception)
     return done.output if done.exception is None else f"{done.output}{done.exception}"
@@ -143,12 +149,12 @@ def test_late_repeated_lost_and_damaged_files_change_nothing(project: Path, site
     one, two, three, four = map(sites.reply, first)
     damaged = one.with_name(f"damaged{REPLY}")
     damaged.write_text(one.read_text().replace("0.", "1.", 1), encoding="utf-8")
-    said = fedbandits("deliver", sites.log, damaged, two, code=1)
+    said = fedbandits("deliver", sites.log, damaged, two, code=2)
     assert "was changed on its way" in said
     assert "what client-1 says is handed in" in said
     cut = one.with_name(f"cut{REPLY}")
     cut.write_text(one.read_text()[:100], encoding="utf-8")
-    assert "is damaged" in fedbandits("deliver", sites.log, cut, code=1)
+    assert "is damaged" in fedbandits("deliver", sites.log, cut, code=2)
     # A letter is lost, and written again; the site answers both with the same numbers.
     again = posted(sites, project)
     assert [path.name.partition("-phase")[0] for path in again] == [
@@ -184,12 +190,12 @@ def test_files_of_others_are_refused(project: Path, sites: Sites, tmp_path: Path
     said = fedbandits("site", there, "--project", there.parent, code=2)
     assert "is not a key of the server" in said
     # Of another run.
-    assert "is of run" in fedbandits("deliver", other / LOG, reply, code=1)
+    assert "is of run" in fedbandits("deliver", other / LOG, reply, code=2)
     # With another key than the first.
     fedbandits("deliver", sites.log, reply)
     shutil.rmtree(sites.places["client-0"] / "state")
     assert "is not the key of client-0" in fedbandits(
-        "deliver", sites.log, sites.reply(one), code=1
+        "deliver", sites.log, sites.reply(one), code=2
     )
 
 
@@ -212,7 +218,7 @@ def test_a_bad_file_is_refused_and_the_others_are_delivered(
     bad = project / f"bad{REPLY}"
     bad.write_bytes(content)
     fedbandits("site", bad, "--project", project, code=2)
-    assert "is damaged" in fedbandits("deliver", sites.log, bad, sites.reply(letter), code=1)
+    assert "is damaged" in fedbandits("deliver", sites.log, bad, sites.reply(letter), code=2)
     assert CLIENTS[0] not in LoggedRun(sites.log).server.missing
 
 
@@ -222,7 +228,7 @@ def test_what_is_no_file_is_not_read(project: Path, sites: Sites) -> None:
     endless.symlink_to("/dev/zero")
     with huge.open("wb") as file:
         file.truncate(2**40)
-    said = fedbandits("deliver", sites.log, endless, huge, code=1)
+    said = fedbandits("deliver", sites.log, endless, huge, code=2)
     assert "is not a file" in said
     assert "more than 67108864 bytes" in said
 
@@ -243,7 +249,7 @@ def test_a_stranger_pins_no_key_and_stalls_no_run(project: Path, sites: Sites) -
     def refused(name: str, why: str, *replies: Any) -> None:
         said = SiteReply(client=name, key=b"", replies=replies)
         reply = forged(project / f"forged{REPLY}", said, stranger)
-        assert why in fedbandits("deliver", sites.log, reply, code=1)
+        assert why in fedbandits("deliver", sites.log, reply, code=2)
 
     refused(CLIENTS[0], "says nothing")
     refused("on a node", "gets no letters", assignment.refused("on a node", Refused.ARMS))
@@ -334,7 +340,7 @@ def test_live_traffic_at_a_site_is_answered_once_its_outcomes_are_there(tmp_path
     sites = Sites(project, project / LOG, CLIENTS)
     letter = posted(sites, project)[0]
     there = sites.carried(letter)
-    said = fedbandits("site", there, "--project", there.parent, code=1)
+    said = fedbandits("site", there, "--project", there.parent, code=3)
     assert "not all of its outcomes are there yet" in said
     trial = load_trial(there.parent)
     with LiveTrial(trial, client=CLIENTS[0], state=there.parent / "state") as live:
@@ -400,7 +406,7 @@ def test_two_nodes_and_two_sites_without_a_network_decide_what_four_nodes_do(
         one, two = map(sites.reply, letters(sites.post))
         damaged = two.with_name(f"damaged{REPLY}")
         damaged.write_text(two.read_text().replace("0.", "1.", 1), encoding="utf-8")
-        fedbandits("deliver", sites.log, two, damaged, code=1)
+        fedbandits("deliver", sites.log, two, damaged, code=2)
         fedbandits("deliver", sites.log, two)  # twice
         wait_for(lambda: LoggedRun(sites.log).server.missing == ("client-2",))
         fedbandits("deliver", sites.log, one)  # late
@@ -428,3 +434,59 @@ def wait_for(happens: Callable[[], bool]) -> None:
             return
         time.sleep(0.1)
     raise TimeoutError
+
+
+def test_qr_codes_carry_a_run_as_files_do(
+    project: Path, sites: Sites, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing but what a scanner reads goes to and fro."""
+    for phase in range(1, 4):
+        fedbandits("post", sites.log, "--project", project, "--qr")
+        typed = []
+        for name, place in sites.places.items():
+            code = sites.post / f"{name}-phase-{phase}.letter.png"
+            monkeypatch.chdir(place)
+            fedbandits("site", "-", "--qr", typed=scan(code))
+            (reply,) = place.glob("*.reply.png")
+            typed.append(scan(reply))
+            reply.unlink()
+        monkeypatch.chdir(tmp_path)
+        fedbandits("deliver", sites.log, "-", typed="".join(typed))
+    together = try_trial(load_trial(project), load_pull(project), len(CLIENTS))
+    assert decided(read_log(sites.log).records) == decided(together.log)
+
+
+def test_a_code_that_is_not_read_whole_is_refused(
+    project: Path, sites: Sites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letter = posted(sites, project)[0]
+    monkeypatch.chdir(next(iter(sites.places.values())))
+    text = packed(letter.read_bytes())
+    other = "0" if text[40] != "0" else "1"
+    for wrong in (text[:-1], text[:-3], f"{text}00", text[:40] + other + text[41:], f"{PREFIX}a"):
+        said = fedbandits("site", "-", typed=f"{wrong}\n", code=2)
+        assert "scan it once more" in said or "was changed on its way" in said
+    assert "0 codes were scanned" in fedbandits("site", "-", code=2)
+    bomb = packed(json.dumps("0" * 10**8).encode())
+    assert "scan it once more" in fedbandits("site", "-", typed=bomb, code=2)
+
+
+@given(st.recursive(st.text() | st.integers(), st.lists))
+def test_a_code_holds_any_file(value: object) -> None:
+    text = packed(json.dumps(value).encode())
+    assert json.loads(unpacked(f"{text}\r\n".encode(), "", most=10**6)) == value
+
+
+def test_a_letter_that_is_too_large_for_a_code_is_written_without_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.letter.json"
+    path.write_text(json.dumps(random.Random(1).randbytes(3000).hex()), encoding="utf-8")
+    assert write_code(path) is None
+    path.write_text(json.dumps(random.Random(1).randbytes(1500).hex()), encoding="utf-8")
+    assert write_code(path) == tmp_path / "a.letter.png"
+
+
+def scan(code: Path) -> str:
+    """Return what a scanner types when it sees the picture."""
+    with Image.open(code) as picture:
+        (seen,) = zxingcpp.read_barcodes(picture.convert("L"))
+    return f"{seen.text}\n"

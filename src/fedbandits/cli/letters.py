@@ -21,6 +21,7 @@ def post(
     project: Path | None = None,
     out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
     decide: Annotated[bool, typer.Option("--decide")] = False,
+    qr: Annotated[bool, typer.Option("--qr")] = False,
 ) -> None:
     """Write one signed letter for each site without a network to which there is something to say.
 
@@ -36,6 +37,8 @@ def post(
     decide
         Decide the open phase now, if those who have reported are a quorum; for a run that needs no
         server.
+    qr
+        Also draw each letter as a QR code, unless it is too large for one.
     """
     from fedbandits.federation.durable_log import has_begun  # noqa: PLC0415 - after --help
     from fedbandits.federation.letters import letters_of, write_letter  # noqa: PLC0415 - likewise
@@ -63,9 +66,29 @@ def post(
     ]
     for path in written:
         typer.echo(f"wrote {path}")
+        if qr:
+            _draw(path)
     if not written:
         typer.echo("no letter is needed now")
     print_plain(run.status().state_words())
+
+
+def _draw(path: Path) -> None:
+    """Draw a letter or a reply as a QR code, and say so."""
+    from fedbandits.federation.qr_code import write_code  # noqa: PLC0415 - after --help
+
+    code = write_code(path)
+    typer.echo(f"wrote {code}" if code is not None else f"{path} is too large for a QR code")
+
+
+def _scanned(path: Path, ending: str) -> list[Path]:
+    """Return the files to read: one itself, or for "-" one for each code that a scanner types."""
+    from fedbandits.federation.qr_code import write_scanned  # noqa: PLC0415 - after --help
+
+    if path != Path("-"):
+        return [path]
+    lines = [line.strip("\r\n") for line in typer.get_text_stream("stdin")]
+    return [write_scanned(line, Path(), ending) for line in lines if line.strip()]
 
 
 def _advanced(log: Path, *, decide: bool = False) -> Server | None:
@@ -83,15 +106,16 @@ def _advanced(log: Path, *, decide: bool = False) -> Server | None:
 def deliver(log: LogFile, files: Annotated[list[Path], typer.Argument(metavar="FILE...")]) -> None:
     """Hand replies of sites without a network to a run; the same reply counts once.
 
-    The exit code is 1 if a file is damaged, of another run, or of somebody else. The others are
-    delivered.
+    The exit code is 2 if a file is not there, damaged, of another run, or of somebody else. The
+    others are delivered.
 
     Parameters
     ----------
     files
-        Replies, as fedbandits site has written them.
+        Replies, as fedbandits site has written them; - for QR codes that a scanner types.
     """
     from fedbandits.federation.letters import (  # noqa: PLC0415 - after --help
+        REPLY,
         goes_on_alone,
         hand_in,
         inbox,
@@ -101,7 +125,7 @@ def deliver(log: LogFile, files: Annotated[list[Path], typer.Argument(metavar="F
 
     run = read_run(log)
     folder, wrong = private_folder(inbox(log)), 0
-    for path in files:
+    for path in (found for file in files for found in _scanned(file, REPLY)):
         try:
             reply = read_reply(path, run.server, run.trial.offline)
         except InputError as error:
@@ -117,7 +141,7 @@ def deliver(log: LogFile, files: Annotated[list[Path], typer.Argument(metavar="F
         typer.echo("no server runs now: it takes them as soon as the run is resumed")
     print_plain(read_run(log).status().state_words())
     if wrong:
-        raise typer.Exit(1)
+        raise typer.Exit(2)
 
 
 def _too_late(reply: SiteReply, server: Server) -> str | None:
@@ -139,30 +163,36 @@ def site(
     project: Path = Path(),
     state: Path | None = None,
     new: Annotated[bool, typer.Option("--new")] = False,
+    qr: Annotated[bool, typer.Option("--qr")] = False,
 ) -> None:
     """Do what a letter says, at a site without a network, and write the reply beside it.
 
-    The same letter again gives the same reply. The exit code is 1 if it cannot be answered yet:
+    The same letter again gives the same reply. The exit code is 3 if it cannot be answered yet:
     take the same letter again later.
 
     Parameters
     ----------
     file
-        A letter, as fedbandits post has written it.
+        A letter, as fedbandits post has written it; - for a QR code that a scanner types.
     project
         Folder with fedbandits.toml and client.py.
     state : default state in PROJECT
         Where clients keep their files.
     new
         This site answers for a client for which it has not answered before, too.
+    qr
+        Also draw the reply as a QR code, unless it is too large for one.
     """
-    from fedbandits.federation.letters import play_letter  # noqa: PLC0415 - after --help
+    from fedbandits.federation.letters import LETTER, play_letter  # noqa: PLC0415 - after --help
     from fedbandits.federation.local import load_pull  # noqa: PLC0415 - likewise
     from fedbandits.federation.trial import load_trial  # noqa: PLC0415 - likewise
 
     trial = load_trial(project)
+    scanned = _scanned(file, LETTER)
+    if len(scanned) != 1:
+        raise InputError("-", f"{len(scanned)} codes were scanned; scan that of one letter")
     played = play_letter(
-        file,
+        scanned[0],
         project,
         trial,
         None if trial.live is not None else load_pull(project),
@@ -173,5 +203,7 @@ def site(
         print_plain(news)
     if played.reply is not None:
         typer.echo(f"send back: {played.reply}")
+        if qr:
+            _draw(played.reply)
     if not played.done:
-        raise typer.Exit(1)
+        raise typer.Exit(3)

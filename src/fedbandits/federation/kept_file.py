@@ -65,14 +65,26 @@ class KeptFile(Generic[T]):
             If the file cannot be read, or is something else.
         """
         try:
-            said = json.loads(self.path.read_bytes())
-            if said["format"] != FORMAT:
-                raise InputError("format", f"{said['format']}, and this version reads {FORMAT}")
-            found: T = decode(self.kind, said[self.name], self.name)
+            content = self.path.read_bytes()
         except FileNotFoundError:
             return None
         except OSError as error:
             raise InputError(str(self.path), f"cannot be read: {error.strerror}") from None
+        return self.value_in(content)
+
+    def value_in(self, content: bytes) -> T:
+        """Return the value in what a file contains.
+
+        Raises
+        ------
+        InputError
+            If that is something else.
+        """
+        try:
+            said = json.loads(content)
+            if said["format"] != FORMAT:
+                raise InputError("format", f"{said['format']}, and this version reads {FORMAT}")
+            found: T = decode(self.kind, said[self.name], self.name)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(str(self.path), self.problem.format(error)) from None
         return found

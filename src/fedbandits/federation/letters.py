@@ -23,6 +23,7 @@ from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.host import ClientHost, ClientInfo, PullByName
 from fedbandits.federation.kept_file import KeptFile
 from fedbandits.federation.last_word import best_in
+from fedbandits.federation.qr_code import unpacked
 from fedbandits.federation.signing import (
     KEYS_FOLDER,
     SERVER,
@@ -132,17 +133,18 @@ def _read(file: KeptFile[Any]) -> Any:
     """Return what is in a file, if it is signed with the key that it names."""
     path = file.path
     with file_errors(path, "cannot be read"):
+        if not path.exists():
+            raise InputError(str(path), "is not there")
         # A link may lead anywhere, for instance to a device that never ends.
-        if path.exists() and not path.is_file():
+        if not path.is_file():
             raise InputError(str(path), "is not a file; name one")
-        if path.exists() and path.stat().st_size > _MOST_BYTES:
+        if path.stat().st_size > _MOST_BYTES:
             raise InputError(str(path), f"has more than {_MOST_BYTES} bytes, and no letter has")
-    said = file.read()
-    if said is None:
-        raise InputError(str(file.path), "is not there")
+        content = path.read_bytes()
+    said = file.value_in(unpacked(content, str(path), most=_MOST_BYTES))
     if not is_signed(said.key, _bytes(said), said.signature):
-        raise InputError(str(file.path), "was changed on its way; ask for it once more")
-    check_name(said.client, str(file.path))
+        raise InputError(str(path), "was changed on its way; ask for it once more")
+    check_name(said.client, str(path))
     return said
 
 

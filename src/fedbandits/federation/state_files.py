@@ -204,14 +204,14 @@ def give_to_owner_of(folder: Path, made: Path | int) -> None:
         os.chown(made, owner.st_uid, owner.st_gid)
 
 
-def write_whole(path: Path, text: str, *, durable: bool = True) -> None:
+def write_whole(path: Path, content: str | bytes, *, durable: bool = True) -> None:
     """Write a file so that at any time there is the whole old one or the whole new one.
 
     Parameters
     ----------
     path : path
         Of the file.
-    text : str
+    content : str or bytes
         What is to be in it.
     durable : bool
         Whether to wait until it is on disk.
@@ -225,7 +225,7 @@ def write_whole(path: Path, text: str, *, durable: bool = True) -> None:
     try:
         beside.unlink(missing_ok=True)
         with open_private(beside, "xb") as file:
-            file.write(text.encode())
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             if durable:
                 os.fsync(file.fileno())
