@@ -48,7 +48,7 @@ from fedbandits.report.still import figure_of
 from fedbandits.rules.algorithms import Algorithm
 from fedbandits.simulation import Variant, build_rules
 from fedbandits.theory.lower_bound import lower_bound
-from repository import DOCS, ROOT
+from repository import DOCS
 
 GAMES = contest_games()
 
@@ -529,23 +529,6 @@ def test_the_seed_decides_and_is_8_by_default(tmp_path: Path) -> None:
     )
     assert regrets == again
     assert regrets != another
-
-
-def test_the_readme_repeats_the_page() -> None:
-    root = ROOT
-    tables = [
-        [
-            [cell.strip() for cell in line.split("|")[1:-1]]
-            for line in (root / name).read_text(encoding="utf-8").splitlines()
-            if line.startswith("| ")
-        ]
-        for name in ("README.md", "docs/index-rules.md")
-    ]
-    begins = [next(i for i, row in enumerate(rows) if row[0] == "entrant") for rows in tables]
-    length = 2 + len(entrants())
-    brief, full = (rows[begin : begin + length] for rows, begin in zip(tables, begins, strict=True))
-    places = [full[0].index(heading) for heading in brief[0]]
-    assert brief == [[row[place] for place in places] for row in full]
 
 
 def test_help_says_what_a_game_is() -> None:

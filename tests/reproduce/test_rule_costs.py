@@ -1,4 +1,4 @@
-"""What each rule costs: the table, its bars, and the numbers that the README repeats."""
+"""What each rule costs: the table, its bars, and the numbers that the documentation repeats."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from documentation import section, text_of
 from fedbandits.experiments.tables import Table
 from fedbandits.report.chart import Rows
 from fedbandits.report.still import still
@@ -16,9 +17,8 @@ from fedbandits.reproduce.rule_costs import (
     rule_costs_html,
     ruled_games,
 )
-from repository import ROOT
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+TOLD = section(text_of("rules.md"), "What it saves")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def regret(costs: Table, game: str, rule: str) -> float:
     return float(costs["regret"][row])
 
 
-def test_the_readme_repeats_the_table(costs: Table) -> None:
+def test_the_documentation_repeats_the_table(costs: Table) -> None:
     rows = {
         "paper": "`paper`, constants 6",
         "joint": "`joint`",
@@ -45,11 +45,11 @@ def test_the_readme_repeats_the_table(costs: Table) -> None:
         "certified, weighted": "the same, inverse-variance weights",
     }
     for rule, words in rows.items():
-        (line,) = re.findall(rf"^\| {re.escape(words)} \| (.*?) \| (.*?) ?\|", README, re.M)
+        (line,) = re.findall(rf"^\| {re.escape(words)} \| (.*?) \| (.*?) ?\|", TOLD, re.M)
         assert line[0] == f"{regret(costs, 'fig4', rule):,.0f}"
         if line[1]:
             assert line[1] == f"{regret(costs, 'fig3', rule):,.0f}"
-    assert f"over {ruled_games()['fig4'].replications:,} games" in README
+    assert f"over {ruled_games()['fig4'].replications:,} games" in " ".join(TOLD.split())
 
 
 def test_sharper_rules_beat_the_tuned_constants_and_lose_no_best_arm(costs: Table) -> None:

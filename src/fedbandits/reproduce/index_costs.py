@@ -336,7 +336,6 @@ def shown_tables(tables: Tables) -> dict[str, Shown]:
     beside = _side_by_side(games)
     rules = list(dict.fromkeys(tables["games"]["rule"]))
     return {
-        "brief": shown_table("index-brief", beside),
         "regrets": Shown(
             name="Total regret",
             headings=["game", *rules, f"{CERTIFIED} / moss"],
