@@ -80,7 +80,10 @@ $(if $(UV),\
 $(UV) venv --quiet --allow-existing --python "$(PYTHON)" $(VENV) && \
 $(UV) pip install --python $(BIN)/python --constraint constraints.txt --editable '.[$(1)]',\
 "$(PYTHON)" -m venv $(VENV) && \
-$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[$(1)]')
+{ { $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv && \
+$(BIN)/uv pip install --system-certs --python $(BIN)/python --constraint constraints.txt --editable '.[$(1)]'; } || \
+{ echo "uv cannot install it here; with pip it takes longer" && \
+$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[$(1)]'; }; })
 endef
 
 $(REPORT): pyproject.toml constraints.txt

@@ -226,7 +226,7 @@ def test_estimates_are_unbiased_with_the_stated_variance(problem: fb.Exact, fide
         assert abs(ratio - 1) < 4 * math.sqrt(2 / (4 * replications))
 
 
-@pytest.mark.parametrize("problem", [NORMAL, COINS])
+@pytest.mark.parametrize("problem", [NORMAL, pytest.param(COINS, marks=pytest.mark.slow)])
 def test_fidelities_agree_on_weighted_clients(problem: fb.Exact) -> None:
     hasty = fb.Fed1Ucb(pulls=4, radius=fb.PaperRadius(arm=0.3))
     runs = [

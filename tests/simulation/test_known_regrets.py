@@ -10,7 +10,7 @@ import pytest
 import fedbandits as fb
 from games import KNOWN, Known
 
-# Fewer replications where they are dear; a phase of the centralised game is one pull.
+# Fewer replications where they are expensive; a phase of the centralised game is one pull.
 REPLICATIONS = {"cohorts": 400, "clients": 60, "pulls": 12}
 FEW = {"cohorts": 100, "clients": 4, "pulls": 1}
 
@@ -36,6 +36,9 @@ def deviation(number: int) -> float:
 
 # Up to half a minute each. That fidelities have one law is for test_fidelities.py to say.
 LONG = {
+    ("figure 3, baseline", "pulls"),
+    ("figure 3, M = 5", "pulls"),
+    ("figure 3, theory's 6", "pulls"),
     ("figure 3, centralised", "clients"),
     ("figure 3, centralised", "pulls"),
     ("figure 4, theory's 6", "pulls"),
