@@ -239,10 +239,10 @@ def test_the_same_seed_gives_the_same_plan(quick: None) -> None:
 
 def test_costlier_communication_means_fewer_reports(quick: None) -> None:
     asked: dict[str, Any] = {"n_arms": 3, "gap": 0.1, "noise": 0.5, "spread": 0.05}
-    free, dear = (fb.plan(**asked, communication_cost=cost) for cost in (0.0, 20.0))
+    free, expensive = (fb.plan(**asked, communication_cost=cost) for cost in (0.0, 20.0))
     assert free.suggested is not None
-    assert dear.suggested is not None
-    assert dear.suggested.reports.mean < 0.3 * free.suggested.reports.mean
+    assert expensive.suggested is not None
+    assert expensive.suggested.reports.mean < 0.3 * free.suggested.reports.mean
 
 
 def test_what_cannot_be_done_is_not_suggested(quick: None) -> None:
