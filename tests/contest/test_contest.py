@@ -355,7 +355,9 @@ def test_regret_is_shown_as_a_multiple_of_the_bound_where_one_is_proven() -> Non
 def test_optimal_elimination_is_told_what_a_report_costs() -> None:
     (cheap, expensive) = chosen_games(["figure 4, C = 0", "figure 4, C = 100"])
     (optimal,) = (one for one in entrants() if one.label == "elimination, optimal")
-    playing = [one for game in (cheap, expensive) if not isinstance(one := optimal.variant(game), str)]
+    playing = [
+        one for game in (cheap, expensive) if not isinstance(one := optimal.variant(game), str)
+    ]
     assert [one.algorithm.uses_cost for one in playing] == [True, True]
     first = [build_rules([one], 10**6)[0][0] for one in playing]
     pulls = [0 if rule.decides_every_slot else rule.pulls(5) for rule in first]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import ssl
 import stat
 import subprocess
 import sys
 import tarfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -178,6 +179,36 @@ def test_the_production_guide_shows_the_units_of_the_kit(
                 )
                 made.append(text.replace(f"/var/lib/fedbandits/{place}", "/var/lib/fedbandits"))
     assert sorted(made) == sorted(shown)
+
+
+def says_hello(folder: Path) -> bytes:
+    """Return the certificate that a server of this folder shows to a node that knows ``ca.pem``."""
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server.load_cert_chain(folder / "server.pem", folder / "server.key")
+    node = ssl.create_default_context(cafile=str(folder / "ca.pem"))
+    here, there = ssl.MemoryBIO(), ssl.MemoryBIO()
+    at_server = server.wrap_bio(here, there, server_side=True)
+    at_node = node.wrap_bio(there, here, server_hostname="trial.example.org")
+    for side in (at_node, at_server, at_node):
+        with suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    return at_node.getpeercert(binary_form=True) or b""
+
+
+def test_a_certificate_is_renewed_as_the_guide_says_and_nodes_notice_nothing(
+    tmp_path: Path,
+) -> None:
+    (made,) = [one for one in blocks(text_of("production.md"), "") if one.startswith("openssl ec")]
+    renewed = made[made.index("openssl ecparam", 1) :]
+    found = []
+    for commands in (made, renewed):
+        subprocess.run(["sh", "-e", "-c", commands], cwd=tmp_path, capture_output=True, check=True)
+        found.append(says_hello(tmp_path))
+    assert len(set(found)) == 2
+    other = made[: made.index("openssl ecparam", 1)]
+    subprocess.run(["sh", "-e", "-c", other], cwd=tmp_path, capture_output=True, check=True)
+    with pytest.raises(ssl.SSLCertVerificationError):  # another authority signed nothing of it
+        says_hello(tmp_path)
 
 
 def test_containers_run_the_commands_of_the_units(
