@@ -101,10 +101,12 @@ def through_json(value: Any) -> Any:
 
 
 _NOT_IN_STORMS = {"terms", "stopped", "outside", "capped", "keys", "head", "uneven", "clipping"}
+_NOT_IN_STORMS |= {"guarded"}
 PARTS = {one.name for one in fields(RunState)} - _NOT_IN_STORMS
 """What storms change.
 
-In none is a range declared, a cap reached, anything signed or lost, or a run stopped by a person.
+In none is a range or a guardrail declared, a cap reached, anything signed or lost, or a run stopped
+by a person.
 """
 
 

@@ -51,6 +51,11 @@ def check_trial(path: Path, plugins: Iterable[Path]) -> None:
             f"  liars: they may move the difference of two options by {far}, however many clients"
             f" report; if they do, no number of clients is sure to find a gap {gap}between options"
         )
+    for rail in trial.guardrails:
+        typer.echo(
+            f"  guardrail: {rail.words}; an option that is beyond it is withdrawn when a phase"
+            f" ends, and one that is not with a probability of at most {rail.level:g}"
+        )
     print_warnings(trial.doubts())
 
 
@@ -93,7 +98,7 @@ def try_(  # noqa: PLR0917 - options of a command, all of them named
     """
     from fedbandits.federation.local import load_pull, try_trial  # noqa: PLC0415 - after --help
     from fedbandits.federation.trial import load_trial  # noqa: PLC0415 - likewise
-    from fedbandits.protocol import answer_of  # noqa: PLC0415 - likewise
+    from fedbandits.protocol import answer_of, conclusion_of  # noqa: PLC0415 - likewise
 
     trial = load_trial(project, plugins=plugin or ())
     if not quiet:
@@ -104,15 +109,20 @@ def try_(  # noqa: PLR0917 - options of a command, all of them named
         return
 
     def watch(at: Bulletin) -> None:
-        left = "1 option is" if at.left == 1 else f"{at.left} options are"
+        left = {0: "no option is", 1: "1 option is"}.get(at.left, f"{at.left} options are")
         if not quiet:
             print_plain(f"{at.news}; {at.clients} clients are in, {left} left")
 
     server = try_trial(trial, load_pull(project), clients, seed=seed, watch=watch)
     if server.decision is None:
-        typer.echo("nothing was decided: no phase was closed")
+        harmful = server.withdrawn and not server.left
+        print_plain(
+            conclusion_of(server).words if harmful else "nothing was decided: no phase was closed"
+        )
         raise typer.Exit(UNDECIDED)
     print_plain(answer_of(server).words())
+    if not server.left:
+        raise typer.Exit(UNDECIDED)
     if server.decision.winner is None:
         print_plain(f"best so far: {trial.arms[server.decision.best]}; try more clients or pulls")
         raise typer.Exit(UNDECIDED)

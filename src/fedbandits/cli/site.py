@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -245,11 +245,18 @@ def audit_table(entries: list[Entry]) -> Shown:
     from fedbandits.federation.status import printable  # noqa: PLC0415 - after --help
     from fedbandits.report.shown import Shown  # noqa: PLC0415 - likewise
 
-    def means(entry: Entry) -> str:
-        pulled = [mean for mean, n in zip(entry.means, entry.update.counts, strict=True) if n]
+    def of_arms(entry: Entry, values: Sequence[float]) -> str:
+        pulled = [one for one, n in zip(values, entry.update.counts, strict=True) if n]
         more = len(pulled) - MOST_ARMS_SHOWN
-        shown = ", ".join(f"{mean:.4g}" for mean in pulled[:MOST_ARMS_SHOWN])
+        shown = ", ".join(f"{one:.4g}" for one in pulled[:MOST_ARMS_SHOWN])
         return f"{shown} and {more} more" if more > 0 else shown
+
+    def means(entry: Entry) -> str:
+        return of_arms(entry, entry.means)
+
+    def guardrails(entry: Entry) -> str:
+        each = zip(entry.release.guardrails, entry.update.guardrails, strict=True)
+        return "; ".join(f"{rail.name} {of_arms(entry, sums)}" for rail, sums in each)
 
     columns: dict[str, Callable[[Entry], str]] = {
         "sent at": lambda entry: entry.at,
@@ -260,11 +267,13 @@ def audit_table(entries: list[Entry]) -> Shown:
         "bits": lambda entry: f"{entry.update.payload_bits:,}",
         "means, as they were sent": means,
     }
+    if any(entry.release.guardrails for entry in entries):
+        columns["sums of guardrails"] = guardrails
     return Shown(
         name=f"client {entries[-1].update.client}",
         headings=[*columns],
         rows=[[cell(entry) for cell in columns.values()] for entry in entries],
-        words=("run", "means, as they were sent"),
+        words=("run", "means, as they were sent", "sums of guardrails"),
     )
 
 
@@ -283,6 +292,9 @@ def audit_words(entries: list[Entry]) -> list[str]:
         lines.append(f"{single:,} of the means {are} of a single pull, which is an observation.")
     else:
         lines.append("They are means; no observation left the client.")
+    named = dict.fromkeys(rail.name for entry in entries for rail in entry.release.guardrails)
+    if named:
+        lines.append(f"Beside each mean it sent the sum of: {', '.join(named)}.")
     clipped = sum(entry.clipped for entry in entries)
     if clipped:
         lines.append(

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,6 +19,7 @@ from fedbandits.privacy.mechanisms import Mechanism, Noised, Rounded
 from fedbandits.privacy.packing import unpack
 from fedbandits.protocol.messages import Header, Release, Update
 from fedbandits.protocol.outbox import Entry
+from fedbandits.rules.guardrails import Guardrail
 
 FORMAT = 1
 
@@ -137,6 +139,11 @@ def _check_entry(entry: Entry) -> None:
         isinstance(mean, float) and math.isfinite(mean) for mean in entry.means
     ):
         raise InputError("means", "there is a mean for every arm")
+    rows = [len(update.counts)] * len(entry.release.guardrails)
+    if [len(row) for row in update.guardrails] != rows or not all(
+        isinstance(total, float) and math.isfinite(total) for total in chain(*update.guardrails)
+    ):
+        raise InputError("guardrails", "there is a sum for every guardrail and arm")
     if mechanism is not None:
         pulled = [mean for mean, n in zip(entry.means, update.counts, strict=True) if n]
         places = unpack(update.packed, mechanism.bits, len(pulled))
@@ -162,6 +169,10 @@ def _line(entry: Entry) -> bytes:
         "clipped_sent": update.clipped,
         "halted": update.halted,
         "uneven": update.uneven,
+        "guardrails": [
+            {**asdict(rail), "sums": sums}
+            for rail, sums in zip(entry.release.guardrails, update.guardrails, strict=True)
+        ],
         "protection": protection,
         "spent": asdict(entry.spent),
         "spent_in_total": asdict(entry.total),
@@ -189,6 +200,8 @@ def _entry(said: dict[str, Any]) -> Entry:
     if said["format"] != FORMAT:
         raise InputError("format", f"format {said['format']}, and this version reads {FORMAT}")
     mechanism = _mechanism(said["protection"])
+    guarded = [dict(one) for one in said.get("guardrails", ())]
+    sums = tuple(tuple(one.pop("sums")) for one in guarded)
     squares = said["squares"]
     update = Update(
         header=Header(**{key: said[key] for key in ("run", "epoch", "arms", "version")}),
@@ -201,10 +214,15 @@ def _entry(said: dict[str, Any]) -> Entry:
         clipped=said["clipped_sent"],
         halted=tuple(said.get("halted", ())),
         uneven=tuple(said.get("uneven", ())),
+        guardrails=sums,
     )
     return Entry(
         update=update,
-        release=Release(squares=squares is not None, mechanism=mechanism),
+        release=Release(
+            squares=squares is not None,
+            mechanism=mechanism,
+            guardrails=tuple(Guardrail(**one) for one in guarded),
+        ),
         means=tuple(said["means"]),
         clipped=said["clipped"],
         spent=_spending(said["spent"]),

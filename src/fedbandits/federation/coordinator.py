@@ -379,14 +379,20 @@ class Coordinator:
         waited_for = self._waited_for()
         if waited_for and in_time > 0:
             return
+        known = set(server.withdrawn)
         if server.has_quorum:
             decision = server.close()
-            self._opened = None
-            self._tell(f"phase {decision.phase} is decided: {decision.reason.value}")
+            news = f"phase {decision.phase} is decided: {decision.reason.value}"
         elif not waited_for or in_grace == 0.0:
             server.abandon()
-            self._opened = None
-            self._tell(f"phase {server.phase} is abandoned: too few clients have reported")
+            news = f"phase {server.phase} is abandoned: too few clients have reported"
+        else:
+            return
+        self._opened = None
+        for arm, reason in server.withdrawn.items():
+            if arm not in known:
+                self._tell(f"{server.arms[arm]} is withdrawn: {reason}")
+        self._tell(news if server.left else "no option is left")
 
     def _waited_for(self) -> bool:
         """Return whether a client may still report; without a quorum, a halt may yet be lifted."""

@@ -129,7 +129,7 @@ class ClientCourse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawn:
-    """An arm that somebody has taken out.
+    """An arm that somebody, or a guardrail, has taken out.
 
     Parameters
     ----------
@@ -257,7 +257,11 @@ class Course:
     ending: str | None
 
 
-_GIVEN_UP = {Reason.QUORUM: "too few clients answer", Reason.STOPPED: "somebody has stopped it"}
+_GIVEN_UP = {
+    Reason.QUORUM: "too few clients answer",
+    Reason.STOPPED: "somebody has stopped it",
+    Reason.HARM: "every option was withdrawn, the last by a guardrail",
+}
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from fedbandits.federation.trial import Trial
 from fedbandits.protocol import Answer, RunState, Server, ServerState, answer_of, records
 from fedbandits.protocol.codec import decode, encode
 from fedbandits.protocol.decisions import left_out
-from fedbandits.protocol.health import aa_words, drift, segments
+from fedbandits.protocol.health import aa_words, drift, guarded, segments
 
 OnRead: TypeAlias = Callable[[int, int], None]
 """Told now and then how many of all records were read."""
@@ -133,6 +133,7 @@ class FollowedRun:
             aa=aa_words(server.run_state, treatment) if treatment is not None else "",
             drift=drift(server.run_state),
             segments=segments(server.run_state, self.trial.segments) if self.trial.segments else (),
+            guardrails=guarded(server.run_state),
             dropped=self.dropped,
             uneven={
                 client: tuple(self.trial.arms[arm] for arm in arms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import traceback
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -36,11 +36,10 @@ from fedbandits.protocol import (
     Update,
     arms_hash,
 )
-from fedbandits.protocol.client import Slice
+from fedbandits.protocol.client import Returned, Slice
 from fedbandits.protocol.demands import check_demand
 from fedbandits.protocol.messages import signed_bytes
 from fedbandits.protocol.turns import in_order, permuted_blocks
-from fedbandits.rules.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +58,7 @@ class ClientInfo:
     number: int = 0
 
 
-PullByName: TypeAlias = Callable[[str, int, ClientInfo], Sequence[float] | FloatArray]
+PullByName: TypeAlias = Callable[[str, int, ClientInfo], Returned]
 """``pull(arm, n, client)`` tries an option n times and returns the n outcomes: the user's code."""
 
 
@@ -128,9 +127,10 @@ class ClientHost:
             outside=trial.outside,
             where=self._name_outcomes,
             uneven=tuple if live is None else live.uneven,
+            guardrails=tuple(trial.guardrails),
         )
 
-    def _observe(self, arm: int, n: int) -> Sequence[float] | FloatArray:
+    def _observe(self, arm: int, n: int) -> Returned:
         return call_pull(self.pull, self.trial.given(arm), n, self.info)
 
     def _name_outcomes(self, arm: int, n: int) -> str:
@@ -244,9 +244,7 @@ def call_words(pull: PullByName | None, arm: str, n: int, info: ClientInfo) -> s
     return f'pull("{arm}", {n}, {info.name}){line}'
 
 
-def call_pull(
-    pull: PullByName | None, arm: str, n: int, info: ClientInfo
-) -> Sequence[float] | FloatArray:
+def call_pull(pull: PullByName | None, arm: str, n: int, info: ClientInfo) -> Returned:
     """Call the user's function; an error in it is reported with its line."""
     if pull is None:
         raise InputError("pull", "is missing; only a trial with live in fedbandits.toml needs none")

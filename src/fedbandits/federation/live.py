@@ -6,7 +6,9 @@ a `fedbandits.federation.host.ClientHost` that reads the same file.
 """
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from fedbandits.federation import state_files
 from fedbandits.federation.live_store import LiveStore, WallClock
 from fedbandits.federation.trial import Trial, load_trial
 from fedbandits.protocol.codec import is_text
-from fedbandits.protocol.outcomes import refuse_outside
+from fedbandits.protocol.outcomes import refuse_beyond, refuse_outside
 
 
 class LiveTrial(state_files.Closing):
@@ -92,8 +94,8 @@ class LiveTrial(state_files.Closing):
         _check_unit(unit)
         return self.store.assign(unit)
 
-    def record(self, unit: str, value: float) -> bool:
-        """Record the outcome of a unit; return whether it counts.
+    def record(self, unit: str, value: float, **guardrails: float) -> bool:
+        """Record the outcome of a unit, with all its guardrails; return whether it counts.
 
         It does not if no phase has counted the unit, its phase is over, or it comes later than
         ``maturity``. The same outcome may be recorded again.
@@ -103,21 +105,35 @@ class LiveTrial(state_files.Closing):
         InputError
             If the unit was never assigned, has another outcome already, or the value is no finite
             number in the trial's range. A trial with ``outside = "clip"`` takes any finite number,
-            keeps it as it is, and clips it when the phase is reported.
+            keeps it as it is, and clips it when the phase is reported. Likewise if a guardrail of
+            the trial is missing, is none of the trial, or lies outside its range.
         """
         _check_unit(unit)
-        return self.store.record(unit, self._checked(value))
+        return self.store.record(unit, self._checked(value), self._guarded(guardrails))
+
+    def _guarded(self, given: Mapping[str, float]) -> tuple[float, ...]:
+        """Return the values of all guardrails, in the order of the trial."""
+        rails = self.trial.guardrails
+        names = [rail.name for rail in rails]
+        wanted = f"record(unit, value{''.join(f', {name}=…' for name in names)})"
+        for name in given:
+            if name not in names:
+                raise InputError(name, f"is no guardrail of the trial; call {wanted}")
+        found = []
+        for rail in rails:
+            if rail.name not in given:
+                raise InputError(rail.name, f"is missing; call {wanted}")
+            number = _number(given[rail.name], rail.name)
+            try:
+                refuse_beyond(np.array([number]), rail, "it")
+            except InputError as error:
+                raise error.within(rail.name) from None
+            found.append(number)
+        return tuple(found)
 
     def _checked(self, value: float) -> float:
         """Return an outcome as it is kept; a trial that clips does so when the outcome counts."""
-        try:
-            number = float(value)
-        except (TypeError, ValueError, OverflowError):
-            number = float("nan")
-        if isinstance(value, bool | np.bool_):  # as in pull: it may be a mistaken comparison
-            raise InputError("value", f"{value!r} is a truth value; record 1.0 or 0.0")
-        if isinstance(value, str) or not abs(number) <= LARGEST:
-            raise InputError("value", f"{value!r} is not a finite number such as 1.0")
+        number = _number(value, "value")
         if self._limits is not None and self.trial.outside == "refuse":
             try:
                 refuse_outside(np.array([number]), self._limits, "it")
@@ -160,3 +176,16 @@ class LiveTrial(state_files.Closing):
 def _check_unit(unit: object) -> None:
     if not isinstance(unit, str) or not unit or not is_text(unit):
         raise InputError("unit", f"{unit!r} is not a name such as 'visitor-1'")
+
+
+def _number(value: Any, where: str) -> float:
+    """Return a value that a service has recorded; refuse what is no finite number."""
+    if isinstance(value, bool | np.bool_):  # as in pull: it may be a mistaken comparison
+        raise InputError(where, f"{value!r} is a truth value; record 1.0 or 0.0")
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = float("nan")
+    if isinstance(value, str) or not abs(number) <= LARGEST:
+        raise InputError(where, f"{value!r} is not a finite number such as 1.0")
+    return number

@@ -60,6 +60,14 @@ _SCHEMA = (
 )
 _TABLES = {"state", "units", "reports", "sqlite_sequence"}
 
+# In files of trials with guardrails.
+_GUARDED = (
+    "CREATE TABLE IF NOT EXISTS guarded (number INTEGER NOT NULL, place INTEGER NOT NULL,"
+    " value REAL NOT NULL, PRIMARY KEY (number, place)) STRICT",
+    "CREATE TRIGGER IF NOT EXISTS guarded_are_kept BEFORE UPDATE ON guarded"
+    " BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
+)
+
 _NAMES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 
 # One statement sees one state of the file.
@@ -71,6 +79,12 @@ _LOOK_UP = (
 
 _COUNTED = "CASE WHEN counted THEN value ELSE ? END"
 """What a unit counts: its outcome, or the value of a unit whose outcome has not come in time."""
+
+_GUARDED_VALUE = (
+    "CASE WHEN counted THEN (SELECT value FROM guarded WHERE guarded.number = units.number"
+    " AND place = {}) ELSE ? END"
+)
+"""What a unit counts of the guardrail at a place, likewise."""
 
 _AT_ONCE = 1000
 """How many units are read or forgotten at a time; others may write in between."""
@@ -245,7 +259,7 @@ class LiveStore(Closing):
         self._order: Iterator[int] = iter(())
         self._order_of: tuple[str, int, int] = ("", 0, 0)
         self._drawn = 0
-        self._read: dict[int, Iterator[float]] = {}
+        self._read: dict[int, Iterator[Any]] = {}
         self._known = ""
         self._state = _new_state(trial)
         self._connection: sqlite3.Connection | None = None
@@ -372,22 +386,27 @@ class LiveStore(Closing):
         part, since = state.part + 1, sum(came.values())
         return replace(state, left_out=left_out, part=part, since=since, rest=rest, last=last)
 
-    def record(self, unit: str, value: float) -> bool:
-        """Keep a unit's outcome, whether it counts or not; return whether it does."""
+    def record(self, unit: str, value: float, guarded: Sequence[float] = ()) -> bool:
+        """Keep a unit's outcome and guardrails, counting or not; return whether they count."""
         with self._reading():
-            found, counts = self._judged(unit, value)
+            found, counts = self._judged(unit, value, guarded)
         if found.value is not None:
             return counts
         with self._writing():
-            found, counts = self._judged(unit, value)
+            found, counts = self._judged(unit, value, guarded)
             if found.value is None:
                 self._database.execute(
                     "UPDATE units SET value = ?, heard = ?, counted = ? WHERE number = ?",
                     (value, self.clock(), int(counts), found.number),
                 )
+                if guarded:
+                    self._database.executemany(
+                        "INSERT INTO guarded VALUES (?, ?, ?)",
+                        [(found.number, place, one) for place, one in enumerate(guarded)],
+                    )
         return counts
 
-    def _judged(self, unit: str, value: float) -> tuple[_Unit, bool]:
+    def _judged(self, unit: str, value: float, guarded: Sequence[float]) -> tuple[_Unit, bool]:
         """Return a unit, and whether an outcome of it counts."""
         state, found = self._look_up(unit)
         if found is None:
@@ -403,6 +422,15 @@ class LiveStore(Closing):
                     f"{value!r} for unit {unit!r}, whose outcome is {found.value!r}; a unit has one"
                     " outcome (add up what comes in parts, and record it once)",
                 )
+            if guarded:
+                find = "SELECT value FROM guarded WHERE number = ? ORDER BY place"
+                known = tuple(one for (one,) in self._database.execute(find, (found.number,)))
+                if known != tuple(guarded):
+                    raise InputError(
+                        "guardrails",
+                        f"{guarded} for unit {unit!r}, which has {known}; a unit has one value of"
+                        " each (wait until all are known, and record them once)",
+                    )
             return found, bool(found.counted)
         maturity = self._live.maturity
         late = maturity is not None and self.clock() - found.at >= maturity
@@ -435,6 +463,10 @@ class LiveStore(Closing):
                     " AND NOT (phase = ? AND number >= ?) LIMIT ?) RETURNING number, phase",
                     (before, state.phase if state.open else -1, state.first, _AT_ONCE),
                 ).fetchall()
+                if self.trial.guardrails:
+                    self._database.executemany(
+                        "DELETE FROM guarded WHERE number = ?", [(number,) for number, _ in gone]
+                    )
                 self._database.executemany(
                     "UPDATE reports SET forgotten = forgotten + 1"
                     " WHERE ? BETWEEN first AND last AND phase = ?",
@@ -530,6 +562,11 @@ class LiveStore(Closing):
             ).fetchall()
         )
         losses = [lost.get(arm, 0) if counts[arm] else 0 for arm in range(len(counts))]
+        if self.trial.guardrails:
+            assumed = [rail.assumed for rail in self.trial.guardrails]
+            units = (state.first, last, state.phase)
+            kept["assumed"] = assumed
+            kept["guardrails"] = guarded_of(self._database, units, state.asked, kept)
         # Blocks that an option was taken out of are not balanced, and prove nothing about losses.
         balanced = {} if state.part else {"lost": losses}
         body = json.dumps({**kept, "counts": counts, "means": means, **balanced})
@@ -553,24 +590,28 @@ class LiveStore(Closing):
         )
         return tuple(np.flatnonzero(uneven(assigned, lost)).tolist())
 
-    def read(self, arm: int, n: int) -> list[float]:
-        """Return the next n outcomes of an option in the phase, in the order of assignment."""
+    def read(self, arm: int, n: int) -> list[Any]:
+        """Return the next n outcomes of an option in the phase, in the order of assignment.
+
+        If there are guardrails each is a row with their values.
+        """
         return list(islice(self._read.setdefault(arm, self._outcomes(arm)), n))
 
-    def _outcomes(self, arm: int) -> Iterator[float]:
+    def _outcomes(self, arm: int) -> Iterator[Any]:
         with self._reading():
             state = self._state_now()
-        read = state.first - 1
+        read, assumed = state.first - 1, [rail.assumed for rail in self.trial.guardrails]
+        second = "".join(f", {_GUARDED_VALUE.format(place)}" for place in range(len(assumed)))
         while True:
             with self._reading():
                 rows = self._database.execute(
-                    f"SELECT number, {_COUNTED} FROM units WHERE number > ? AND number <= ?"
+                    f"SELECT number, {_COUNTED}{second} FROM units WHERE number > ? AND number <= ?"
                     " AND phase = ? AND arm = ? ORDER BY number LIMIT ?",
-                    (self._live.missing, read, state.last, state.phase, arm, _AT_ONCE),
+                    (self._live.missing, *assumed, read, state.last, state.phase, arm, _AT_ONCE),
                 ).fetchall()
             if not rows:
                 return
-            yield from (value for _, value in rows)
+            yield from (row[1:] if assumed else row[1] for row in rows)
             read = rows[-1][0]
 
     def conclude(self, run: str, decision: Decision) -> None:
@@ -688,11 +729,16 @@ class LiveStore(Closing):
             self._database.execute("INSERT OR IGNORE INTO state VALUES (1, ?)", (body,))
             self._database.execute(f"PRAGMA user_version = {FORMAT}")
             self._database.execute("COMMIT")
-        elif tables != _TABLES:
+        elif tables - {"guarded"} != _TABLES:
             raise InputError(str(self.path), "is not a file of live traffic; name another folder")
         (found,) = self._database.execute("PRAGMA user_version").fetchone()
         if found != FORMAT:
             raise InputError(str(self.path), f"has format {found}, and this version reads {FORMAT}")
+        if self.trial.guardrails and "guarded" not in tables:
+            self._database.execute("BEGIN IMMEDIATE")
+            for table in _GUARDED:
+                self._database.execute(table)
+            self._database.execute("COMMIT")
         state = self._state_now()
         if state.arms != self.trial.arms and (state.over or not state.run):
             self._database.execute("BEGIN IMMEDIATE")
@@ -778,6 +824,36 @@ def values_of(
         if arm in found:
             known = counted and value is not None
             found[arm].append(min(max(float(value if known else kept["missing"]), low), high))
+    return found
+
+
+def guarded_of(
+    database: sqlite3.Connection,
+    units: tuple[int, int, int],
+    arms: Collection[int],
+    kept: Mapping[str, Any],
+) -> list[list[float]]:
+    """Return the sums of guardrails over the units of a phase, one row per guardrail.
+
+    Parameters
+    ----------
+    database, units, arms
+        As in `values_of`.
+    kept : mapping
+        What was kept of the report: ``arms`` and ``assumed``.
+    """
+    found = []
+    for place, assumed in enumerate(kept["assumed"]):
+        values: dict[int, list[float]] = {arm: [] for arm in arms}
+        rows = database.execute(
+            f"SELECT arm, {_GUARDED_VALUE.format(place)} FROM units"
+            " WHERE number BETWEEN ? AND ? AND phase = ?",
+            (assumed, *units),
+        )
+        for arm, value in rows:
+            if arm in values:
+                values[arm].append(float(value))
+        found.append([math.fsum(values.get(arm, ())) for arm in range(len(kept["arms"]))])
     return found
 
 

@@ -28,7 +28,7 @@ from fedbandits.federation.live import LiveTrial
 from fedbandits.federation.trial import Trial
 from fedbandits.privacy.sampling import seeded_noise
 from fedbandits.protocol import Conclusion, Log, Recall, Refusal, Refused, Server
-from fedbandits.protocol.outcomes import as_outcomes
+from fedbandits.protocol.outcomes import as_guarded, as_outcomes
 from fedbandits.rules.draws import SeededDraws
 
 CLIENT_FILE = "client.py"
@@ -104,7 +104,7 @@ def simulated_traffic(live: LiveTrial, pull: PullByName, info: ClientInfo) -> Ca
 
     The outcome of a unit is there at once.
     """
-    numbers = count(1)
+    numbers, rails = count(1), live.trial.guardrails
 
     def come() -> None:
         with live:
@@ -113,8 +113,13 @@ def simulated_traffic(live: LiveTrial, pull: PullByName, info: ClientInfo) -> Ca
                 arm = live.assign(unit)
                 returned = call_pull(pull, arm, 1, info)
                 try:
-                    (value,) = as_outcomes(returned, 1).tolist()
-                    live.record(unit, value)
+                    if not rails:
+                        (value,) = as_outcomes(returned, 1).tolist()
+                        live.record(unit, value)
+                        continue
+                    (value,), guarded = as_guarded(returned, 1, rails)
+                    named = zip((rail.name for rail in rails), guarded[:, 0].tolist(), strict=True)
+                    live.record(unit, float(value), **dict(named))
                 except InputError as error:
                     raise error.within(call_words(pull, arm, 1, info)) from None
 
@@ -134,6 +139,7 @@ def server_of(trial: Trial, log: Log | None = None, run: str | None = None) -> S
         limits=trial.limits,
         outside=trial.outside,
         draws=SeededDraws(trial.seed),
+        guardrails=trial.guardrails,
     )
 
 

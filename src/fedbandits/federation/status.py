@@ -14,7 +14,7 @@ import numpy as np
 
 from fedbandits.federation.course import ClientCourse, Course, PhaseEnd
 from fedbandits.protocol import Answer, Refused, RunState, Server, ServerState
-from fedbandits.protocol.health import Drift, Segment
+from fedbandits.protocol.health import Drift, Guarded, Segment
 from fedbandits.rules.outliers import outliers
 
 if TYPE_CHECKING:
@@ -155,6 +155,8 @@ class RunStatus:
         Whether options stay as good as they were; why that is not watched, if it is not.
     segments : tuple of Segment or str
         What options are like for groups of clients; why that is not known, if it is not.
+    guardrails : tuple of Guarded
+        What second outcomes say of every option; empty if the trial has none.
     dropped : int
         Damaged records at the end of the log, which do not count.
     uneven : mapping from str to tuple of str
@@ -188,6 +190,7 @@ class RunStatus:
     drift: Drift | str
     segments: tuple[Segment, ...] | str
     uneven: Mapping[str, tuple[str, ...]]
+    guardrails: tuple[Guarded, ...]
     dropped: int
     signed: bool = False
     head: str = ""
@@ -258,6 +261,7 @@ class RunStatus:
             "segments": self.segments
             if isinstance(self.segments, str)
             else [asdict(one) for one in self.segments],
+            "guardrails": [asdict(one) for one in self.guardrails],
             "drift": self.drift if isinstance(self.drift, str) else self.drift.as_dict(),
             "rejections": {kind.name: n for kind, n in course.rejections.items()},
             "refusals": [
@@ -293,6 +297,8 @@ class RunStatus:
         if self.presence is not None and not self.finished:
             lines += self.presence.lines()
         lines += ["", *_table(self.arms, self.answer), ""]
+        if self.guardrails:
+            lines += [*_guardrail_table(self.guardrails), ""]
         clients = counted(len(course.clients), "client")
         lines.append(f"{clients} in; {self.bits:,} bits of means sent")
         lines.append(self.signature_words())
@@ -427,8 +433,26 @@ def _table(arms: Sequence[ArmStatus], answer: Answer | None) -> list[str]:
             estimate, interval = f"{arm.estimate:.4g}", f"{arm.low:.4g} to {arm.high:.4g}"
         won = answer is not None and arm.name == answer.winner
         rows.append((short_name(arm.name), estimate, interval, "the answer" if won else arm.words))
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return ["  ".join([*map(str.ljust, row[:3], widths), row[3]]).rstrip() for row in rows]
+    return _in_columns(rows)
+
+
+def _guardrail_table(guarded: Sequence[Guarded]) -> list[str]:
+    """Return what guardrails have seen, in lines and columns."""
+    rows = [("option", "guardrail", "mean", "interval", "limit", "")]
+    for one in guarded:
+        mean = interval = "–"
+        if one.mean is not None:
+            mean, interval = f"{one.mean:.4g}", f"{one.low:.4g} to {one.high:.4g}"
+        limit = f"{'≤' if one.goal == 'min' else '≥'} {one.limit:g}"
+        named = (short_name(one.arm), short_name(one.guardrail))
+        rows.append((*named, mean, interval, limit, one.state))
+    return _in_columns(rows)
+
+
+def _in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows in lines; all columns but the last are as wide as they need to be."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+    return ["  ".join([*map(str.ljust, row[:-1], widths), row[-1]]).rstrip() for row in rows]
 
 
 def counted(number: int, what: str) -> str:

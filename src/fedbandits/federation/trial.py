@@ -15,8 +15,10 @@ from fedbandits.plugins import load_tables, plugins_in_use, plugins_of
 from fedbandits.privacy.policy import FEWEST_PULLS, Privacy
 from fedbandits.protocol import Quorum
 from fedbandits.protocol.outcomes import Limits, Outside, joint_range, words_of
+from fedbandits.protocol.terms import no_guardrails
 from fedbandits.rules.algorithms import ALGORITHMS, Algorithm, Fed2Ucb
 from fedbandits.rules.beliefs import Beliefs, Goal
+from fedbandits.rules.guardrails import Guardrail, settled
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.rules.radii.bounded import check_range
 
@@ -122,6 +124,8 @@ class TrialKeys:
     signed : bool
         Whether updates of a federation count only if their clients have signed them, and the server
         signs its decisions. What is only tried in one process is not signed.
+    guardrails : list of Guardrail
+        Second outcomes with a limit: an option that is beyond one is withdrawn.
     """
 
     title: str
@@ -147,8 +151,10 @@ class TrialKeys:
     aa: bool = False
     offline: tuple[str, ...] = ()
     signed: bool = True
+    guardrails: list[Guardrail] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "guardrails", settled(self.guardrails))
         if len(self.arms) < 2:
             raise InputError("arms", f"{len(self.arms)}; a comparison needs at least two")
         for name in self.arms:
@@ -402,6 +408,9 @@ def _trial(tables: Mapping[str, Any]) -> Trial:
 def _check(trial: Trial) -> None:
     """Refuse a trial that could never run, before anything is pulled."""
     rule = trial.rule()
+    unwatched = no_guardrails(rule, trial.privacy) if trial.guardrails else None
+    if unwatched is not None:
+        raise InputError("guardrails", unwatched)
     least, population = trial.quorum.least, trial.population
     if population is not None and population < least:
         raise InputError("quorum.least", f"{least} is above the population, {population}; lower it")

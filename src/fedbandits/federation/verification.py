@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ from typing import Any
 from fedbandits.errors import FedbanditsError, InputError
 from fedbandits.federation.durable_log import LogReader, head_bytes
 from fedbandits.federation.followed import OnRead
-from fedbandits.federation.live_store import mean_of, values_of
+from fedbandits.federation.live_store import guarded_of, mean_of, values_of
 from fedbandits.federation.local import server_of
 from fedbandits.federation.run import keys_in_header, run_in_header, signed_name
 from fedbandits.federation.signing import (
@@ -117,16 +117,34 @@ def _verified(entry: Entry, file: sqlite3.Connection) -> Verified:
             wrong.append(f"{kept['arms'][arm]}: {n} units were sent, and {count} were kept")
         elif not _agrees(entry.means[arm], mean, entry.release.mechanism):
             wrong.append(f"{kept['arms'][arm]}: {entry.means[arm]:g} was sent, and {mean:g} kept")
+    if update.guardrails:
+        wrong += _guarded_apart(update.guardrails, kept["guardrails"], update.counts, "was sent")
     if forgotten:
         return told(wrong=tuple(wrong), unknown=f"{forgotten} of its units were forgotten")
     sent = [arm for arm, n in enumerate(kept["counts"]) if n]
     for arm, values in values_of(file, (first, last, phase), sent, kept).items():
-        count, mean, again = kept["counts"][arm], kept["means"][arm], mean_of(values)
+        count, mean, found = kept["counts"][arm], kept["means"][arm], mean_of(values)
         if len(values) != count:
             wrong.append(f"{kept['arms'][arm]}: {count} units were kept, {len(values)} are there")
-        elif abs(again - mean) > _LAST_DIGITS * max(1.0, abs(mean)):
-            wrong.append(f"{kept['arms'][arm]}: {mean:g} was kept, and the rows give {again:g}")
+        elif abs(found - mean) > _LAST_DIGITS * max(1.0, abs(mean)):
+            wrong.append(f"{kept['arms'][arm]}: {mean:g} was kept, and the rows give {found:g}")
+    if update.guardrails:
+        again = guarded_of(file, (first, last, phase), sent, kept)
+        wrong += _guarded_apart(again, kept["guardrails"], kept["counts"], "is in the rows")
     return told(wrong=tuple(wrong))
+
+
+def _guarded_apart(
+    found: Sequence[Sequence[float]],
+    kept: Sequence[Sequence[float]],
+    counts: Sequence[int],
+    where: str,
+) -> Iterator[str]:
+    """Yield which sums of guardrails are not those that were kept."""
+    for place, (row, own) in enumerate(zip(found, kept, strict=True), 1):
+        for arm, (total, said) in enumerate(zip(row, own, strict=True), 1):
+            if counts[arm - 1] and abs(total - said) > _LAST_DIGITS * max(1.0, abs(said)):
+                yield f"guardrail {place} of option {arm}: {total:g} {where}, and {said:g} was kept"
 
 
 def _agrees(sent: float, kept: float, mechanism: Mechanism | None) -> bool:

@@ -23,6 +23,7 @@ _WHY = {
     Reason.QUORUM: "it is over: too few clients answer, and {left}",
     Reason.STOPPED: "it was stopped{stopped}, and {left}",
     Reason.BUDGET: "it is over: the clients' privacy budget is spent, and {left}",
+    Reason.HARM: "it is over: every option was withdrawn, the last by a guardrail",
 }
 
 
@@ -84,7 +85,7 @@ class Answer:
     assumptions : tuple of str
         What all of it rests on.
     withdrawn : dict of str to str
-        Arms that somebody has taken out, and why.
+        Arms that somebody, or a guardrail, has taken out, and why.
     stopped : str
         Why somebody has stopped the run, in their words.
     """
@@ -125,7 +126,9 @@ class Answer:
             if not math.isfinite(low):
                 known = "the only one left, and nothing is known of how good it is"
             lines.append(f"The answer is {self.winner}: {known}.")
-        if len(self.survivors) > 1 or self.winner is None:
+        if not self.survivors:
+            lines.append("No option is left, so there is no answer: give what you give without it.")
+        elif len(self.survivors) > 1 or self.winner is None:
             lines.append(f"Left {'is' if one else 'are'} {', '.join(self.survivors)}.")
         for arm, reason in self.withdrawn.items():
             lines.append(f"{arm} was withdrawn ({reason}): all of this is about the rest.")
@@ -232,6 +235,9 @@ def conclusion_of(server: Server) -> Conclusion:
     unknown = [(-math.inf, math.inf)] * len(server.arms)
     low, high = zip(*(answer.intervals.values() if answer else unknown), strict=True)
     nothing = "It is over, and nothing was decided: no phase was closed."
+    if decision.reason is Reason.HARM:
+        gone = (f"{server.arms[arm]} ({why})" for arm, why in sorted(server.withdrawn.items()))
+        nothing = f"It is over: every option was withdrawn, and none is left: {', '.join(gone)}."
     return Conclusion(
         header=server.header,
         arms=server.arms,

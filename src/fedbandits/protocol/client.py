@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import Enum
 from typing import TypeAlias
@@ -32,13 +32,26 @@ from fedbandits.protocol.messages import (
     Update,
 )
 from fedbandits.protocol.outbox import Entry, Outbox
-from fedbandits.protocol.outcomes import Limits, Outside, as_outcomes, joint_range, refuse_outside
+from fedbandits.protocol.outcomes import (
+    Limits,
+    Outside,
+    as_guarded,
+    as_outcomes,
+    joint_range,
+    refuse_outside,
+)
 from fedbandits.protocol.turns import Turns, in_order
 from fedbandits.protocol.unfinished import ArmSums, MemoryWorkbench, Unfinished, Workbench
 from fedbandits.rules.arrays import FloatArray, IntArray
+from fedbandits.rules.guardrails import Guardrail
 from fedbandits.rules.variance_components import merged_squares
 
-Pull: TypeAlias = Callable[[int, int], Sequence[float] | FloatArray]
+Returned: TypeAlias = (
+    Sequence[float] | Sequence[Sequence[float]] | Mapping[str, Sequence[float]] | FloatArray
+)
+"""The n observations of a call; rows or a mapping if there are guardrails: see `as_guarded`."""
+
+Pull: TypeAlias = Callable[[int, int], Returned]
 """``pull(arm, n)`` tries an arm n times and returns the n observations."""
 
 MOST_AT_ONCE = 65_536
@@ -140,6 +153,8 @@ class Client:
         From an arm and a number of pulls to what an error about them begins with.
     uneven : callable, optional
         Says of which arms suspiciously many units are lost here; of none by default.
+    guardrails : tuple of Guardrail
+        Second outcomes that it sends sums of; an assignment that has other ones is refused.
 
     Examples
     --------
@@ -164,6 +179,7 @@ class Client:
     outside: Outside = "refuse"
     where: Callable[[int, int], str] = _in_words
     uneven: Callable[[], tuple[int, ...]] = tuple
+    guardrails: tuple[Guardrail, ...] = ()
 
     state: ClientState = field(default=ClientState.WAITING, init=False)
     best: int | None = field(default=None, init=False)
@@ -269,6 +285,10 @@ class Client:
             clipped=0 if isinstance(mechanism, Noised) else clipped,
             halted=work.halted,
             uneven=() if isinstance(mechanism, Noised) else self.uneven(),
+            guardrails=tuple(
+                tuple(kept.guardrails[place] if kept.pulls else 0.0 for kept in sums)
+                for place in range(len(self.guardrails))
+            ),
         )
         total = self._after_spending(spent)
         entry = Entry(
@@ -376,6 +396,15 @@ class Client:
     def _allowed(self, assignment: Assignment, counts: Sequence[int]) -> Spending:
         """Return what sending means of so many pulls spends, or refuse it."""
         policy, mechanism = self.privacy, assignment.release.mechanism
+        if assignment.release.guardrails != self.guardrails:
+            asked = ", ".join(rail.words for rail in assignment.release.guardrails) or "none"
+            own = ", ".join(rail.words for rail in self.guardrails) or "none"
+            raise self._refused(
+                assignment,
+                Refused.POLICY,
+                f"guardrails: {asked}, and here {own}; server and clients need the same in"
+                " fedbandits.toml, in the same order",
+            )
         pulls = [n for n in counts if n]
         fewest = min(pulls, default=0)
         if pulls and fewest < self.min_pulls:
@@ -416,7 +445,7 @@ class Client:
         if not decision.final:
             raise ProtocolError(f"client {self.name}: phase {decision.phase} is not the last")
         self.state = ClientState.FINISHED
-        self.best = decision.best
+        self.best = decision.best if any(decision.active) else None
 
     def _check(self, header: Header) -> None:
         """Refuse another game; a server that was restarted counts its epoch up."""
@@ -427,20 +456,27 @@ class Client:
     def _observe(self, kept: ArmSums, arm: int, n: int, release: Release) -> ArmSums:
         """Return an arm's sums with fresh observations."""
         returned = self.pull(arm, n)
+        guarded = np.zeros((0, n))
         try:
-            observations, clipped = self._held_to_range(as_outcomes(returned, n), release)
+            if self.guardrails:
+                outcomes, guarded = as_guarded(returned, n, self.guardrails)
+            else:
+                outcomes = as_outcomes(returned, n)
+            observations, clipped = self._held_to_range(outcomes, release)
         except InputError as error:
             raise error.within(self.where(arm, n)) from None
         fresh, squares = float(observations.sum()), kept.squares
+        before = np.array(kept.guardrails or np.zeros(len(guarded)))
         if release.squares:
             apart = observations - fresh / n
-            before = (kept.pulls, kept.total, kept.squares)
-            squares = float(merged_squares(before, (n, fresh, float(apart @ apart))))
+            known = (kept.pulls, kept.total, kept.squares)
+            squares = float(merged_squares(known, (n, fresh, float(apart @ apart))))
         return ArmSums(
             pulls=kept.pulls + n,
             total=kept.total + fresh,
             squares=squares,
             clipped=kept.clipped + clipped,
+            guardrails=tuple((before + guarded.sum(axis=1)).tolist()),
         )
 
     def _held_to_range(self, observations: FloatArray, release: Release) -> tuple[FloatArray, int]:
@@ -467,7 +503,7 @@ def _phase_of(work: Unfinished) -> tuple[object, ...]:
 def _protects(policy: Privacy, release: Release, pulls: int, arms: int) -> bool:
     """Return whether a release is protected as a policy asks, or more."""
     asked = release.mechanism
-    if asked is None or release.squares:
+    if asked is None or release.squares or release.guardrails:
         return False
     own = policy.mechanism(pulls, arms, asked.bits)
     if isinstance(own, Noised) and isinstance(asked, Noised):

@@ -42,10 +42,9 @@ def contradiction(
     is_signed : callable, optional
         What checks signatures, if updates must have them.
     """
-    try:
-        stage_after(state, record)
-    except ProtocolError as error:
-        return str(error)
+    problem = _out_of_turn(state, record)
+    if problem is not None:
+        return problem
     match record:
         case records.PhaseOpened():
             return _of_opening(state, record)
@@ -70,6 +69,18 @@ def contradiction(
             if decision.reason not in reasons or not _alike(last, decision):
                 return "another last word follows from the records before it, or none"
     return _of_people(state, record)
+
+
+def _out_of_turn(state: RunState, record: records.Record) -> str | None:
+    """Return why a record may not come now; None if it may."""
+    try:
+        stage_after(state, record)
+    except ProtocolError as error:
+        return str(error)
+    if isinstance(record, records.PhaseClosed | records.PhaseAbandoned | records.RunEnded):
+        for arm, reason in decisions.harms(state).items():
+            return f"{state.terms.arms[arm]} must be withdrawn before it ({reason})"
+    return None
 
 
 def worked_out(state: RunState, record: records.Record) -> records.Record:
@@ -106,8 +117,12 @@ def _of_opening(state: RunState, record: records.PhaseOpened) -> str | None:
 def _of_people(state: RunState, record: records.Record) -> str | None:
     """Return what is wrong with a record about what somebody outside has done."""
     match record:
-        case records.ArmWithdrawn(arm=arm):
+        case records.ArmWithdrawn(arm=arm, reason=reason):
             left = state.left
+            if decisions.is_for_harm(state, arm, reason):
+                return None
+            if state.terms.guardrails and reason.startswith(decisions.HARM):
+                return "no withdrawal by a guardrail follows from the records before it"
             if not 0 <= arm < left.size or arm in state.withdrawn or (left[arm] and left.sum() < 2):
                 return "an arm is withdrawn that cannot be"
         case records.ClientHalted(client=client, arms=arms):

@@ -78,6 +78,11 @@ def looks(state: RunState) -> int:
     Protected means change nothing about this: the noise of a release follows from f(p) and K, so
     that the phases that an arm has missed determine what is in its estimate. Bits that are chosen
     in each phase do not: see ``protocol/promises.py``.
+
+    What a guardrail withdraws, and when, depends on what was observed. Then all K arms must be
+    compared rightly at once, and in which phases such arms went is one of many ways. The count of
+    ways begins with `fedbandits.rules.guardrails.looks_at_first` for that; ``docs/health.md`` has
+    the proof.
     """
     return state.phase * state.comebacks
 
@@ -141,8 +146,34 @@ def _horizon(state: RunState) -> Reason | None:
     return Reason.HORIZON if state.slots_played == state.terms.rule.slots else None
 
 
+HARM = "guardrail "
+"""What the reason of a withdrawal begins with that follows from what clients have reported."""
+
+
+def harms(state: RunState) -> dict[int, str]:
+    """Return the arms that are beyond a guardrail and not withdrawn yet, and why they are to be."""
+    terms, known = state.terms, state.guarded
+    found: dict[int, list[str]] = {}
+    for rail, sums in zip(terms.guardrails, known.sums, strict=True):
+        for arm in np.flatnonzero(rail.beyond(sums, known.counts)).tolist():
+            said = rail.verdict(float(sums[arm]), float(known.counts[arm]))
+            found.setdefault(arm, []).append(said)
+    return {
+        arm: f"{HARM}{'; '.join(said)}"
+        for arm, said in sorted(found.items())
+        if arm not in state.withdrawn
+    }
+
+
+def is_for_harm(state: RunState, arm: int, reason: str) -> bool:
+    """Return whether a withdrawal is that of a guardrail, and not of a person."""
+    return bool(state.terms.guardrails) and harms(state).get(arm) == reason
+
+
 def ending(state: RunState) -> Reason | None:
     """Return why no phase follows, between phases; None if one does."""
+    if not state.left.any():
+        return Reason.HARM
     if state.left.sum() == 1:
         return Reason.ONE_ARM_LEFT
     if state.decision is not None and state.decision.final:

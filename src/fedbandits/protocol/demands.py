@@ -61,5 +61,6 @@ def _check_decision(decision: Decision, n_arms: int) -> None:
         raise InputError("decision", f"is not about {n_arms} arms")
     named = [decision.best] if decision.winner is None else [decision.best, decision.winner]
     _check_arms(named, n_arms, "decision")
-    if not all(decision.active[arm] for arm in named):
+    none_is_left = decision.winner is None and not any(decision.active)
+    if not none_is_left and not all(decision.active[arm] for arm in named):
         raise InputError("decision", "has a best arm that is out")

@@ -8,7 +8,15 @@ import numpy as np
 
 from fedbandits.errors import ProtocolError
 from fedbandits.protocol import records
-from fedbandits.protocol.decisions import best_known, ending, gathered, judged, looks, reinstated
+from fedbandits.protocol.decisions import (
+    best_known,
+    ending,
+    gathered,
+    is_for_harm,
+    judged,
+    looks,
+    reinstated,
+)
 from fedbandits.protocol.journal import Journal
 from fedbandits.protocol.messages import Decision, Halt, Refusal, Refused
 from fedbandits.protocol.promises import still_proven
@@ -33,7 +41,7 @@ _COMES: dict[str, tuple[tuple[ServerState, ...], ServerState | None]] = {
 }
 """When records may come, and where they lead: nowhere else if None. Others may always come.
 
-What leads to READY leads to ENDING if no phase follows.
+What leads to READY leads to ENDING if no phase follows, and a withdrawal does if no arm is left.
 """
 
 
@@ -57,7 +65,8 @@ def apply(state: RunState, record: records.Record) -> RunState:
     """
     stage = stage_after(state, record)
     after = _changed(state, record)
-    if stage is ServerState.READY and ending(after) is not None:
+    done = stage is ServerState.COLLECTING and not after.left.any()
+    if done or (stage is ServerState.READY and ending(after) is not None):
         stage = ServerState.ENDING
     if after.stage is not stage:
         after = replace(after, stage=stage)
@@ -200,12 +209,16 @@ def _withdrawn(state: RunState, arm: int, reason: str) -> RunState:
         beaten={k: shown for k, shown in state.beaten.items() if k != arm},
     )
     back = reinstated(out)
+    ways = state.phases_over + 1
+    if is_for_harm(state, arm, reason):
+        # When it happens depends on what was observed, too.
+        ways *= state.phases_over + 2
     after = replace(
         out,
         returning=out.returning | back,
         # Whether an arm comes back depends on what was observed: the share of those who stayed is
         # the smaller one, too, if nobody does.
-        comebacks=out.comebacks * (state.phases_over + 1),
+        comebacks=out.comebacks * ways,
         beaten={k: shown for k, shown in out.beaten.items() if not back[k]},
     )
     if state.stage is ServerState.READY:

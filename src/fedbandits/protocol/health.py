@@ -192,6 +192,66 @@ def segments(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarded:
+    """What is known of an option by one guardrail.
+
+    Parameters
+    ----------
+    arm, guardrail : str
+        Their names.
+    goal : {"min", "max"}
+        Whether the mean must be below the limit, or above it.
+    limit : float
+        The limit.
+    units : int
+        How many units are behind the mean, with those of the open phase.
+    mean, low, high : float or None
+        With an interval that holds at all times; None if there are no units.
+    state : str
+        "harmful" if the whole interval is beyond the limit, "within the limit" if none of it is,
+        else "open".
+    """
+
+    arm: str
+    guardrail: str
+    goal: str
+    limit: float
+    units: int
+    mean: float | None
+    low: float | None
+    high: float | None
+    state: str
+
+
+def guarded(state: RunState) -> tuple[Guarded, ...]:
+    """Return what guardrails have seen of every option."""
+    found, counts = [], state.guarded.counts
+    for rail, sums in zip(state.terms.guardrails, state.guarded.sums, strict=True):
+        lows, highs = rail.intervals(sums, counts)
+        harmful = rail.beyond(sums, counts)
+        fine = highs <= rail.limit if rail.goal == "min" else lows >= rail.limit
+        for arm, name in enumerate(state.terms.arms):
+            units = int(counts[arm])
+            known = (float(sums[arm]) / units, float(lows[arm]), float(highs[arm])) if units else ()
+            mean, low, high = known or (None, None, None)
+            words = "within the limit" if fine[arm] and units else "open"
+            found.append(
+                Guarded(
+                    arm=name,
+                    guardrail=rail.name,
+                    goal=rail.goal,
+                    limit=rail.limit,
+                    units=units,
+                    mean=mean,
+                    low=low,
+                    high=high,
+                    state="harmful" if harmful[arm] else words,
+                )
+            )
+    return tuple(found)
+
+
 def false_differences(state: RunState) -> float | None:
     """Return how likely a run whose options are all the same calls a difference, at most.
 

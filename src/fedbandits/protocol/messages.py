@@ -15,6 +15,7 @@ from enum import Enum
 from fedbandits.privacy.mechanisms import UNPROTECTED_BITS, Mechanism
 from fedbandits.privacy.packing import payload_bits
 from fedbandits.protocol.codec import IF_ANY, encode
+from fedbandits.rules.guardrails import Guardrail
 
 PROTOCOL_VERSION = 2
 
@@ -72,6 +73,8 @@ class Reason(Enum):
     """Too few clients answer, and several arms are left."""
     STOPPED = "stopped"
     """Somebody has stopped it, and several arms are left."""
+    HARM = "harm"
+    """Every arm was withdrawn, the last of them by a guardrail: none is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +93,8 @@ class Decision:
         Global estimates and the half-widths of their intervals; those of dropped arms as they were
         when they were dropped.
     best : int
-        The active arm with the highest estimate: what is played when no phase follows.
+        The active arm with the highest estimate: what is played when no phase follows. It means
+        nothing if none is active.
     winner : int or None
         The arm that is left, once only one is.
     reason : Reason
@@ -114,7 +118,8 @@ class Decision:
     @property
     def known(self) -> bool:
         """Whether there is a reason to stay on the best arm: it was measured, or is alone."""
-        return self.winner is not None or math.isfinite(self.widths[self.best])
+        measured = math.isfinite(self.widths[self.best])
+        return any(self.active) and (self.winner is not None or measured)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,10 +133,13 @@ class Release:
         was observed than means do, and two pulls with their sum of squares are an open book.
     mechanism : Mechanism, optional
         How means are rounded or noised before they are sent; as they are by default.
+    guardrails : tuple of Guardrail
+        Of which second outcomes sums are wanted. A client sends them only if it has the same ones.
     """
 
     squares: bool = False
     mechanism: Mechanism | None = None
+    guardrails: tuple[Guardrail, ...] = field(default=(), metadata=IF_ANY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,6 +346,9 @@ class Update:
     uneven : tuple of int
         Arms of which suspiciously many units are lost at this client, by its own test:
         `fedbandits.rules.attrition`. Always empty if means are noised, like ``clipped``.
+    guardrails : tuple of tuple of float
+        One row per guardrail of the assignment, with the sum of its values in the pulls of each
+        arm; 0.0 if there were none.
     signature : bytes
         By the client's key, of `signed_bytes`; empty if the client has none.
     """
@@ -353,6 +364,7 @@ class Update:
     halted: tuple[int, ...] = ()
     halt: Halt | None = None
     uneven: tuple[int, ...] = field(default=(), metadata=IF_ANY)
+    guardrails: tuple[tuple[float, ...], ...] = field(default=(), metadata=IF_ANY)
     signature: bytes = field(default=b"", metadata=IF_ANY)
 
     @property

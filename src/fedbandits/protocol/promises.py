@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedbandits.protocol import records
-from fedbandits.protocol.decisions import admission
+from fedbandits.protocol.decisions import admission, is_for_harm
 from fedbandits.protocol.health import drift
 from fedbandits.protocol.messages import Refused, Update
 from fedbandits.protocol.outcomes import words_of
@@ -23,6 +23,11 @@ _FEWER = "{}, and the regret bounds are about phases in which all of the planned
 _NO_COMEBACKS = (
     "none: an option was withdrawn, and nothing is proven of options that have missed phases and"
     " come back"
+)
+
+_CHOSEN_BY_HARM = (
+    "none: a guardrail has withdrawn an option because of what was observed, and what the rule"
+    " proves is about a best option that does not depend on it"
 )
 
 _OBSERVED_BITS = Condition(
@@ -79,15 +84,27 @@ def still_proven(record: records.Record, before: RunState, state: RunState) -> G
             found = _without_regret(found, _FEWER.format("a phase was abandoned"))
             return _of_drift(found, state)
         case records.ArmWithdrawn():
-            found = _taken_out(found, Assumption.WITHDRAWN_ANYWAY)
-            if found.claim and state.comebacks > 1 and not state.terms.rule.outlives_withdrawals:
-                found = replace(found, claim="", reason=_NO_COMEBACKS)
-            return _of_uneven(found, state) if state.comebacks > 1 else found
+            return _without_arm(found, record, before, state)
         case records.ClientHalted(arms=arms) if arms:
             return _of_uneven(_taken_out(found, Assumption.HALTED_ANYWAY), state)
         case records.RunEnded():
             found = _kept_back(found, before)
     return found
+
+
+def _without_arm(
+    found: Guarantee, record: records.ArmWithdrawn, before: RunState, state: RunState
+) -> Guarantee:
+    """Return what is proven of the rest if an arm is withdrawn, by a person or by a guardrail."""
+    rule = state.terms.rule
+    if is_for_harm(before, record.arm, record.reason):
+        found = _without_regret(found, _TAKEN_OUT)
+        allowed_for = rule.scheduled and rule.outlives_withdrawals
+        return found if allowed_for else replace(found, claim="", reason=_CHOSEN_BY_HARM)
+    found = _taken_out(found, Assumption.WITHDRAWN_ANYWAY)
+    if found.claim and state.comebacks > 1 and not rule.outlives_withdrawals:
+        found = replace(found, claim="", reason=_NO_COMEBACKS)
+    return _of_uneven(found, state) if state.comebacks > 1 else found
 
 
 def _has_observed_bits(before: RunState) -> bool:

@@ -23,6 +23,7 @@ class Rejection(Enum):
     PACKED = "means that are not packed as assigned"
     RANGE = "a mean outside the range that the rule takes all outcomes to lie in"
     QUARANTINED = "a client whose updates were wrong too often"
+    GUARDRAILS = "sums of guardrails that were not asked for, or that no values in range have"
     SIGNATURE = "not signed with the client's key"
 
 
@@ -97,7 +98,7 @@ class PhaseAbandoned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmWithdrawn:
-    """Somebody has taken an arm out: the answer is about the others.
+    """Somebody, or a guardrail, has taken an arm out: the answer is about the others.
 
     Parameters
     ----------

@@ -66,6 +66,8 @@ class Server:
     draws : callable, optional
         What a randomised rule draws, by phase; by default of the seed 0. A server that takes the
         run over is given the same.
+    guardrails : sequence of Guardrail, optional
+        Second outcomes with a limit. When a phase ends, arms that are beyond a limit are withdrawn.
 
     Examples
     --------
@@ -142,7 +144,7 @@ class Server:
 
     @property
     def withdrawn(self) -> Mapping[int, str]:
-        """The arms that somebody has taken out, and why."""
+        """The arms that somebody, or a guardrail, has taken out, and why."""
         return self.run_state.withdrawn
 
     @property
@@ -297,6 +299,8 @@ class Server:
     def withdraw(self, arm: int, reason: str) -> None:
         """Take an arm out, for harm or any reason but its estimates; the rest goes on.
 
+        Guardrails do it by themselves when a phase ends.
+
         `recall` is to be sent to all clients then. An open phase goes on without the arm, and
         nothing of it is counted. Arms that were dropped only because of arms that are withdrawn are
         in the game again from the next phase on: so one that was decided against may be withdrawn,
@@ -307,6 +311,10 @@ class Server:
             raise ProtocolError(f"arm {arm} is no longer in the game")
         if left[arm] and left.sum() == 1:
             raise ProtocolError("the last arm that is left cannot be withdrawn; stop the run")
+        if self.terms.guardrails and reason.startswith(decisions.HARM):
+            raise ProtocolError(
+                f'a reason that begins with "{decisions.HARM}" is for guardrails; use other words'
+            )
         self._commit(records.ArmWithdrawn(arm=arm, reason=reason))
         self.end()
 
@@ -376,6 +384,9 @@ class Server:
         self._expect(ServerState.COLLECTING, "abandon a phase")
         if self.has_quorum:
             raise ProtocolError("enough clients have reported; close the phase")
+        if not self._withdraw_harmful():
+            self.end()
+            return
         reported, missing = len(self.run_state.reports), len(self.missing)
         self._commit(
             records.PhaseAbandoned(phase=self.phase, reported=reported, expected=reported + missing)
@@ -383,16 +394,28 @@ class Server:
         self.end()
 
     def close(self) -> messages.Decision:
-        """Decide the phase. A quorum of clients must have reported, all of them by default."""
+        """Decide the phase. A quorum of clients must have reported, all of them by default.
+
+        Arms that a guardrail finds harmful are withdrawn first. If none is left, the run is over,
+        and its last word is returned.
+        """
         self._expect(ServerState.COLLECTING, "close a phase")
         if not self.has_quorum:
             missing = len(self.missing)
             asked = len(self.run_state.reports) + missing
             raise ProtocolError(f"{missing} of {asked} clients have not reported")
+        if not self._withdraw_harmful():
+            return self._ended(messages.Reason.HARM)
         decision = decisions.decided(self.run_state)
         self._commit(records.PhaseClosed(decision))
         self.end()
         return decision
+
+    def _withdraw_harmful(self) -> bool:
+        """Withdraw the arms that are beyond a guardrail; return whether any is left."""
+        for arm, reason in decisions.harms(self.run_state).items():
+            self._commit(records.ArmWithdrawn(arm=arm, reason=reason))
+        return bool(self.run_state.left.any())
 
     def end(self) -> None:
         """Write the last word if no phase follows; a crash may have come in between."""
@@ -411,8 +434,15 @@ class Server:
         words : str
             The same in the words of the person who stopped it.
         """
-        self._commit(records.RunEnded(decisions.last_word(self.run_state, reason), words))
+        if not self._withdraw_harmful():
+            reason = messages.Reason.HARM
+        self._ended(reason, words)
         return self.decision
+
+    def _ended(self, reason: messages.Reason, words: str = "") -> messages.Decision:
+        last = decisions.last_word(self.run_state, reason)
+        self._commit(records.RunEnded(last, words))
+        return last
 
     @classmethod
     def replay(

@@ -19,6 +19,7 @@ from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.drift import Trend
 from fedbandits.rules.estimates import Estimate
 from fedbandits.rules.guarantees import Guarantee
+from fedbandits.rules.guardrails import GuardrailSums, looks_at_first
 from fedbandits.rules.phased import PhasedRule, Verdict
 
 
@@ -107,7 +108,7 @@ class RunState:
     last_word : Decision or None
         Once the run is over.
     withdrawn : mapping from int to str
-        Arms that somebody has taken out, and why.
+        Arms that somebody, or a guardrail, has taken out, and why.
     recalled : frozenset of str
         Clients that have confirmed all withdrawals so far.
     halts : mapping from str to Halt
@@ -143,6 +144,8 @@ class RunState:
         Clients that say that they have clipped outcomes, though the trial does not allow it.
     uneven : mapping from str to tuple of int
         Clients that lose suspiciously many units of some arms, and of which.
+    guarded : GuardrailSums
+        What was reported of guardrails, with the open phase.
     """
 
     terms: Terms
@@ -182,11 +185,14 @@ class RunState:
     trend: Trend
     clipping: frozenset[str] = frozenset()
     uneven: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    guarded: GuardrailSums
 
     @classmethod
     def begun(cls, terms: Terms) -> RunState:
         """Return the state before the first record."""
         n_arms = terms.rule.n_arms
+        # Of a rule that proves nothing after withdrawals, nothing has to be allowed for.
+        allowing = terms.guardrails and terms.rule.scheduled and terms.rule.outlives_withdrawals
         return cls(
             terms=terms,
             header=terms.header,
@@ -196,7 +202,9 @@ class RunState:
             widths=np.full(n_arms, np.inf),
             counted=Tally.nothing(n_arms),
             guarantee=terms.guarantee(),
+            comebacks=looks_at_first(n_arms) if allowing else 1,
             trend=Trend.nothing(n_arms),
+            guarded=GuardrailSums.nothing(len(terms.guardrails), n_arms),
         )
 
     def kept(self) -> dict[str, Any]:
@@ -230,6 +238,8 @@ class RunState:
             after.__dict__["clipping"] = self.clipping | {update.client}
         if update.uneven:
             after.__dict__["uneven"] = {**self.uneven, update.client: update.uneven}
+        if update.guardrails:
+            after.__dict__["guarded"] = self.guarded.added(update.counts, update.guardrails)
         return after
 
     @property

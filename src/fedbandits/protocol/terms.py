@@ -17,6 +17,7 @@ from fedbandits.protocol.quorum import Quorum
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.draws import PhaseDraws, SeededDraws
 from fedbandits.rules.guarantees import Assumption, Guarantee, within
+from fedbandits.rules.guardrails import Guardrail, settled
 from fedbandits.rules.phased import PhasedRule
 
 _MORE_AT_FIRST = (
@@ -53,6 +54,8 @@ class Terms:
         What clients do with an outcome outside it.
     draws : callable
         What a randomised rule draws, by phase.
+    guardrails : tuple of Guardrail
+        Second outcomes with a limit: an arm that is beyond one is withdrawn.
     """
 
     rule: PhasedRule
@@ -66,6 +69,7 @@ class Terms:
     limits: Limits | None
     outside: Outside
     draws: PhaseDraws
+    guardrails: tuple[Guardrail, ...]
 
     @property
     def range(self) -> Limits | None:
@@ -131,6 +135,7 @@ class TermsGiven(TypedDict, total=False):
     limits: Limits | None
     outside: Outside
     draws: PhaseDraws | None
+    guardrails: Sequence[Guardrail]
 
 
 def terms_of(rule: PhasedRule, **given: Unpack[TermsGiven]) -> Terms:
@@ -150,6 +155,12 @@ def terms_of(rule: PhasedRule, **given: Unpack[TermsGiven]) -> Terms:
         raise ProtocolError("how means are protected follows from a policy; give privacy")
     if privacy is not None and release.squares:
         raise ProtocolError("sums of squares are not protected, and means are: leave them out")
+    guardrails = tuple(settled(given.get("guardrails", ())))
+    if guardrails:
+        why = no_guardrails(counting, privacy)
+        if why is not None:
+            raise ProtocolError(f"guardrails cannot be watched: {why}")
+        release = replace(release, guardrails=guardrails)
     return Terms(
         rule=counting if privacy is None else protected(counting, privacy),
         arms=tuple(names),
@@ -164,7 +175,23 @@ def terms_of(rule: PhasedRule, **given: Unpack[TermsGiven]) -> Terms:
         limits=given.get("limits"),
         outside=given.get("outside", "refuse"),
         draws=given.get("draws") or SeededDraws(0),
+        guardrails=guardrails,
     )
+
+
+def no_guardrails(rule: PhasedRule, privacy: Privacy | None) -> str | None:
+    """Return why no guardrail can be watched, and the way out; None if they can."""
+    if privacy is not None:
+        return (
+            "clients protect their means, and sums of guardrails are not protected: they would"
+            " reveal what the protection hides; leave out privacy, or the guardrails"
+        )
+    if rule.estimator.stands_liars:
+        return (
+            "clients may lie, and a single liar could have an option withdrawn; leave out liars,"
+            " or the guardrails"
+        )
+    return None
 
 
 def _counting(rule: PhasedRule, weights: Mapping[str, float] | None) -> PhasedRule:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TypeAlias, TypeGuard
 
 import numpy as np
@@ -17,6 +18,7 @@ from fedbandits.protocol.outcomes import Limits
 from fedbandits.protocol.records import Rejection
 from fedbandits.protocol.state import RunState, ServerState
 from fedbandits.protocol.tally import means_of
+from fedbandits.rules.guardrails import Guardrail
 
 FAULTS = frozenset(
     {
@@ -26,6 +28,7 @@ FAULTS = frozenset(
         Rejection.NOT_FINITE,
         Rejection.PACKED,
         Rejection.RANGE,
+        Rejection.GUARDRAILS,
     }
 )
 """What only a broken or lying client sends.
@@ -125,11 +128,27 @@ def _fault_in_values(
     reasonable &= all(0 <= value <= LARGEST for value in squares)
     if not reasonable:
         return Rejection.NOT_FINITE
+    if not _guarded_as(assignment.release.guardrails, update):
+        return Rejection.GUARDRAILS
     # Noise may carry a mean out of the limits, and rounding by less than a step.
     if limits is None or isinstance(mechanism, Noised):
         return None
     aside = _LAST_DIGITS * max(map(abs, limits)) + (mechanism.step if mechanism else 0.0)
     return None if _within(limits, aside, update, mechanism) else Rejection.RANGE
+
+
+def _guarded_as(guardrails: Sequence[Guardrail], update: Update) -> bool:
+    """Return whether an update has the sums of all guardrails, of values in their ranges."""
+    rows, counts = update.guardrails, update.counts
+    if [len(row) for row in rows] != [len(counts)] * len(guardrails):
+        return False
+    for rail, row in zip(guardrails, rows, strict=True):
+        low, high = rail.range
+        aside = _LAST_DIGITS * max(abs(low), abs(high))
+        each = zip(row, counts, strict=True)
+        if not all((low - aside) * n <= total <= (high + aside) * n for total, n in each):
+            return False
+    return True
 
 
 def _within(limits: Limits, aside: float, update: Update, mechanism: Mechanism | None) -> bool:
@@ -164,7 +183,9 @@ def is_well_formed(update: object) -> TypeGuard[Update]:
     if not isinstance(update.signature, bytes) or len(update.signature) > _LONGEST_SIGNATURE:
         return False
     vectors = (update.counts, update.means, squares, update.halted, halt.arms, update.uneven)
-    if not all(isinstance(vector, tuple) for vector in vectors):
+    if not all(isinstance(vector, tuple) for vector in (*vectors, update.guardrails)):
+        return False
+    if not all(isinstance(row, tuple) for row in update.guardrails):
         return False
     once = (header.epoch, header.version, update.phase, update.clipped)
     return (
@@ -173,7 +194,7 @@ def is_well_formed(update: object) -> TypeGuard[Update]:
         and update.clipped >= 0
         and all(
             isinstance(number, int | float) and not isinstance(number, bool)
-            for number in (*update.means, *squares)
+            for number in (*update.means, *squares, *chain(*update.guardrails))
         )
     )
 

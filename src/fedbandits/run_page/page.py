@@ -47,6 +47,8 @@ def run_html(run: FollowedRun) -> str:
     sections = [("In short", _verdict(status)), ("Estimates", _estimates(status, rows))]
     if rows:
         sections.append(("Eliminations over time", _over_time(rows, run.answers(), status)))
+    if status.guardrails:
+        sections.append(("Guardrails", _guardrails(run, status)))
     if status.course.clients:
         sections.append(("What each client sent", _sent(run, status)))
         sections.append(("Means of each client", _means(run, status)))
@@ -170,6 +172,13 @@ def _drift(status: RunStatus) -> str:
     if isinstance(watched, str):
         return f"<p>{escape(_SAID['drift unwatched'].format(why=watched))}</p>"
     return _below([_SAID["drift"].format(percent=100 * watched.level)], tables.drift_table(watched))
+
+
+def _guardrails(run: FollowedRun, status: RunStatus) -> str:
+    """Return what second outcomes say of every option."""
+    level = sum(rail.level or 0.0 for rail in run.trial.guardrails)
+    said = _SAID["guardrails"].format(percent=100 * level)
+    return _below([said], tables.guardrails_table(status.guardrails))
 
 
 def _segments(status: RunStatus) -> str:

@@ -9,7 +9,7 @@ from html import escape
 
 from fedbandits.federation.course import ClientCourse, PhaseCourse, PhaseEnd
 from fedbandits.federation.status import ArmStatus, RunStatus, clock_time, counted, printable
-from fedbandits.protocol.health import Drift, Segment
+from fedbandits.protocol.health import Drift, Guarded, Segment
 from fedbandits.report.markup import row, table
 
 MOST_CLIENTS, FEW_CLIENTS = 60, 30
@@ -135,6 +135,22 @@ def drift_table(drift: Drift) -> str:
         below = "seems to have changed" if one.suspicious else ""
         rows.append(_row(text(one.arm), below, cells))
     return table("Change of options", ("option", "change", "unusual beyond"), rows)
+
+
+def guardrails_table(guarded: Sequence[Guarded]) -> str:
+    """Return a row for every option and guardrail."""
+    rows = []
+    for one in guarded:
+        known = ("–", "–")
+        if one.mean is not None:
+            mean = f"{one.mean:.4g}"
+            mean = f"<b>{mean} !</b>" if one.state == "harmful" else mean
+            known = (mean, f"{one.low:.4g} to {one.high:.4g}")
+        limit = f"at {'most' if one.goal == 'min' else 'least'} {one.limit:g}"
+        cells = (text(one.guardrail), f"{one.units:,}", *known, limit, text(one.state))
+        rows.append(_row(text(one.arm), "", cells))
+    headings = ("option", "guardrail", "units", "mean", "interval", "limit", "state")
+    return table("Guardrails", headings, rows)
 
 
 def _mean(mean: float | None, unlike: bool) -> str:
