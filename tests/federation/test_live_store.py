@@ -303,5 +303,5 @@ def test_a_store_of_another_format_is_refused(shop: Shop) -> None:
     with sqlite3.connect(live_file(shop.folder, "shop")) as database:
         database.execute("PRAGMA user_version = 9")
     database.close()
-    with pytest.raises(fb.InputError, match="has format 9, and this version reads 2"):
+    with pytest.raises(fb.InputError, match="has format 9, and this version reads 3"):
         shop.live.assign("u1")

@@ -157,15 +157,17 @@ def site(
         This site answers for a client for which it has not answered before, too.
     """
     from fedbandits.federation.letters import play_letter  # noqa: PLC0415 - after --help
-    from fedbandits.federation.local import load_pull  # noqa: PLC0415 - likewise
+    from fedbandits.federation.local import load_client  # noqa: PLC0415 - likewise
     from fedbandits.federation.trial import load_trial  # noqa: PLC0415 - likewise
 
     trial = load_trial(project)
+    code = load_client(project, trial)
     played = play_letter(
         file,
         project,
         trial,
-        None if trial.live is not None else load_pull(project),
+        code.pull,
+        history=code.history,
         state=project / "state" if state is None else state,
         new=new,
     )

@@ -131,6 +131,8 @@ def _check_entry(entry: Entry) -> None:
         raise InputError("client", "names are text")
     whole = [header.epoch, header.version, update.phase, entry.clipped]
     whole += [*update.counts, *update.halted, *update.uneven]
+    if not all(gain is None or isinstance(gain, float) for gain in (entry.gain, update.gain)):
+        raise InputError("gain", "a gain is a number")
     if not all(type(n) is int and n >= 0 for n in whole):
         raise InputError("counts", "counts are whole numbers")
     if len(entry.means) != len(update.counts) or not all(
@@ -162,6 +164,7 @@ def _line(entry: Entry) -> bytes:
         "clipped_sent": update.clipped,
         "halted": update.halted,
         "uneven": update.uneven,
+        **({} if entry.gain is None else {"gain": entry.gain, "gain_sent": update.gain}),
         "protection": protection,
         "spent": asdict(entry.spent),
         "spent_in_total": asdict(entry.total),
@@ -201,12 +204,14 @@ def _entry(said: dict[str, Any]) -> Entry:
         clipped=said["clipped_sent"],
         halted=tuple(said.get("halted", ())),
         uneven=tuple(said.get("uneven", ())),
+        gain=said.get("gain_sent"),
     )
     return Entry(
         update=update,
         release=Release(squares=squares is not None, mechanism=mechanism),
         means=tuple(said["means"]),
         clipped=said["clipped"],
+        gain=said.get("gain"),
         spent=_spending(said["spent"]),
         total=_spending(said["spent_in_total"]),
         budget=said["budget"],

@@ -31,11 +31,12 @@ from fedbandits.federation.state_files import Closing, alone_with, private_datab
 from fedbandits.federation.trial import Trial
 from fedbandits.protocol import Assignment, Decision, Halt, Refusal, Refused
 from fedbandits.protocol.codec import decode, encode
+from fedbandits.protocol.covariates import COVARIATE, OUTCOME, Adjustment
 from fedbandits.protocol.outcomes import joint_range
 from fedbandits.protocol.turns import turns
 from fedbandits.rules.attrition import uneven
 
-FORMAT = 2
+FORMAT = 3
 
 WAIT = 10.0
 """Seconds that a process waits for another one that is writing."""
@@ -43,20 +44,30 @@ WAIT = 10.0
 WallClock: TypeAlias = Callable[[], float]
 """Seconds since 1970: a clock that runs on while no process does."""
 
+_KEPT = (
+    "CREATE TRIGGER IF NOT EXISTS units_are_kept BEFORE UPDATE ON units WHEN"
+    " OLD.value IS NOT NULL OR OLD.number <> NEW.number OR OLD.unit <> NEW.unit"
+    " OR OLD.arm <> NEW.arm OR OLD.at <> NEW.at OR OLD.phase <> NEW.phase"
+    " OR OLD.place IS NOT NEW.place OR OLD.covariate IS NOT NEW.covariate"
+    " BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
+)
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS state (only_one INTEGER PRIMARY KEY CHECK (only_one = 1),"
     " body TEXT NOT NULL) STRICT",
     "CREATE TABLE IF NOT EXISTS units (number INTEGER PRIMARY KEY AUTOINCREMENT,"
     " unit TEXT NOT NULL, arm INTEGER NOT NULL, at REAL NOT NULL, phase INTEGER NOT NULL,"
-    " place INTEGER, value REAL, heard REAL, counted INTEGER) STRICT",
+    " place INTEGER, value REAL, heard REAL, counted INTEGER, covariate REAL) STRICT",
     "CREATE INDEX IF NOT EXISTS units_by_name ON units (unit)",
-    "CREATE TRIGGER IF NOT EXISTS units_are_kept BEFORE UPDATE ON units WHEN"
-    " OLD.value IS NOT NULL OR OLD.number <> NEW.number OR OLD.unit <> NEW.unit"
-    " OR OLD.arm <> NEW.arm OR OLD.at <> NEW.at OR OLD.phase <> NEW.phase"
-    " OR OLD.place IS NOT NEW.place BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
+    _KEPT,
     "CREATE TABLE IF NOT EXISTS reports (run TEXT NOT NULL, phase INTEGER NOT NULL,"
     " first INTEGER NOT NULL, last INTEGER NOT NULL, body TEXT NOT NULL,"
     " forgotten INTEGER NOT NULL, PRIMARY KEY (run, phase)) STRICT",
+)
+# Files of format 2 know of no covariates.
+_FROM_FORMAT_2 = (
+    "ALTER TABLE units ADD COLUMN covariate REAL",
+    "DROP TRIGGER units_are_kept",
+    _KEPT,
 )
 _TABLES = {"state", "units", "reports", "sqlite_sequence"}
 
@@ -71,6 +82,11 @@ _LOOK_UP = (
 
 _COUNTED = "CASE WHEN counted THEN value ELSE ? END"
 """What a unit counts: its outcome, or the value of a unit whose outcome has not come in time."""
+
+_NO_COVARIATE = (
+    "a unit of the phase has none; give the service the same fedbandits.toml as the node, and"
+    " assign(unit, covariate=…)"
+)
 
 _AT_ONCE = 1000
 """How many units are read or forgotten at a time; others may write in between."""
@@ -245,7 +261,9 @@ class LiveStore(Closing):
         self._order: Iterator[int] = iter(())
         self._order_of: tuple[str, int, int] = ("", 0, 0)
         self._drawn = 0
-        self._read: dict[int, Iterator[float]] = {}
+        self._read: dict[int, Iterator[tuple[float, float | None]]] = {}
+        self.adjustment: Adjustment | None = None
+        """What outcomes are adjusted by in the run, if the trial has a covariate."""
         self._known = ""
         self._state = _new_state(trial)
         self._connection: sqlite3.Connection | None = None
@@ -254,7 +272,7 @@ class LiveStore(Closing):
 
     # In the service -------------------------------------------------------------------------------
 
-    def assign(self, unit: str) -> str:
+    def assign(self, unit: str, covariate: float | None = None) -> str:
         """Return a unit's option, the one it has or a new one, once it is on disk."""
         halt = self._halt_here()
         out = halt.arms
@@ -274,7 +292,7 @@ class LiveStore(Closing):
                 arm = found.arm
             else:
                 fresh = found is None or found.number < state.begins
-                arm = self._allocate(state, unit, out, fresh=fresh)
+                arm = self._allocate(state, unit, out, covariate, fresh=fresh)
             return self._given(state, arm)
 
     def _given(self, state: LiveState, arm: int) -> str:
@@ -298,7 +316,24 @@ class LiveStore(Closing):
         inside = state.active[found.arm] and found.arm not in state.withdrawn
         return found.number >= state.begins and inside and found.arm not in out
 
-    def _allocate(self, state: LiveState, unit: str, out: Collection[int], *, fresh: bool) -> int:
+    def next_option(self) -> str:
+        """Return what the phase's next unit gets, for simulated traffic: no other call may come."""
+        with self._reading():
+            state = self._state_now()
+            place = self._next_place(state)
+            return self._given(
+                state, state.outside(0, ()) if place is None else self._ordered(state, place)
+            )
+
+    def _allocate(
+        self,
+        state: LiveState,
+        unit: str,
+        out: Collection[int],
+        covariate: float | None,
+        *,
+        fresh: bool,
+    ) -> int:
         """Add a row to the ledger; only a unit that has had no option in this run counts."""
         number = self._next_number()
         place = self._next_place(state) if fresh else None
@@ -309,8 +344,17 @@ class LiveStore(Closing):
             if place + 1 == state.size:
                 state = replace(state, last=number)
         self._database.execute(
-            "INSERT INTO units (number, unit, arm, at, phase, place) VALUES (?, ?, ?, ?, ?, ?)",
-            (number, unit, arm, self.clock(), 0 if place is None else state.phase, place),
+            "INSERT INTO units (number, unit, arm, at, phase, place, covariate)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                number,
+                unit,
+                arm,
+                self.clock(),
+                0 if place is None else state.phase,
+                place,
+                covariate,
+            ),
         )
         self._keep(state)
         return arm
@@ -518,6 +562,13 @@ class LiveStore(Closing):
             # Outcomes outside it are kept as they are, and clipped when they count.
             "range": joint_range((self.trial.range, None if privacy is None else privacy.range)),
         }
+        if self.trial.covariate is not None and self.adjustment is not None:
+            kept["range"] = self.trial.range
+            kept["adjusted"] = {
+                "range": self.trial.covariate.range,
+                "coefficient": self.adjustment.coefficient,
+                "mean": self.adjustment.mean,
+            }
         found = values_of(self._database, (state.first, last, state.phase), state.asked, kept)
         each = [found.get(arm, []) for arm in range(len(state.arms))]
         counts = [len(values) for values in each]
@@ -555,22 +606,33 @@ class LiveStore(Closing):
 
     def read(self, arm: int, n: int) -> list[float]:
         """Return the next n outcomes of an option in the phase, in the order of assignment."""
+        return [value for value, _ in self._next(arm, n)]
+
+    def read_both(self, arm: int, n: int) -> dict[str, list[float]]:
+        """Return the next n outcomes, with the covariates of their units."""
+        rows = self._next(arm, n)
+        known = [covariate for _, covariate in rows if covariate is not None]
+        if len(known) < len(rows):
+            raise InputError("covariate", _NO_COVARIATE)
+        return {OUTCOME: [value for value, _ in rows], COVARIATE: known}
+
+    def _next(self, arm: int, n: int) -> list[tuple[float, float | None]]:
         return list(islice(self._read.setdefault(arm, self._outcomes(arm)), n))
 
-    def _outcomes(self, arm: int) -> Iterator[float]:
+    def _outcomes(self, arm: int) -> Iterator[tuple[float, float | None]]:
         with self._reading():
             state = self._state_now()
         read = state.first - 1
         while True:
             with self._reading():
                 rows = self._database.execute(
-                    f"SELECT number, {_COUNTED} FROM units WHERE number > ? AND number <= ?"
-                    " AND phase = ? AND arm = ? ORDER BY number LIMIT ?",
+                    f"SELECT number, {_COUNTED}, covariate FROM units WHERE number > ?"
+                    " AND number <= ? AND phase = ? AND arm = ? ORDER BY number LIMIT ?",
                     (self._live.missing, read, state.last, state.phase, arm, _AT_ONCE),
                 ).fetchall()
             if not rows:
                 return
-            yield from (value for _, value in rows)
+            yield from ((value, covariate) for _, value, covariate in rows)
             read = rows[-1][0]
 
     def conclude(self, run: str, decision: Decision) -> None:
@@ -691,6 +753,13 @@ class LiveStore(Closing):
         elif tables != _TABLES:
             raise InputError(str(self.path), "is not a file of live traffic; name another folder")
         (found,) = self._database.execute("PRAGMA user_version").fetchone()
+        if found == FORMAT - 1:
+            self._database.execute("BEGIN IMMEDIATE")
+            for change in _FROM_FORMAT_2:
+                self._database.execute(change)
+            self._database.execute(f"PRAGMA user_version = {FORMAT}")
+            self._database.execute("COMMIT")
+            found = FORMAT
         if found != FORMAT:
             raise InputError(str(self.path), f"has format {found}, and this version reads {FORMAT}")
         state = self._state_now()
@@ -767,17 +836,29 @@ def values_of(
     arms : collection of int
         The options that are reported.
     kept : mapping
-        What was kept of the report: ``missing`` and ``range``.
+        What was kept of the report: ``missing``, ``range``, and what outcomes were ``adjusted`` by.
     """
     found: dict[int, list[float]] = {arm: [] for arm in arms}
     low, high = kept["range"] or (-math.inf, math.inf)
+    by = kept.get("adjusted")
+    # A ledger of before covariates has no such column.
+    before = "NULL" if by is None else "covariate"
     rows = database.execute(
-        "SELECT arm, value, counted FROM units WHERE number BETWEEN ? AND ? AND phase = ?", units
+        f"SELECT arm, value, counted, {before} FROM units"
+        " WHERE number BETWEEN ? AND ? AND phase = ?",
+        units,
     )
-    for arm, value, counted in rows:
-        if arm in found:
-            known = counted and value is not None
-            found[arm].append(min(max(float(value if known else kept["missing"]), low), high))
+    for arm, value, counted, covariate in rows:
+        if arm not in found:
+            continue
+        known = counted and value is not None
+        outcome = min(max(float(value if known else kept["missing"]), low), high)
+        if by is not None:
+            if covariate is None:
+                raise InputError("covariate", _NO_COVARIATE)
+            held = min(max(covariate, by["range"][0]), by["range"][1])
+            outcome -= by["coefficient"] * (held - by["mean"])
+        found[arm].append(outcome)
     return found
 
 

@@ -338,6 +338,9 @@ class Update:
     uneven : tuple of int
         Arms of which suspiciously many units are lost at this client, by its own test:
         `fedbandits.rules.attrition`. Always empty if means are noised, like ``clipped``.
+    gain : float or None
+        By which share adjusting outcomes by the trial's covariate makes their variance within
+        options smaller, in hundredths, if there is a covariate. Never sent if means are noised.
     signature : bytes
         By the client's key, of `signed_bytes`; empty if the client has none.
     """
@@ -353,6 +356,7 @@ class Update:
     halted: tuple[int, ...] = ()
     halt: Halt | None = None
     uneven: tuple[int, ...] = field(default=(), metadata=IF_ANY)
+    gain: float | None = field(default=None, metadata=IF_ANY)
     signature: bytes = field(default=b"", metadata=IF_ANY)
 
     @property

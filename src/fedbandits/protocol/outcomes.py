@@ -83,14 +83,14 @@ def as_outcomes(returned: object, n: int) -> FloatArray:
         values = _numbers(returned, n)
     else:
         kind = type(returned).__name__
-        raise InputError("", f"returned {_shown(returned)}, a {kind}; {_wanted(n)}")
+        raise InputError("", f"returned {shown(returned)}, a {kind}; {_wanted(n)}")
     if len(values) != n:
-        raise InputError("", f"returned {_shown(returned)}, {len(values)} values; {_wanted(n)}")
+        raise InputError("", f"returned {shown(returned)}, {len(values)} values; {_wanted(n)}")
     finite = np.abs(values) <= LARGEST
     if not finite.all():
         place = int(finite.argmin())
-        shown = float(values[place])
-        raise InputError("", f"returned[{place}] is {shown!r}, which is not a finite number")
+        value = float(values[place])
+        raise InputError("", f"returned[{place}] is {value!r}, which is not a finite number")
     return values.astype(np.float64, copy=False)
 
 
@@ -99,7 +99,7 @@ def _numbers(values: Sequence[Any], n: int) -> FloatArray:
         for place, value in enumerate(values):
             if not is_number(value):
                 raise InputError(
-                    "", f"returned[{place}] is {_shown(value)}, which is not a number; {_wanted(n)}"
+                    "", f"returned[{place}] is {shown(value)}, which is not a number; {_wanted(n)}"
                 )
     try:
         return np.array(values, dtype=np.float64)
@@ -111,12 +111,15 @@ def _wanted(n: int) -> str:
     return "return 1 number" if n == 1 else f"return {n} numbers"
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return a value as an error shows it."""
     said = repr(value)
     return said if len(said) <= _LONGEST_VALUE else f"{said[: _LONGEST_VALUE - 1]}…"
 
 
-def refuse_outside(values: FloatArray, limits: Limits, name: str = "returned[{}]") -> None:
+def refuse_outside(
+    values: FloatArray, limits: Limits, name: str = "returned[{}]", whose: str = "trial's"
+) -> None:
     """Refuse values outside a range; the error names the first.
 
     Parameters
@@ -127,6 +130,8 @@ def refuse_outside(values: FloatArray, limits: Limits, name: str = "returned[{}]
         The range.
     name : str
         What a value is called, with braces for its place.
+    whose : str
+        Whose range it is.
 
     Raises
     ------
@@ -142,7 +147,7 @@ def refuse_outside(values: FloatArray, limits: Limits, name: str = "returned[{}]
         place = int(inside.argmin())
         raise OutOfRangeError(
             "",
-            f"{name.format(place)} is {float(values[place])!r}, outside the trial's range of"
+            f"{name.format(place)} is {float(values[place])!r}, outside the {whose} range of"
             f" {limits[0]:g} to {limits[1]:g}; mend what gives it, or begin a run with a wider"
             ' range or with outside = "clip" in fedbandits.toml',
         )

@@ -6,8 +6,10 @@ reaches it in the middle of a phase, whatever carries the messages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
+
+from fedbandits.protocol.codec import IF_ANY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,12 +22,16 @@ class ArmSums:
         How many there are, and how many of them were clipped.
     total, squares : float
         Their sum, and their sum of squares around their mean.
+    plain_total, plain_squares : float
+        The same of outcomes before they were adjusted by a covariate; 0 if there is none.
     """
 
     pulls: int = 0
     total: float = 0.0
     squares: float = 0.0
     clipped: int = 0
+    plain_total: float = field(default=0.0, metadata=IF_ANY)
+    plain_squares: float = field(default=0.0, metadata=IF_ANY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
