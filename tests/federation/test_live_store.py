@@ -56,7 +56,7 @@ def reported_means(make: Callable[[Path, str, Time], LiveStore], folder: Path) -
             while later[0][0] <= clock.now:
                 _, outcome_of, value = heapq.heappop(later)
                 store.record(outcome_of, value)
-        means += [float(np.mean(store.read(arm, EACH))) for arm in (0, 1)]
+        means += [float(np.mean(np.array(store.read(arm, EACH)))) for arm in (0, 1)]
         store.close()
     return means
 
@@ -303,5 +303,5 @@ def test_a_store_of_another_format_is_refused(shop: Shop) -> None:
     with sqlite3.connect(live_file(shop.folder, "shop")) as database:
         database.execute("PRAGMA user_version = 9")
     database.close()
-    with pytest.raises(fb.InputError, match="has format 9, and this version reads 2"):
+    with pytest.raises(fb.InputError, match="has format 9, and this version reads 3"):
         shop.live.assign("u1")

@@ -277,7 +277,7 @@ SCHEMA: dict[type, list[str]] = {
     Header: ["run", "epoch", "arms", "version"],
     Update: [
         *("header", "phase", "client", "counts", "means", "packed", "squares", "clipped"),
-        *("halted", "halt", "uneven", "guardrails", "signature"),
+        *("halted", "halt", "uneven", "guardrails", "gain", "signature"),
     ],
     Refusal: ["header", "phase", "client", "why", "detail", "halt"],
 }

@@ -16,7 +16,7 @@ from fedbandits.errors import InputError
 
 if TYPE_CHECKING:
     from fedbandits.federation.coordinator import Bulletin
-    from fedbandits.federation.host import PullByName
+    from fedbandits.federation.local import ClientCode
     from fedbandits.federation.trial import Trial
 
 Project = Annotated[
@@ -43,6 +43,8 @@ def check_trial(path: Path, plugins: Iterable[Path]) -> None:
     server = server_of(trial)
     typer.echo(f"{path}: valid")
     typer.echo(f"  guarantee: {server.run_state.guarantee.words()}")
+    if trial.covariate is not None:
+        typer.echo(f'  covariate "{trial.covariate.name}": {trial.covariate_words()}')
     floor = server.rule.liars_floor
     if floor:
         far = f"{floor:.3g}" if isfinite(floor) else "any amount"
@@ -96,7 +98,7 @@ def try_(  # noqa: PLR0917 - options of a command, all of them named
     quiet
         Print only the answer.
     """
-    from fedbandits.federation.local import load_pull, try_trial  # noqa: PLC0415 - after --help
+    from fedbandits.federation.local import load_client, try_trial  # noqa: PLC0415 - after --help
     from fedbandits.federation.trial import load_trial  # noqa: PLC0415 - likewise
     from fedbandits.protocol import answer_of, conclusion_of  # noqa: PLC0415 - likewise
 
@@ -104,8 +106,9 @@ def try_(  # noqa: PLR0917 - options of a command, all of them named
     if not quiet:
         print_warnings(trial.doubts())
 
+    code = load_client(project, trial, simulated=True)
     if aa:
-        _try_aa(trial, load_pull(project), clients, runs, seed, quiet=quiet)
+        _try_aa(trial, code, clients, runs, seed, quiet=quiet)
         return
 
     def watch(at: Bulletin) -> None:
@@ -113,7 +116,7 @@ def try_(  # noqa: PLR0917 - options of a command, all of them named
         if not quiet:
             print_plain(f"{at.news}; {at.clients} clients are in, {left} left")
 
-    server = try_trial(trial, load_pull(project), clients, seed=seed, watch=watch)
+    server = try_trial(trial, code.pull, clients, seed=seed, watch=watch, history=code.history)
     if server.decision is None:
         harmful = server.withdrawn and not server.left
         print_plain(
@@ -129,13 +132,15 @@ def try_(  # noqa: PLR0917 - options of a command, all of them named
 
 
 def _try_aa(
-    trial: Trial, pull: PullByName, clients: int, runs: int, seed: int | None, *, quiet: bool
+    trial: Trial, code: ClientCode, clients: int, runs: int, seed: int | None, *, quiet: bool
 ) -> None:
     from fedbandits.cli.progress import show_tries  # noqa: PLC0415 - after --help
     from fedbandits.federation.aa import try_aa  # noqa: PLC0415 - likewise
 
     with show_tries(runs, quiet=quiet) as watch:
-        found = try_aa(trial, pull, clients, runs=runs, seed=seed, watch=watch)
+        found = try_aa(
+            trial, code.pull, clients, runs=runs, seed=seed, watch=watch, history=code.history
+        )
     print_plain(found.words())
     if not found.sound:
         raise typer.Exit(UNDECIDED)

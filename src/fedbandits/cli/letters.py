@@ -184,10 +184,11 @@ def site(
         Also draw the reply as a QR code, unless it is too large for one.
     """
     from fedbandits.federation.letters import LETTER, play_letter  # noqa: PLC0415 - after --help
-    from fedbandits.federation.local import load_pull  # noqa: PLC0415 - likewise
+    from fedbandits.federation.local import load_client  # noqa: PLC0415 - likewise
     from fedbandits.federation.trial import load_trial  # noqa: PLC0415 - likewise
 
     trial = load_trial(project)
+    code = load_client(project, trial)
     scanned = _scanned(file, LETTER)
     if len(scanned) != 1:
         raise InputError("-", f"{len(scanned)} codes were scanned; scan that of one letter")
@@ -195,7 +196,8 @@ def site(
         scanned[0],
         project,
         trial,
-        None if trial.live is not None else load_pull(project),
+        code.pull,
+        history=code.history,
         state=project / "state" if state is None else state,
         new=new,
     )

@@ -34,6 +34,7 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
     admissions: str | None = None,
     privacy: str | None = None,
     liars: float | None = None,
+    covariate_correlation: float | None = None,
     out: Annotated[Path | None, OUT] = None,
     as_json: AsJson = False,
     seed: Annotated[int, typer.Option(min=0)] = 0,
@@ -76,6 +77,9 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
     liars : default nobody may lie
         How many clients may lie: a share such as 0.1, or a number of --clients such as 3. Plans for
         that, and compares it with other shares, which takes up to a minute; 0 compares alone.
+    covariate_correlation : default no covariate
+        Correlation of the outcome, within options, with something known of a unit before its
+        option, such as 0.7. Plans for outcomes adjusted by it, and shows what that gains.
     seed
         Seed of the simulations.
     workers
@@ -104,6 +108,7 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
                 admissions=admissions,
                 privacy=None if privacy is None else _policy(privacy),
                 liars=_number_or_share(liars),
+                covariate_correlation=covariate_correlation,
                 seed=seed,
                 workers=workers,
                 progress=progress,
@@ -158,7 +163,12 @@ def _print(made: Plan) -> None:
         honesty_words,
         shown_prices,
     )
-    from fedbandits.planning.text import columns, conditions, shown_plan  # noqa: PLC0415 - likewise
+    from fedbandits.planning.text import (  # noqa: PLC0415 - likewise
+        columns,
+        conditions,
+        shown_plan,
+        trial_keys,
+    )
 
     console = Console()
     width = min(console.width, 100) if console.is_terminal else 100
@@ -166,6 +176,8 @@ def _print(made: Plan) -> None:
         typer.echo(fill(line, width, break_on_hyphens=False) + "\n")
     if made.feasible:
         typer.echo(f"To run it, put this into an experiment file:\n\n{made.toml()}\n")
+    if made.feasible and made.correlation is not None:
+        typer.echo(f"In a trial, put this into fedbandits.toml:\n\n{trial_keys(made)}\n")
     if columns(made):
         print_table(shown_plan(made))
         typer.echo()

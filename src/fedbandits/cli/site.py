@@ -240,6 +240,10 @@ def _verification_words(found: list[Verified] | None) -> list[str]:
     ]
 
 
+def _gain(entry: Entry) -> str:
+    return "–" if entry.gain is None else f"{100 * entry.gain:.0f} %"
+
+
 def audit_table(entries: list[Entry]) -> Shown:
     """Return a table with one row per update that the client has sent."""
     from fedbandits.federation.status import printable  # noqa: PLC0415 - after --help
@@ -264,6 +268,7 @@ def audit_table(entries: list[Entry]) -> Shown:
         "phase": lambda entry: str(entry.update.phase),
         "pulls": lambda entry: f"{sum(entry.update.counts):,}",
         "clipped": lambda entry: f"{entry.clipped:,}",
+        **({"gain": _gain} if any(entry.gain is not None for entry in entries) else {}),
         "bits": lambda entry: f"{entry.update.payload_bits:,}",
         "means, as they were sent": means,
     }
@@ -300,6 +305,10 @@ def audit_words(entries: list[Entry]) -> list[str]:
         lines.append(
             f"{clipped:,} observations were outside the declared range and were clipped to it."
         )
+    kept = sum(entry.gain is not None and entry.update.gain is None for entry in entries)
+    if any(entry.gain is not None for entry in entries):
+        told = "stayed here" if kept == len(entries) else "was sent with the means"
+        lines.append(f"The gain is the share of variance that the covariate explains; it {told}.")
     bare = sum(not isinstance(entry.release.mechanism, Noised) for entry in entries)
     if 0 < bare < len(entries):
         lines.append(

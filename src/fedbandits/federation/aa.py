@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from fedbandits.errors import check_count
-from fedbandits.federation.host import PullByName
+from fedbandits.federation.host import History, PullByName
 from fedbandits.federation.local import server_of, try_trial
 from fedbandits.federation.trial import Trial, read_trial
 from fedbandits.protocol.health import called, false_differences
@@ -63,12 +63,13 @@ class AaTries:
 
 def try_aa(
     trial: Trial,
-    pull: PullByName,
+    pull: PullByName | None,
     clients: int,
     *,
     runs: int,
     seed: int | None = None,
     watch: Callable[[int], None] = lambda _: None,
+    history: History | None = None,
 ) -> AaTries:
     """Play a trial several times with all of its options the same, and count called differences.
 
@@ -76,7 +77,7 @@ def try_aa(
 
     Parameters
     ----------
-    trial, pull, clients, seed
+    trial, pull, clients, seed, history
         As in `try_trial`; every run has a seed of its own.
     runs : int
         How many.
@@ -90,7 +91,7 @@ def try_aa(
     first = trial.seed if seed is None else seed
     differences = 0
     for number in range(runs):
-        server = try_trial(same, pull, clients, seed=first + number)
+        server = try_trial(same, pull, clients, seed=first + number, history=history)
         differences += bool(called(server.run_state))
         watch(number + 1)
     return AaTries(runs, differences, most)

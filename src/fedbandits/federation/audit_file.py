@@ -133,6 +133,8 @@ def _check_entry(entry: Entry) -> None:
         raise InputError("client", "names are text")
     whole = [header.epoch, header.version, update.phase, entry.clipped]
     whole += [*update.counts, *update.halted, *update.uneven]
+    if not all(gain is None or isinstance(gain, float) for gain in (entry.gain, update.gain)):
+        raise InputError("gain", "a gain is a number")
     if not all(type(n) is int and n >= 0 for n in whole):
         raise InputError("counts", "counts are whole numbers")
     if len(entry.means) != len(update.counts) or not all(
@@ -173,6 +175,7 @@ def _line(entry: Entry) -> bytes:
             {**asdict(rail), "sums": sums}
             for rail, sums in zip(entry.release.guardrails, update.guardrails, strict=True)
         ],
+        **({} if entry.gain is None else {"gain": entry.gain, "gain_sent": update.gain}),
         "protection": protection,
         "spent": asdict(entry.spent),
         "spent_in_total": asdict(entry.total),
@@ -215,6 +218,7 @@ def _entry(said: dict[str, Any]) -> Entry:
         halted=tuple(said.get("halted", ())),
         uneven=tuple(said.get("uneven", ())),
         guardrails=sums,
+        gain=said.get("gain_sent"),
     )
     return Entry(
         update=update,
@@ -225,6 +229,7 @@ def _entry(said: dict[str, Any]) -> Entry:
         ),
         means=tuple(said["means"]),
         clipped=said["clipped"],
+        gain=said.get("gain"),
         spent=_spending(said["spent"]),
         total=_spending(said["spent_in_total"]),
         budget=said["budget"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -105,6 +105,11 @@ class ClientCourse:
         Its messages that were not counted.
     compared : Compared or None
         How often it was left out; None if the rule leaves nobody out.
+    gain : float or None
+        By which share adjusting by a covariate makes its variance smaller, on average over its
+        pulls; None if it has not said so.
+    measured : int
+        The pulls behind that.
     """
 
     name: str
@@ -116,6 +121,8 @@ class ClientCourse:
     clipped: int = 0
     rejections: Mapping[Rejection, int] = field(default_factory=dict)
     compared: Compared | None = None
+    gain: float | None = None
+    measured: int = 0
 
     def add(self, update: Update) -> None:
         """Count an update."""
@@ -125,6 +132,27 @@ class ClientCourse:
         self.means += len(counts) - counts.count(0)
         self.bits += update.payload_bits
         self.clipped += update.clipped
+        if update.gain is not None:
+            pulls = sum(counts)
+            known = (self.gain or 0.0) * self.measured
+            self.measured += pulls
+            self.gain = (known + update.gain * pulls) / max(self.measured, 1)
+
+
+def joint_gain(clients: Iterable[ClientCourse]) -> float | None:
+    """Return the gain of several clients, on average over their pulls; None if none has told it.
+
+    Examples
+    --------
+    >>> joint_gain([
+    ...     ClientCourse(name="a", admitted=1, gain=0.5, measured=100),
+    ...     ClientCourse(name="b", admitted=1, gain=0.2, measured=200),
+    ... ])
+    0.3
+    """
+    told = [(one.gain, one.measured) for one in clients if one.gain is not None]
+    pulls = sum(measured for _, measured in told)
+    return sum(gain * measured for gain, measured in told) / pulls if pulls else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -139,6 +139,7 @@ class FollowedRun:
                 client: tuple(self.trial.arms[arm] for arm in arms)
                 for client, arms in server.run_state.uneven.items()
             },
+            covariate="" if self.trial.covariate is None else self.trial.covariate.name,
             signed=self.signed,
             head=server.run_state.head,
         )

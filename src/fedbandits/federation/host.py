@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import traceback
 from collections.abc import Callable, Collection
 from dataclasses import KW_ONLY, dataclass, replace
@@ -15,11 +16,17 @@ import numpy as np
 from fedbandits.errors import InputError
 from fedbandits.federation.audit_file import AuditFile
 from fedbandits.federation.halts import as_told, halt_of
-from fedbandits.federation.kept_file import Recalls, WorkbenchFile
+from fedbandits.federation.kept_file import Adjustments, Recalls, WorkbenchFile
 from fedbandits.federation.last_word import best_arm, best_in, keep_last_word
 from fedbandits.federation.live_store import LiveStore
 from fedbandits.federation.signing import Sign
-from fedbandits.federation.state_files import audit_file, live_file, recalls_file, workbench_file
+from fedbandits.federation.state_files import (
+    adjustments_file,
+    audit_file,
+    live_file,
+    recalls_file,
+    workbench_file,
+)
 from fedbandits.federation.trial import Trial
 from fedbandits.privacy.sampling import Noise, discrete_noise
 from fedbandits.protocol import (
@@ -37,8 +44,10 @@ from fedbandits.protocol import (
     arms_hash,
 )
 from fedbandits.protocol.client import Returned, Slice
+from fedbandits.protocol.covariates import FEWEST_PAIRS, Adjustment
 from fedbandits.protocol.demands import check_demand
 from fedbandits.protocol.messages import signed_bytes
+from fedbandits.protocol.outcomes import parted
 from fedbandits.protocol.turns import in_order, permuted_blocks
 
 
@@ -60,6 +69,11 @@ class ClientInfo:
 
 PullByName: TypeAlias = Callable[[str, int, ClientInfo], Returned]
 """``pull(arm, n, client)`` tries an option n times and returns the n outcomes: the user's code."""
+
+History: TypeAlias = Callable[[ClientInfo], Returned]
+"""``history(client)`` returns outcomes and covariates of units of before the trial."""
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -86,6 +100,9 @@ class ClientHost:
         Where the outcomes of live traffic are; the client's file in the folder by default.
     sign : callable, optional
         What signs updates with the client's key; they are not signed by default.
+    history : callable, optional
+        The user's function that returns past outcomes and covariates, if the trial's covariate has
+        no fixed coefficient.
     """
 
     info: ClientInfo
@@ -97,11 +114,14 @@ class ClientHost:
     rng: np.random.Generator | None = None
     live: LiveStore | None = None
     sign: Sign | None = None
+    history: History | None = None
 
     def __post_init__(self) -> None:
         name, folder = self.info.name, self.folder
         self._last_word: Conclusion | None = None
         self._workbench = None if folder is None else WorkbenchFile(workbench_file(folder, name))
+        adjusted = None if folder is None else adjustments_file(folder, name)
+        self._adjustments = Adjustments(adjusted)
         self._recalls = Recalls(None if folder is None else recalls_file(folder, name))
         if self.trial.live is not None and self.live is None:
             if folder is None:
@@ -128,7 +148,45 @@ class ClientHost:
             where=self._name_outcomes,
             uneven=tuple if live is None else live.uneven,
             guardrails=tuple(trial.guardrails),
+            covariate=trial.covariate,
+            adjustment=self._adjustment,
         )
+
+    def _adjustment(self, run: str) -> Adjustment:
+        """Return what this client adjusts outcomes by in all of a run, which has a covariate."""
+        fixed = None if self.trial.covariate is None else self.trial.covariate.fixed
+        return fixed or self._adjustments.settled(run, partial(self._estimated, run))
+
+    def _estimated(self, run: str) -> Adjustment:
+        """Return what the client's history says, before the first unit of a run."""
+        trial, where, covariate = self.trial, f"history({self.info.name})", self.trial.covariate
+        if self.history is None or covariate is None:
+            raise InputError("history", "is missing; write history(client) in client.py")
+        if self._client.has_played(run):
+            raise InputError(
+                where, "is not asked in the middle of a run; restore what the client has kept"
+            )
+        try:
+            returned = self.history(self.info)
+        except Exception as error:
+            raise InputError(where, f"failed: {error_line(error)}") from error
+        try:
+            outcomes, _, covariates = parted(returned, None, (), covariate=True)
+            held = covariate.held(covariates, clips=trial.outside == "clip")
+        except InputError as error:
+            raise error.within(where) from None
+        found = covariate.estimated(outcomes, held, trial.limits)
+        if not found.coefficient:
+            few = f"{found.units} units, and {FEWEST_PAIRS} are needed"
+            why = few if found.units < FEWEST_PAIRS else "the covariate explains nothing"
+            if trial.noise is not None:
+                raise InputError(
+                    where,
+                    f"no coefficient is known from it ({why}), and assume.noise is that of adjusted"
+                    " outcomes; give more history, or fix the coefficient in fedbandits.toml",
+                )
+            _LOG.warning("%s: outcomes of this client count as they are: %s", where, why)
+        return found
 
     def _observe(self, arm: int, n: int) -> Returned:
         return call_pull(self.pull, self.trial.given(arm), n, self.info)
@@ -189,6 +247,8 @@ class ClientHost:
         except RefusalError as error:
             return error.refusal
         with self.live as store:
+            if self.trial.covariate is not None:  # settled before the first unit
+                store.adjustment = self._adjustment(assignment.header.run)
             taken = store.take(assignment)
             return taken if isinstance(taken, Refusal) else self._played(assignment, taken, None)
 

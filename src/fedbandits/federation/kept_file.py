@@ -1,12 +1,13 @@
 """Small files that hold one value: written whole or not at all, and checked when read.
 
-A client keeps two of them: the phase that it has not finished, which the next process continues,
-and the options that it was told are withdrawn, because messages may come in any order.
+A client keeps three of them: the phase that it has not finished, which the next process continues,
+the options that it was told are withdrawn, because messages may come in any order, and what it
+adjusts outcomes by, which is settled before a run's first unit.
 """
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -14,6 +15,7 @@ from typing import Any, Generic, TypeVar
 from fedbandits.errors import InputError, file_errors
 from fedbandits.federation.state_files import write_whole
 from fedbandits.protocol.codec import decode, encode
+from fedbandits.protocol.covariates import Adjustment
 from fedbandits.protocol.unfinished import Unfinished
 
 FORMAT = 1
@@ -186,3 +188,55 @@ class Recalls:
                 kept = (Recalled(run=name, arms=tuple(sorted(out))) for name, out in known)
                 self._file.write(tuple(kept))
         return after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """What a client adjusts outcomes by in a run.
+
+    Parameters
+    ----------
+    run : str
+        The name of the run.
+    adjustment : Adjustment
+        In all of it.
+    """
+
+    run: str
+    adjustment: Adjustment
+
+
+class Adjustments:
+    """What a client adjusts outcomes by, in all of its runs.
+
+    It is settled once for a run: a history that is read again later may hold the run's own units.
+
+    Parameters
+    ----------
+    path : path, optional
+        Of the file; without one it is forgotten with the process.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._known: dict[str, Adjustment] = {}
+        self._file: KeptFile[tuple[Settled, ...]] | None = None
+        if path is not None:
+            problem = "does not say what outcomes are adjusted by ({}); restore it"
+            self._file = KeptFile(path, tuple[Settled, ...], "runs", problem)
+
+    def settled(self, run: str, settle: Callable[[], Adjustment]) -> Adjustment:
+        """Return what outcomes of a run are adjusted by; settle it if that was not done yet.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read, or ``settle`` refuses.
+        """
+        if self._file is not None:
+            self._known = {one.run: one.adjustment for one in self._file.read() or ()}
+        if run not in self._known:
+            self._known[run] = settle()
+            if self._file is not None:
+                kept = (Settled(run=name, adjustment=one) for name, one in self._known.items())
+                self._file.write(tuple(kept))
+        return self._known[run]

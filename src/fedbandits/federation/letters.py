@@ -20,7 +20,7 @@ from fedbandits.errors import FedbanditsError, InputError, file_errors
 from fedbandits.federation.coordinator import Coordinator, Received, Reply, Sent, Transport
 from fedbandits.federation.durable_log import DurableLog
 from fedbandits.federation.followed import LoggedRun
-from fedbandits.federation.host import ClientHost, ClientInfo, PullByName
+from fedbandits.federation.host import ClientHost, ClientInfo, History, PullByName
 from fedbandits.federation.kept_file import KeptFile
 from fedbandits.federation.last_word import best_in
 from fedbandits.federation.qr_code import unpacked
@@ -406,6 +406,7 @@ def play_letter(
     *,
     state: Path,
     new: bool = False,
+    history: History | None = None,
 ) -> Played:
     """Do what a letter says, and write the reply beside it.
 
@@ -424,6 +425,8 @@ def play_letter(
         Where the client keeps its files.
     new : bool
         Whether the site answers for another client than before.
+    history : callable, optional
+        The client's own code, too, if the trial's covariate has no fixed coefficient.
 
     Raises
     ------
@@ -440,7 +443,8 @@ def play_letter(
         )
     news = [*_trusted(letter, path, project)]
     key = client_key(state, letter.client)
-    host = ClientHost(ClientInfo(name=letter.client), pull, trial, folder=state, sign=key.sign)
+    info = ClientInfo(name=letter.client)
+    host = ClientHost(info, pull, trial, folder=state, sign=key.sign, history=history)
     replies: list[Reply] = []
     done = True
     for message in letter.messages:

@@ -8,7 +8,6 @@ a `fedbandits.federation.host.ClientHost` that reads the same file.
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -79,20 +78,30 @@ class LiveTrial(state_files.Closing):
         # Report a problem with the file now, not to the first visitor.
         self.store.wanted()
 
-    def assign(self, unit: str) -> str:
+    def assign(self, unit: str, *, covariate: float | None = None) -> str:
         """Return the option of a unit.
 
         The same unit gets the same option again, as long as that is in the game. While a phase is
         open units get its options in permuted blocks; those beyond it, and those that come when
         none is open, get the best known option and do not count.
 
+        Parameters
+        ----------
+        unit : str
+            Who gets it.
+        covariate : float, optional
+            What the trial's covariate is for the unit, if it has one; what was given with the
+            unit's first option counts. If it is not known, give any value that does not depend
+            on the option, such as the usual mean.
+
         Raises
         ------
         InputError
-            If the unit has no name, or the file cannot be written.
+            If the unit has no name, the covariate is not a number in its range, or the file cannot
+            be written.
         """
         _check_unit(unit)
-        return self.store.assign(unit)
+        return self.store.assign(unit, self._checked_covariate(covariate))
 
     def record(self, unit: str, value: float, **guardrails: float) -> bool:
         """Record the outcome of a unit, with all its guardrails; return whether it counts.
@@ -123,7 +132,7 @@ class LiveTrial(state_files.Closing):
         for rail in rails:
             if rail.name not in given:
                 raise InputError(rail.name, f"is missing; call {wanted}")
-            number = _number(given[rail.name], rail.name)
+            number = _number(given[rail.name], rail.name, "record")
             try:
                 refuse_beyond(np.array([number]), rail, "it")
             except InputError as error:
@@ -133,12 +142,28 @@ class LiveTrial(state_files.Closing):
 
     def _checked(self, value: float) -> float:
         """Return an outcome as it is kept; a trial that clips does so when the outcome counts."""
-        number = _number(value, "value")
+        number = _number(value, "value", "record")
         if self._limits is not None and self.trial.outside == "refuse":
             try:
                 refuse_outside(np.array([number]), self._limits, "it")
             except InputError as error:
                 raise error.within("value") from None
+        return number
+
+    def _checked_covariate(self, value: float | None) -> float | None:
+        """Return a covariate as it is kept; outside its range only if the trial clips."""
+        declared = self.trial.covariate
+        if declared is None:
+            if value is not None:
+                raise InputError("covariate", "is not in fedbandits.toml; declare it, or give none")
+            return None
+        if value is None:
+            raise InputError(
+                "covariate", f'is missing; give "{declared.name}": assign(unit, covariate=12.0)'
+            )
+        number = _number(value, "covariate")
+        # One that is clipped is clipped when its unit counts.
+        declared.held(np.array([number]), clips=self.trial.outside == "clip", name="it")
         return number
 
     def wanted(self) -> int:
@@ -173,19 +198,19 @@ class LiveTrial(state_files.Closing):
         self.store.close()
 
 
-def _check_unit(unit: object) -> None:
-    if not isinstance(unit, str) or not unit or not is_text(unit):
-        raise InputError("unit", f"{unit!r} is not a name such as 'visitor-1'")
-
-
-def _number(value: Any, where: str) -> float:
-    """Return a value that a service has recorded; refuse what is no finite number."""
-    if isinstance(value, bool | np.bool_):  # as in pull: it may be a mistaken comparison
-        raise InputError(where, f"{value!r} is a truth value; record 1.0 or 0.0")
+def _number(value: float, where: str, do: str = "give") -> float:
+    """Return a number that a service gives; refuse anything else."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         number = float("nan")
+    if isinstance(value, bool | np.bool_):  # as in pull: it may be a mistaken comparison
+        raise InputError(where, f"{value!r} is a truth value; {do} 1.0 or 0.0")
     if isinstance(value, str) or not abs(number) <= LARGEST:
         raise InputError(where, f"{value!r} is not a finite number such as 1.0")
     return number
+
+
+def _check_unit(unit: object) -> None:
+    if not isinstance(unit, str) or not unit or not is_text(unit):
+        raise InputError("unit", f"{unit!r} is not a name such as 'visitor-1'")

@@ -31,11 +31,13 @@ from fedbandits.federation.state_files import Closing, alone_with, private_datab
 from fedbandits.federation.trial import Trial
 from fedbandits.protocol import Assignment, Decision, Halt, Refusal, Refused
 from fedbandits.protocol.codec import decode, encode
-from fedbandits.protocol.outcomes import joint_range
+from fedbandits.protocol.covariates import Adjustment
+from fedbandits.protocol.outcomes import COVARIATE, joint_range
 from fedbandits.protocol.turns import turns
 from fedbandits.rules.attrition import uneven
+from fedbandits.rules.guardrails import OUTCOME
 
-FORMAT = 2
+FORMAT = 3
 
 WAIT = 10.0
 """Seconds that a process waits for another one that is writing."""
@@ -43,20 +45,30 @@ WAIT = 10.0
 WallClock: TypeAlias = Callable[[], float]
 """Seconds since 1970: a clock that runs on while no process does."""
 
+_KEPT = (
+    "CREATE TRIGGER IF NOT EXISTS units_are_kept BEFORE UPDATE ON units WHEN"
+    " OLD.value IS NOT NULL OR OLD.number <> NEW.number OR OLD.unit <> NEW.unit"
+    " OR OLD.arm <> NEW.arm OR OLD.at <> NEW.at OR OLD.phase <> NEW.phase"
+    " OR OLD.place IS NOT NEW.place OR OLD.covariate IS NOT NEW.covariate"
+    " BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
+)
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS state (only_one INTEGER PRIMARY KEY CHECK (only_one = 1),"
     " body TEXT NOT NULL) STRICT",
     "CREATE TABLE IF NOT EXISTS units (number INTEGER PRIMARY KEY AUTOINCREMENT,"
     " unit TEXT NOT NULL, arm INTEGER NOT NULL, at REAL NOT NULL, phase INTEGER NOT NULL,"
-    " place INTEGER, value REAL, heard REAL, counted INTEGER) STRICT",
+    " place INTEGER, value REAL, heard REAL, counted INTEGER, covariate REAL) STRICT",
     "CREATE INDEX IF NOT EXISTS units_by_name ON units (unit)",
-    "CREATE TRIGGER IF NOT EXISTS units_are_kept BEFORE UPDATE ON units WHEN"
-    " OLD.value IS NOT NULL OR OLD.number <> NEW.number OR OLD.unit <> NEW.unit"
-    " OR OLD.arm <> NEW.arm OR OLD.at <> NEW.at OR OLD.phase <> NEW.phase"
-    " OR OLD.place IS NOT NEW.place BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
+    _KEPT,
     "CREATE TABLE IF NOT EXISTS reports (run TEXT NOT NULL, phase INTEGER NOT NULL,"
     " first INTEGER NOT NULL, last INTEGER NOT NULL, body TEXT NOT NULL,"
     " forgotten INTEGER NOT NULL, PRIMARY KEY (run, phase)) STRICT",
+)
+# Files of format 2 know of no covariates.
+_FROM_FORMAT_2 = (
+    "ALTER TABLE units ADD COLUMN covariate REAL",
+    "DROP TRIGGER units_are_kept",
+    _KEPT,
 )
 _TABLES = {"state", "units", "reports", "sqlite_sequence"}
 
@@ -85,6 +97,11 @@ _GUARDED_VALUE = (
     " AND place = {}) ELSE ? END"
 )
 """What a unit counts of the guardrail at a place, likewise."""
+
+_NO_COVARIATE = (
+    "a unit of the phase has none; give the service the same fedbandits.toml as the node, and"
+    " assign(unit, covariate=…)"
+)
 
 _AT_ONCE = 1000
 """How many units are read or forgotten at a time; others may write in between."""
@@ -259,7 +276,9 @@ class LiveStore(Closing):
         self._order: Iterator[int] = iter(())
         self._order_of: tuple[str, int, int] = ("", 0, 0)
         self._drawn = 0
-        self._read: dict[int, Iterator[Any]] = {}
+        self._read: dict[int, Iterator[tuple[Any, ...]]] = {}
+        self.adjustment: Adjustment | None = None
+        """What outcomes are adjusted by in the run, if the trial has a covariate."""
         self._known = ""
         self._state = _new_state(trial)
         self._connection: sqlite3.Connection | None = None
@@ -268,7 +287,7 @@ class LiveStore(Closing):
 
     # In the service -------------------------------------------------------------------------------
 
-    def assign(self, unit: str) -> str:
+    def assign(self, unit: str, covariate: float | None = None) -> str:
         """Return a unit's option, the one it has or a new one, once it is on disk."""
         halt = self._halt_here()
         out = halt.arms
@@ -288,7 +307,7 @@ class LiveStore(Closing):
                 arm = found.arm
             else:
                 fresh = found is None or found.number < state.begins
-                arm = self._allocate(state, unit, out, fresh=fresh)
+                arm = self._allocate(state, unit, out, covariate, fresh=fresh)
             return self._given(state, arm)
 
     def _given(self, state: LiveState, arm: int) -> str:
@@ -312,7 +331,24 @@ class LiveStore(Closing):
         inside = state.active[found.arm] and found.arm not in state.withdrawn
         return found.number >= state.begins and inside and found.arm not in out
 
-    def _allocate(self, state: LiveState, unit: str, out: Collection[int], *, fresh: bool) -> int:
+    def next_option(self) -> str:
+        """Return what the phase's next unit gets, for simulated traffic: no other call may come."""
+        with self._reading():
+            state = self._state_now()
+            place = self._next_place(state)
+            return self._given(
+                state, state.outside(0, ()) if place is None else self._ordered(state, place)
+            )
+
+    def _allocate(
+        self,
+        state: LiveState,
+        unit: str,
+        out: Collection[int],
+        covariate: float | None,
+        *,
+        fresh: bool,
+    ) -> int:
         """Add a row to the ledger; only a unit that has had no option in this run counts."""
         number = self._next_number()
         place = self._next_place(state) if fresh else None
@@ -323,8 +359,17 @@ class LiveStore(Closing):
             if place + 1 == state.size:
                 state = replace(state, last=number)
         self._database.execute(
-            "INSERT INTO units (number, unit, arm, at, phase, place) VALUES (?, ?, ?, ?, ?, ?)",
-            (number, unit, arm, self.clock(), 0 if place is None else state.phase, place),
+            "INSERT INTO units (number, unit, arm, at, phase, place, covariate)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                number,
+                unit,
+                arm,
+                self.clock(),
+                0 if place is None else state.phase,
+                place,
+                covariate,
+            ),
         )
         self._keep(state)
         return arm
@@ -550,6 +595,13 @@ class LiveStore(Closing):
             # Outcomes outside it are kept as they are, and clipped when they count.
             "range": joint_range((self.trial.range, None if privacy is None else privacy.range)),
         }
+        if self.trial.covariate is not None and self.adjustment is not None:
+            kept["range"] = self.trial.range
+            kept["adjusted"] = {
+                "range": self.trial.covariate.range,
+                "coefficient": self.adjustment.coefficient,
+                "mean": self.adjustment.mean,
+            }
         found = values_of(self._database, (state.first, last, state.phase), state.asked, kept)
         each = [found.get(arm, []) for arm in range(len(state.arms))]
         counts = [len(values) for values in each]
@@ -590,14 +642,21 @@ class LiveStore(Closing):
         )
         return tuple(np.flatnonzero(uneven(assigned, lost)).tolist())
 
-    def read(self, arm: int, n: int) -> list[Any]:
+    def read(self, arm: int, n: int) -> list[float] | dict[str, list[float]]:
         """Return the next n outcomes of an option in the phase, in the order of assignment.
 
-        If there are guardrails each is a row with their values.
+        If there are guardrails or a covariate, it is a mapping as `parted` takes it.
         """
-        return list(islice(self._read.setdefault(arm, self._outcomes(arm)), n))
+        rows = list(islice(self._read.setdefault(arm, self._outcomes(arm)), n))
+        names = [OUTCOME, *(rail.name for rail in self.trial.guardrails), COVARIATE]
+        columns = {name: [row[place] for row in rows] for place, name in enumerate(names)}
+        if self.trial.covariate is None:
+            del columns[COVARIATE]
+        elif None in columns[COVARIATE]:
+            raise InputError(COVARIATE, _NO_COVARIATE)
+        return columns[OUTCOME] if len(columns) == 1 else columns
 
-    def _outcomes(self, arm: int) -> Iterator[Any]:
+    def _outcomes(self, arm: int) -> Iterator[tuple[Any, ...]]:
         with self._reading():
             state = self._state_now()
         read, assumed = state.first - 1, [rail.assumed for rail in self.trial.guardrails]
@@ -605,13 +664,13 @@ class LiveStore(Closing):
         while True:
             with self._reading():
                 rows = self._database.execute(
-                    f"SELECT number, {_COUNTED}{second} FROM units WHERE number > ? AND number <= ?"
-                    " AND phase = ? AND arm = ? ORDER BY number LIMIT ?",
+                    f"SELECT number, {_COUNTED}{second}, covariate FROM units WHERE number > ?"
+                    " AND number <= ? AND phase = ? AND arm = ? ORDER BY number LIMIT ?",
                     (self._live.missing, *assumed, read, state.last, state.phase, arm, _AT_ONCE),
                 ).fetchall()
             if not rows:
                 return
-            yield from (row[1:] if assumed else row[1] for row in rows)
+            yield from (row[1:] for row in rows)
             read = rows[-1][0]
 
     def conclude(self, run: str, decision: Decision) -> None:
@@ -732,6 +791,13 @@ class LiveStore(Closing):
         elif tables - {"guarded"} != _TABLES:
             raise InputError(str(self.path), "is not a file of live traffic; name another folder")
         (found,) = self._database.execute("PRAGMA user_version").fetchone()
+        if found == FORMAT - 1:
+            self._database.execute("BEGIN IMMEDIATE")
+            for change in _FROM_FORMAT_2:
+                self._database.execute(change)
+            self._database.execute(f"PRAGMA user_version = {FORMAT}")
+            self._database.execute("COMMIT")
+            found = FORMAT
         if found != FORMAT:
             raise InputError(str(self.path), f"has format {found}, and this version reads {FORMAT}")
         if self.trial.guardrails and "guarded" not in tables:
@@ -813,17 +879,29 @@ def values_of(
     arms : collection of int
         The options that are reported.
     kept : mapping
-        What was kept of the report: ``missing`` and ``range``.
+        What was kept of the report: ``missing``, ``range``, and what outcomes were ``adjusted`` by.
     """
     found: dict[int, list[float]] = {arm: [] for arm in arms}
     low, high = kept["range"] or (-math.inf, math.inf)
+    by = kept.get("adjusted")
+    # A ledger of before covariates has no such column.
+    before = "NULL" if by is None else "covariate"
     rows = database.execute(
-        "SELECT arm, value, counted FROM units WHERE number BETWEEN ? AND ? AND phase = ?", units
+        f"SELECT arm, value, counted, {before} FROM units"
+        " WHERE number BETWEEN ? AND ? AND phase = ?",
+        units,
     )
-    for arm, value, counted in rows:
-        if arm in found:
-            known = counted and value is not None
-            found[arm].append(min(max(float(value if known else kept["missing"]), low), high))
+    for arm, value, counted, covariate in rows:
+        if arm not in found:
+            continue
+        known = counted and value is not None
+        outcome = min(max(float(value if known else kept["missing"]), low), high)
+        if by is not None:
+            if covariate is None:
+                raise InputError("covariate", _NO_COVARIATE)
+            held = min(max(covariate, by["range"][0]), by["range"][1])
+            outcome -= by["coefficient"] * (held - by["mean"])
+        found[arm].append(outcome)
     return found
 
 

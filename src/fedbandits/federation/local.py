@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +19,7 @@ from fedbandits.federation.coordinator import Announce, Coordinator, Reply, Sent
 from fedbandits.federation.host import (
     ClientHost,
     ClientInfo,
+    History,
     PullByName,
     call_pull,
     call_words,
@@ -28,7 +29,7 @@ from fedbandits.federation.live import LiveTrial
 from fedbandits.federation.trial import Trial
 from fedbandits.privacy.sampling import seeded_noise
 from fedbandits.protocol import Conclusion, Log, Recall, Refusal, Refused, Server
-from fedbandits.protocol.outcomes import as_guarded, as_outcomes
+from fedbandits.protocol.outcomes import parted
 from fedbandits.rules.draws import SeededDraws
 
 CLIENT_FILE = "client.py"
@@ -99,27 +100,31 @@ class LocalTransport:
         """Return: everything has arrived."""
 
 
-def simulated_traffic(live: LiveTrial, pull: PullByName, info: ClientInfo) -> Callable[[], None]:
+def simulated_traffic(
+    live: LiveTrial, pull: PullByName | None, info: ClientInfo
+) -> Callable[[], None]:
     """Return a function that sends a client the units its phase wants, with ``pull`` for each.
 
     The outcome of a unit is there at once.
     """
-    numbers, rails = count(1), live.trial.guardrails
+    numbers, trial = count(1), live.trial
 
     def come() -> None:
         with live:
             for _ in range(live.wanted()):
                 unit = f"unit-{next(numbers)}"
-                arm = live.assign(unit)
+                # A unit has its covariate before its option; pull invents both at once.
+                arm = live.assign(unit) if trial.covariate is None else live.store.next_option()
                 returned = call_pull(pull, arm, 1, info)
                 try:
-                    if not rails:
-                        (value,) = as_outcomes(returned, 1).tolist()
-                        live.record(unit, value)
-                        continue
-                    (value,), guarded = as_guarded(returned, 1, rails)
-                    named = zip((rail.name for rail in rails), guarded[:, 0].tolist(), strict=True)
-                    live.record(unit, float(value), **dict(named))
+                    outcomes, guarded, covariates = parted(
+                        returned, 1, trial.guardrails, covariate=trial.covariate is not None
+                    )
+                    if trial.covariate is not None:
+                        live.assign(unit, covariate=float(covariates[0]))
+                    names = (rail.name for rail in trial.guardrails)
+                    named = dict(zip(names, guarded[:, 0].tolist(), strict=True))
+                    live.record(unit, float(outcomes[0]), **named)
                 except InputError as error:
                     raise error.within(call_words(pull, arm, 1, info)) from None
 
@@ -138,6 +143,7 @@ def server_of(trial: Trial, log: Log | None = None, run: str | None = None) -> S
         quarantine_after=trial.quarantine_after,
         limits=trial.limits,
         outside=trial.outside,
+        covariate=trial.covariate,
         draws=SeededDraws(trial.seed),
         guardrails=trial.guardrails,
     )
@@ -145,12 +151,13 @@ def server_of(trial: Trial, log: Log | None = None, run: str | None = None) -> S
 
 def try_trial(
     trial: Trial,
-    pull: PullByName,
+    pull: PullByName | None,
     clients: int,
     *,
     seed: int | None = None,
     log: Log | None = None,
     watch: Announce = lambda _: None,
+    history: History | None = None,
 ) -> Server:
     """Play a trial with some clients in this process; return its server.
 
@@ -172,6 +179,8 @@ def try_trial(
         Where the records go.
     watch : callable
         Told what happens.
+    history : callable, optional
+        ``history(client)``, if the trial's covariate has no fixed coefficient.
 
     Examples
     --------
@@ -196,12 +205,15 @@ def try_trial(
             noise = seeded_noise(np.random.default_rng([chosen, number, 1]))
             rng = np.random.default_rng([chosen, number, 2])
             if trial.live is None:
-                transport.join(ClientHost(info, pull, trial, noise=noise, rng=rng))
+                host = ClientHost(info, pull, trial, noise=noise, rng=rng, history=history)
+                transport.join(host)
                 continue
             name, clock = info.name, transport.clock
             live = LiveTrial(trial, client=name, state=folder, clock=clock, durable=False)
             live.close()
-            host = ClientHost(info, None, trial, noise=noise, rng=rng, live=live.store)
+            host = ClientHost(
+                info, None, trial, noise=noise, rng=rng, live=live.store, history=history
+            )
             transport.join(host, simulated_traffic(live, pull, info))
         Coordinator(
             server,
@@ -214,6 +226,50 @@ def try_trial(
     return server
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCode:
+    """A user's code: the functions in client.py.
+
+    Parameters
+    ----------
+    pull : callable, optional
+        ``pull(arm, n, client)``; None if outcomes come from live traffic.
+    history : callable, optional
+        ``history(client)``; None if the trial does not ask for it.
+    """
+
+    pull: PullByName | None = None
+    history: History | None = None
+
+
+def load_client(folder: Path, trial: Trial, *, simulated: bool = False) -> ClientCode:
+    """Return the functions of a project that the clients of a trial call.
+
+    Parameters
+    ----------
+    folder : path
+        Of the project.
+    trial : Trial
+        What is compared.
+    simulated : bool
+        Whether ``pull`` stands in for live traffic.
+
+    Raises
+    ------
+    InputError
+        If one is missing; what goes wrong inside the file is said with its line.
+    """
+    asks = trial.covariate is not None and trial.covariate.fixed is None
+    pulls = trial.live is None or simulated
+    if not pulls and not asks:
+        return ClientCode()
+    module = _client_module(folder)
+    return ClientCode(
+        pull=_pull_in(module) if pulls else None,
+        history=_history_in(module) if asks else None,
+    )
+
+
 def load_pull(folder: Path) -> PullByName:
     """Return the ``pull`` of a project: the function in client.py.
 
@@ -222,6 +278,10 @@ def load_pull(folder: Path) -> PullByName:
     InputError
         If there is none; what goes wrong inside the file is said with its line.
     """
+    return _pull_in(_client_module(folder))
+
+
+def _client_module(folder: Path) -> ModuleType:
     folder = folder.absolute()
     path = folder / CLIENT_FILE
     if not path.is_file():
@@ -237,6 +297,11 @@ def load_pull(folder: Path) -> PullByName:
         raise InputError(
             str(path), f"fails when it is read: {error_line(error, str(path))}"
         ) from error
+    return module
+
+
+def _pull_in(module: ModuleType) -> PullByName:
+    path = module.__file__
     marked = [value for value in vars(module).values() if is_client_app(value)]
     if len(marked) > 1:
         raise InputError(str(path), f"has {len(marked)} functions with @client_app; keep one")
@@ -246,3 +311,14 @@ def load_pull(folder: Path) -> PullByName:
             str(path), "has no function pull(arm, n, client); write one, with @client_app above it"
         )
     return cast("PullByName", found)
+
+
+def _history_in(module: ModuleType) -> History:
+    found = getattr(module, "history", None)
+    if not callable(found):
+        raise InputError(
+            str(module.__file__),
+            "has no function history(client), from which the covariate's coefficient is estimated;"
+            " write one, or fix the coefficient in fedbandits.toml",
+        )
+    return cast("History", found)

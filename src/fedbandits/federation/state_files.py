@@ -64,6 +64,11 @@ def recalls_file(folder: Path, client: str) -> Path:
     return folder / f"{_file_name(client)}.recall.json"
 
 
+def adjustments_file(folder: Path, client: str) -> Path:
+    """Return where a client keeps what it adjusts outcomes by."""
+    return folder / f"{_file_name(client)}.covariate.json"
+
+
 def key_file(folder: Path, client: str) -> Path:
     """Return where a client keeps the key that it signs with; the public half ends in .pub."""
     return folder / f"{_file_name(client)}.key"

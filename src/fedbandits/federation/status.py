@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbandits.federation.course import ClientCourse, Course, PhaseEnd
+from fedbandits.federation.course import ClientCourse, Course, PhaseEnd, joint_gain
 from fedbandits.protocol import Answer, Refused, RunState, Server, ServerState
 from fedbandits.protocol.health import Drift, Guarded, Segment
 from fedbandits.rules.outliers import outliers
@@ -161,6 +161,8 @@ class RunStatus:
         Damaged records at the end of the log, which do not count.
     uneven : mapping from str to tuple of str
         Clients that lose suspiciously many outcomes of some options, and of which.
+    covariate : str
+        What outcomes are adjusted by; empty if there is no covariate.
     signed : bool
         Whether updates and decisions are signed.
     head : str
@@ -192,6 +194,7 @@ class RunStatus:
     uneven: Mapping[str, tuple[str, ...]]
     guardrails: tuple[Guarded, ...]
     dropped: int
+    covariate: str = ""
     signed: bool = False
     head: str = ""
     presence: Presence | None = None
@@ -251,6 +254,7 @@ class RunStatus:
             said |= {"reason": answer.reason.value, "words": answer.words()}
         return {
             **{key: getattr(self, key) for key in _OF_STATUS},
+            **({"covariate": self.covariate, "gain": self.gain} if self.covariate else {}),
             "state": self.state.value,
             "words": self.state_words(),
             "server": None if self.presence is None else self.presence.as_dict(),
@@ -301,6 +305,7 @@ class RunStatus:
             lines += [*_guardrail_table(self.guardrails), ""]
         clients = counted(len(course.clients), "client")
         lines.append(f"{clients} in; {self.bits:,} bits of means sent")
+        lines += self.gain_words()
         lines.append(self.signature_words())
         if self.quarantined:
             lines.append(f"ignored: {shortened(self.quarantined)}")
@@ -308,6 +313,23 @@ class RunStatus:
         if self.answer is not None:
             lines += ["", *self.answer.words().split("\n")]
         return "\n".join(printable(line) for line in lines)
+
+    @property
+    def gain(self) -> float | None:
+        """By which share adjusting makes the variance within options smaller; None if unknown."""
+        return joint_gain(self.course.clients)
+
+    def gain_words(self) -> list[str]:
+        """Return what the covariate gains, in a sentence; nothing if there is none."""
+        if not self.covariate:
+            return []
+        adjusted = f"outcomes are adjusted by {self.covariate}"
+        if self.gain is None:
+            return [f"{adjusted}; no client has told what that gains"]
+        change = f"{100 * abs(self.gain):.0f} % {'larger' if self.gain < 0 else 'smaller'}"
+        told = sum(client.gain is not None for client in self.course.clients)
+        said = f"variance within options is {change} by that at {counted(told, 'client')}"
+        return [f"{adjusted}: {said}"]
 
     def signature_words(self) -> str:
         """Return what is signed, in a sentence."""
@@ -375,6 +397,8 @@ def _client(one: ClientCourse) -> dict[str, Any]:
     said = asdict(one)
     if one.compared is None:
         del said["compared"]
+    if one.gain is None:
+        del said["gain"], said["measured"]
     return said
 
 

@@ -14,6 +14,7 @@ from fedbandits.federation.state_files import check_name
 from fedbandits.plugins import load_tables, plugins_in_use, plugins_of
 from fedbandits.privacy.policy import FEWEST_PULLS, Privacy
 from fedbandits.protocol import Quorum
+from fedbandits.protocol.covariates import Covariate
 from fedbandits.protocol.outcomes import Limits, Outside, joint_range, words_of
 from fedbandits.protocol.terms import no_guardrails
 from fedbandits.rules.algorithms import ALGORITHMS, Algorithm, Fed2Ucb
@@ -112,6 +113,9 @@ class TrialKeys:
         Of which clients are let in, and of the order of turns.
     live : Live, optional
         That outcomes come from live traffic, and when they are final; from ``pull`` by default.
+    covariate : Covariate, optional
+        What is known of a unit before its option, and adjusts its outcome. ``noise`` and ``spread``
+        are then those of adjusted outcomes, ``limits`` those of outcomes before that.
     segments : mapping from str to list of str
         Groups of clients that the report shows apart: names, or patterns of names such as
         ``"north-*"``. A client is in the first group that has it.
@@ -147,6 +151,7 @@ class TrialKeys:
     interleave: bool = True
     seed: int = 0
     live: Live | None = None
+    covariate: Covariate | None = None
     segments: Mapping[str, list[str]] = field(default_factory=dict)
     aa: bool = False
     offline: tuple[str, ...] = ()
@@ -189,7 +194,7 @@ class TrialKeys:
         """Make sure that outcomes have one range, both of the trial and of the privacy policy."""
         if self.limits is not None:
             object.__setattr__(self, "limits", check_range(self.limits))
-        if self.privacy is not None:
+        if self.privacy is not None and self.covariate is None:
             clipped = self.privacy.range
             if self.limits not in (None, clipped):
                 raise InputError(
@@ -224,8 +229,20 @@ class Trial(TrialKeys):
 
     @property
     def range(self) -> Limits | None:
-        """The range that every outcome is held to: the trial's, within that of its radius."""
+        """The range that every outcome is held to: the trial's, within that of its radius.
+
+        If there is a covariate, the radius is about adjusted outcomes.
+        """
+        if self.covariate is not None:
+            return self.limits
         return joint_range((self.limits, self.rule().radius.limits))
+
+    @property
+    def adjusted_limits(self) -> Limits | None:
+        """The range of what is compared: outcomes, or adjusted ones if there is a covariate."""
+        if self.covariate is None or self.limits is None:
+            return self.limits
+        return self.covariate.adjusted_range(self.limits)
 
     def check_clients(self, clients: int) -> None:
         """Refuse a number of clients with which the run would wait for more forever.
@@ -251,12 +268,45 @@ class Trial(TrialKeys):
 
     def doubts(self) -> tuple[str, ...]:
         """Return what the trial leaves unchecked, in sentences."""
+        found = []
         if self.range is None:
-            return (
+            found.append(
                 "no range is declared, so that no outcome can be checked: one that is mistyped"
-                " counts as it is; write range = [low, high]",
+                " counts as it is; write range = [low, high]"
             )
-        return ()
+        if self.covariate is not None and not self._gains(self.rule()):
+            found.append(
+                f'the covariate "{self.covariate.name}" gains nothing: the rule rests on the range'
+                " of outcomes, which adjusting only widens; write assume.noise, the σ of adjusted"
+                " outcomes, or take a radius that estimates it"
+            )
+        return tuple(found)
+
+    def _gains(self, rule: PhasedRule) -> bool:
+        """Return whether a rule decides sooner if outcomes scatter less."""
+        if rule.needs_squares:
+            return True
+        return rule.radius.limits is None and (self.noise is not None or not rule.radius.uses_noise)
+
+    def covariate_words(self) -> str:
+        """Return what the covariate does, in a sentence; nothing if there is none."""
+        if self.covariate is None:
+            return ""
+        fixed, name = self.covariate.fixed, self.covariate.name
+        by = (
+            "a coefficient that each client estimates from its history"
+            if fixed is None
+            else f"{fixed.coefficient:g} times what {name} is above {fixed.mean:g}"
+        )
+        said = [f"outcomes are adjusted by {by}"]
+        if self.limits is not None and self.adjusted_limits is not None:
+            ranges = map(words_of, (self.adjusted_limits, self.limits))
+            said.append("they lie in {} instead of {}".format(*ranges))
+        rule = self.rule()
+        if rule.noise is not None and rule.radius.uses_noise:
+            source = "as was told" if self.noise is not None else "half of that range"
+            said.append(f"the σ of adjusted outcomes is at most {rule.noise:.4g}, {source}")
+        return "; ".join(said)
 
     def rule(self) -> PhasedRule:
         """Return what decides.
@@ -266,7 +316,8 @@ class Trial(TrialKeys):
         InputError
             If what it needs is not said.
         """
-        half = None if self.limits is None else (self.limits[1] - self.limits[0]) / 2
+        limits = self.adjusted_limits
+        half = None if limits is None else (limits[1] - limits[0]) / 2
         needed = self.algorithm.uses_variances
         noise = self.noise if self.noise is not None or not needed else half
         spread, bounded = self.spread, False
@@ -428,8 +479,38 @@ def _check(trial: Trial) -> None:
     if trial.horizon is not None and slots > trial.horizon:
         raise InputError("horizon", f"{trial.horizon:,} slots, and the first phase takes {slots:,}")
     check_not_above(trial.patience.clients, trial.population, "patience.clients")
+    if trial.covariate is not None:
+        _check_covariate(trial, trial.covariate, rule)
     if trial.live is not None:
         _check_live(trial, trial.live)
+
+
+def _check_covariate(trial: Trial, covariate: Covariate, rule: PhasedRule) -> None:
+    """Refuse ranges that adjusted outcomes may leave, and what would reveal a history."""
+    privacy, adjusted = trial.privacy, trial.adjusted_limits
+    if privacy is not None and privacy.noise is not None and covariate.fixed is None:
+        raise InputError(
+            "covariate.coefficient",
+            '"history", and means have noise: what is estimated from a history tells of units that'
+            " no budget covers; fix the coefficient and the mean",
+        )
+    declared = (
+        ("radius.range", rule.radius.limits),
+        ("privacy.range", None if privacy is None else privacy.range),
+    )
+    for key, limits in declared:
+        if limits is None:
+            continue
+        if adjusted is None:
+            raise InputError(
+                "range", f"is missing, and {key} must hold adjusted outcomes; give that of outcomes"
+            )
+        if not limits[0] <= adjusted[0] < adjusted[1] <= limits[1]:
+            raise InputError(
+                key,
+                f"{words_of(limits)} does not hold all adjusted outcomes; write"
+                f" [{adjusted[0]!r}, {adjusted[1]!r}]",
+            )
 
 
 def check_not_above(clients: int, population: int | None, where: str) -> None:

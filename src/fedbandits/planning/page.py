@@ -19,7 +19,14 @@ from fedbandits.planning.charts import (
 from fedbandits.planning.detection import POWER
 from fedbandits.planning.honesty import honesty_words, shown_prices
 from fedbandits.planning.plan import Plan
-from fedbandits.planning.text import assumptions, columns, guarantee, in_short, shown_plan
+from fedbandits.planning.text import (
+    assumptions,
+    columns,
+    guarantee,
+    in_short,
+    shown_plan,
+    trial_keys,
+)
 from fedbandits.report.markup import definitions, items
 from fedbandits.report.page import html_page, live_chart
 from fedbandits.report.still import still
@@ -59,7 +66,7 @@ def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
     if plan.suggested is not None:
         said = "<p>This variant of an experiment file gives the numbers below.</p>"
         code = f"<pre><code>{escape(plan.toml())}</code></pre>"
-        sections.append(("To run it", f"{said}\n{code}"))
+        sections.append(("To run it", f"{said}\n{code}{_for_a_trial(plan)}"))
     if columns(plan):
         sections.append(("What to expect", _expected(plan)))
     sections.append(("In detail", "\n".join(f"<p>{escape(line)}</p>" for line in plan.answer())))
@@ -92,6 +99,14 @@ def plan_html(plan: Plan, images: dict[str, bytes]) -> str:
         byline="Planned with fedbandits, before anything is run",
         sections=sections,
     )
+
+
+def _for_a_trial(plan: Plan) -> str:
+    """Return the keys of a trial that adjusts outcomes; nothing if there is no covariate."""
+    if plan.correlation is None:
+        return ""
+    said = "<p>A trial, which adjusts outcomes by the covariate, has these keys besides.</p>"
+    return f"\n{said}\n<pre><code>{escape(trial_keys(plan))}</code></pre>"
 
 
 def _expected(plan: Plan) -> str:
@@ -143,6 +158,7 @@ def _gap_alt(plan: Plan) -> str:
 def _asked(plan: Plan) -> list[tuple[str, str]]:
     """Return what was asked; what the pilot data say stands above."""
     facts = plan.question.as_dict() | {"least_favourable": None}
+    facts["covariate_correlation"] = plan.correlation
     if plan.question.least_favourable:
         facts["means"] = "the best, and all others exactly one gap below it"
     if plan.question.privacy is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fedbandits.errors import InputError, check_count
+from fedbandits.errors import InputError, check_count, check_number
 from fedbandits.experiments.describe import describe_privacy
 from fedbandits.experiments.output import open_output
 from fedbandits.planning import text
@@ -55,6 +56,11 @@ class Plan:
         What noise and spread were estimated from.
     unprotected : Plan, optional
         The same plan without the privacy policy, if there is one; the difference is its cost.
+    correlation : float, optional
+        Of the outcome with a covariate, within options, if outcomes are adjusted by one. The noise
+        of the question is then that of adjusted outcomes.
+    unadjusted : Plan, optional
+        The same plan without the covariate, if there is one; the difference is its gain.
     honesty : tuple of Price
         What it takes for several shares of liars, if that was asked for.
     seed : int
@@ -70,6 +76,8 @@ class Plan:
     index: IndexOutlook | None = None
     pilot: Pilot | None = None
     unprotected: Plan | None = None
+    correlation: float | None = None
+    unadjusted: Plan | None = None
     honesty: tuple[Price, ...] = ()
     seed: int = 0
 
@@ -130,6 +138,16 @@ class Plan:
             "without_privacy": None
             if bare is None
             else {"suggested": _plain(bare.suggested), "yours": _plain(bare.yours)},
+            "covariate": None
+            if self.correlation is None
+            else {"correlation": self.correlation, "toml": text.trial_keys(self)},
+            "without_covariate": None
+            if self.unadjusted is None
+            else {
+                "noise": self.unadjusted.question.noise,
+                "suggested": _plain(self.unadjusted.suggested),
+                "yours": _plain(self.unadjusted.yours),
+            },
             "honesty": None if not self.honesty else self._honesty(),
             "schedules_tried": len(self.searched.tried),
             "map": map_table(self.searched),
@@ -172,12 +190,13 @@ def plan(
     admissions: str | int | None = None,
     privacy: Privacy | None = None,
     liars: float | None = None,
+    covariate_correlation: float | None = None,
     replications: int = REPLICATIONS,
     seed: int = 0,
     workers: int | None = 1,
     progress: OnTried | None = None,
 ) -> Plan:
-    """Plan a comparison of arms: clients, pulls, phases, regret, and the best f and g.
+    r"""Plan a comparison of arms: clients, pulls, phases, regret, and the best f and g.
 
     Parameters
     ----------
@@ -208,6 +227,10 @@ def plan(
         How many clients may lie: a share below 0.5, or a number if ``clients`` are given. The plan
         is then made for that many, and `Plan.honesty` compares it with other shares; 0 compares
         alone. See ``docs/liars.md``.
+    covariate_correlation : float, optional
+        R, within options, of the outcome with what is known of a unit before its option.
+        Outcomes adjusted by it have a noise of :math:`\sigma \sqrt{1 - R^2}`. The plan is then made
+        with and without it. See ``docs/covariates.md``.
     replications : int
         Number of simulated games behind the numbers.
     seed : int
@@ -252,16 +275,38 @@ def plan(
         privacy=privacy,
         liars=0 if liars is None else liars,
     )
+    plain = question
+    if covariate_correlation is not None:
+        question = replace(question, noise=_adjusted(question.noise, covariate_correlation))
     own = None if pulls is None or admissions is None else (str(pulls), str(admissions))
     games: dict[str, Any] = {"replications": replications, "seed": seed, "workers": workers}
     made = _made(question, own, progress, **games)
     if liars is not None:
         priced = prices(question, made.suggested, progress=progress, **games)
         made = replace(made, honesty=priced)
+    if covariate_correlation is not None:
+        without = _made(plain, own, progress, **games)
+        made = replace(made, correlation=float(covariate_correlation), unadjusted=without)
     if privacy is None:
         return replace(made, pilot=measured)
     unprotected = _made(replace(question, privacy=None), own, progress, **games)
     return replace(made, pilot=measured, unprotected=unprotected)
+
+
+def _adjusted(noise: float, correlation: float) -> float:
+    """Return σ of outcomes that are adjusted by a covariate of this correlation.
+
+    Examples
+    --------
+    >>> _adjusted(0.5, 0.6)
+    0.4
+    """
+    check_number(correlation, "covariate_correlation")
+    if not -1.0 < correlation < 1.0:
+        raise InputError(
+            "covariate_correlation", f"{correlation:g} is not a correlation: between -1 and 1"
+        )
+    return noise * math.sqrt(1.0 - correlation**2)
 
 
 def _given(value: T | None, name: str, way_out: str) -> T:

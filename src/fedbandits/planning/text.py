@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from fedbandits.experiments.bounds import lower_bound_of
@@ -21,7 +22,13 @@ from fedbandits.planning.wording import all_of, between, changed, counted, round
 from fedbandits.privacy.policy import Privacy
 from fedbandits.report.chart import NORMAL_95
 from fedbandits.report.shown import Shown
-from fedbandits.rules.guarantees import Assumption, ConditionKind, Guarantee, within
+from fedbandits.rules.guarantees import (
+    Assumption,
+    Condition,
+    ConditionKind,
+    Guarantee,
+    within,
+)
 
 if TYPE_CHECKING:  # it shows itself by what is here
     from fedbandits.planning.plan import Plan
@@ -62,6 +69,8 @@ _COSTS = {
     "{} uplink bits per client": "uplink_bits",
     "a regret of {}": "regret",
 }
+# What the gain by a covariate is counted in.
+_GAINS = {"{} pulls in all": "pulls_in_all", **_COSTS}
 
 
 def guarantee(plan: Plan) -> Guarantee:
@@ -69,6 +78,8 @@ def guarantee(plan: Plan) -> Guarantee:
     suggested, privacy = plan.suggested, plan.question.privacy
     at_once = suggested is not None and suggested.admissions is None
     found = rule_for(plan.question, at_once=at_once).guarantee()
+    if plan.correlation is not None:
+        found = found.requiring(Condition(Assumption.COVARIATE))
     return found if privacy is None else found.requiring(within(privacy.range))
 
 
@@ -110,6 +121,7 @@ def answer(plan: Plan) -> list[str]:
         *([] if plan.pilot is None else [_pilot(plan.question, plan.pilot)]),
         *_reach(plan),
         *_tie(plan),
+        *_covariate(plan),
         *_privacy(plan),
         *_advice(plan),
     ]
@@ -216,8 +228,42 @@ def _privacy(plan: Plan) -> list[str]:
     ]
 
 
-def _cost(what: str, protected: Outlook | None, free: Outlook | None) -> list[str]:
-    """Return what a schedule comes to with the policy and without it, if there is one."""
+def trial_keys(plan: Plan) -> str:
+    """Return what a trial's file says if outcomes are adjusted by a covariate."""
+    noise, spread = plan.question.noise, plan.question.spread
+    return (
+        f"assume = {{ noise = {noise}, spread = {spread} }}\n"
+        'covariate = { name = "…", range = [low, high], coefficient = "history" }'
+    )
+
+
+def _covariate(plan: Plan) -> list[str]:
+    """Return what a covariate gains, and how a trial uses it; nothing if there is none."""
+    bare, noise = plan.unadjusted, plan.question.noise
+    if plan.correlation is None or bare is None:
+        return []
+    gained = "What it gains, the best schedule with it against the best without"
+    found = _cost(gained, plan.suggested, bare.suggested, _GAINS)
+    if plan.suggested is not None and bare.suggested is None:
+        found = ["Without it no schedule is feasible."]
+    return [
+        f"Covariate: a correlation of {plan.correlation:g} with the outcome, within options, leaves"
+        f" {share(1 - plan.correlation**2)} of the variance. Adjusted outcomes have a noise of"
+        f" {noise:.4g} instead of {bare.question.noise:.4g}.",
+        *found,
+        *_cost("Your schedule with it against the same without", plan.yours, bare.yours, _GAINS),
+        "A trial adjusts outcomes if its file has the key covariate; assume.noise is then the noise"
+        " of adjusted outcomes.",
+    ]
+
+
+def _cost(
+    what: str,
+    protected: Outlook | None,
+    free: Outlook | None,
+    counted_in: Mapping[str, str] = _COSTS,
+) -> list[str]:
+    """Return what a schedule comes to with something and without it, if there is one."""
     if free is None:
         return []
     if protected is None:
@@ -229,7 +275,7 @@ def _cost(what: str, protected: Outlook | None, free: Outlook | None) -> list[st
         games = f"{protected.replications:,} games"
         return [f"Your schedule decides none of {games} with it, and {free.decided:,} without."]
     parts = []
-    for words, name in _COSTS.items():
+    for words, name in counted_in.items():
         one, two = (rounded(getattr(outlook, name).mean) for outlook in (protected, free))
         if one != two:
             parts.append(f"{words.format(one)} instead of {two}")

@@ -88,6 +88,8 @@ class Answer:
         Arms that somebody, or a guardrail, has taken out, and why.
     stopped : str
         Why somebody has stopped the run, in their words.
+    adjusted : str
+        The covariate that outcomes were adjusted by; empty if there is none.
     """
 
     winner: str | None
@@ -105,6 +107,7 @@ class Answer:
     assumptions: tuple[str, ...]
     withdrawn: dict[str, str] = field(default_factory=dict)
     stopped: str = ""
+    adjusted: str = ""
 
     def words(self) -> str:
         """Return it in words that a non-statistician can repeat."""
@@ -132,6 +135,11 @@ class Answer:
             lines.append(f"Left {'is' if one else 'are'} {', '.join(self.survivors)}.")
         for arm, reason in self.withdrawn.items():
             lines.append(f"{arm} was withdrawn ({reason}): all of this is about the rest.")
+        if self.adjusted:
+            lines.append(
+                f"Estimates are of outcomes adjusted by {self.adjusted}: options differ as they do"
+                " in outcomes themselves, and all estimates may be off by one and the same amount."
+            )
         lines += [self.error, f"{self.of_intervals} {'; '.join(self.assumptions)}."]
         return "\n".join(lines)
 
@@ -202,6 +210,7 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
         assumptions=tuple(one.words for one in _open(covered) if not one.why),
         withdrawn={arms[arm]: reason for arm, reason in sorted(server.withdrawn.items())},
         stopped=server.run_state.stopped,
+        adjusted="" if server.terms.covariate is None else server.terms.covariate.name,
     )
 
 

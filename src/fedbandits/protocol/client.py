@@ -21,6 +21,7 @@ from fedbandits.privacy.mechanisms import PLACES_PER_SCALE, Mechanism, Noised, R
 from fedbandits.privacy.packing import pack
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.sampling import Noise, discrete_noise
+from fedbandits.protocol.covariates import Adjustment, Covariate, gain_of
 from fedbandits.protocol.messages import (
     Assignment,
     Decision,
@@ -35,9 +36,8 @@ from fedbandits.protocol.outbox import Entry, Outbox
 from fedbandits.protocol.outcomes import (
     Limits,
     Outside,
-    as_guarded,
-    as_outcomes,
     joint_range,
+    parted,
     refuse_outside,
 )
 from fedbandits.protocol.turns import Turns, in_order
@@ -47,9 +47,12 @@ from fedbandits.rules.guardrails import Guardrail
 from fedbandits.rules.variance_components import merged_squares
 
 Returned: TypeAlias = (
-    Sequence[float] | Sequence[Sequence[float]] | Mapping[str, Sequence[float]] | FloatArray
+    Sequence[float]
+    | Sequence[Sequence[float]]
+    | Mapping[str, Sequence[float] | FloatArray]
+    | FloatArray
 )
-"""The n observations of a call; rows or a mapping if there are guardrails: see `as_guarded`."""
+"""The n observations of a call; if there are guardrails or a covariate, see `parted`."""
 
 Pull: TypeAlias = Callable[[int, int], Returned]
 """``pull(arm, n)`` tries an arm n times and returns the n observations."""
@@ -155,6 +158,11 @@ class Client:
         Says of which arms suspiciously many units are lost here; of none by default.
     guardrails : tuple of Guardrail
         Second outcomes that it sends sums of; an assignment that has other ones is refused.
+    covariate : Covariate, optional
+        What outcomes are adjusted by. Then ``pull`` returns a mapping, of outcomes and covariates.
+    adjustment : callable, optional
+        From the name of a run to what this client adjusts by in all of it; what the covariate has
+        fixed by default.
 
     Examples
     --------
@@ -180,6 +188,8 @@ class Client:
     where: Callable[[int, int], str] = _in_words
     uneven: Callable[[], tuple[int, ...]] = tuple
     guardrails: tuple[Guardrail, ...] = ()
+    covariate: Covariate | None = None
+    adjustment: Callable[[str], Adjustment] | None = None
 
     state: ClientState = field(default=ClientState.WAITING, init=False)
     best: int | None = field(default=None, init=False)
@@ -261,7 +271,8 @@ class Client:
         if self.state is ClientState.FINISHED:
             raise ProtocolError(f"client {self.name} is finished: it cannot take an assignment")
         self._allowed(assignment, assignment.pulls)
-        work = self._played(assignment, within or _UNLIMITED)
+        adjustment = self._adjustment(assignment.header.run)
+        work = self._played(assignment, adjustment, within or _UNLIMITED)
         left_out = {*assignment.withdrawn, *work.halted}
         sums = [ArmSums() if k in left_out else kept for k, kept in enumerate(work.sums)]
         counts = tuple(kept.pulls for kept in sums)
@@ -269,6 +280,9 @@ class Client:
         release, pulled = assignment.release, np.array(counts) > 0
         means = np.array([kept.total / kept.pulls if kept.pulls else 0.0 for kept in sums])
         clipped = sum(kept.clipped for kept in sums)
+        gain = None
+        if adjustment is not None:
+            gain = gain_of((kept.squares, kept.plain_squares) for kept in sums)
         mechanism, packed = release.mechanism, b""
         if mechanism is not None:
             places = self._places(mechanism, means[pulled])
@@ -289,6 +303,7 @@ class Client:
                 tuple(kept.guardrails[place] if kept.pulls else 0.0 for kept in sums)
                 for place in range(len(self.guardrails))
             ),
+            gain=None if isinstance(mechanism, Noised) else gain,
         )
         total = self._after_spending(spent)
         entry = Entry(
@@ -296,6 +311,7 @@ class Client:
             release=release,
             means=tuple(means.tolist()),
             clipped=clipped,
+            gain=gain,
             spent=spent,
             total=total,
             budget="" if self.privacy is None else self.privacy.in_words(total),
@@ -307,7 +323,25 @@ class Client:
         self._header, self.state = assignment.header, ClientState.REPORTED
         return update
 
-    def _played(self, assignment: Assignment, within: Slice) -> Unfinished:
+    def has_played(self, run: str) -> bool:
+        """Return whether the client has sent anything in a run, or has begun a phase of it."""
+        begun = self._workbench.read()
+        return run in {name for name, _, _ in self._last} or (
+            begun is not None and begun.run == run
+        )
+
+    def _adjustment(self, run: str) -> Adjustment | None:
+        """Return what outcomes of a run are adjusted by; None if there is no covariate."""
+        if self.covariate is None:
+            return None
+        found = self.covariate.fixed if self.adjustment is None else self.adjustment(run)
+        if found is None:
+            raise InputError("adjustment", "is missing, and the covariate fixes no coefficient")
+        return found
+
+    def _played(
+        self, assignment: Assignment, adjustment: Adjustment | None, within: Slice
+    ) -> Unfinished:
         """Pull what is left of a phase, and return all that came of it."""
         header, pulls = assignment.header, assignment.pulls
         begun = Unfinished(
@@ -356,7 +390,7 @@ class Client:
                     f"pull has taken more than {within.in_all:g} s for phase {assignment.phase};"
                     " give it longer (patience.pulls), or mend it"
                 )
-            sums[arm] = self._observe(sums[arm], arm, n, assignment.release)
+            sums[arm] = self._observe(sums[arm], arm, n, assignment.release, adjustment)
             first = False
         return work(calls + 1)
 
@@ -453,47 +487,81 @@ class Client:
         if known and (_game(header) != _game(known) or header.epoch < known.epoch):
             raise ProtocolError(f"client {self.name}: {header}, but {known} is being played")
 
-    def _observe(self, kept: ArmSums, arm: int, n: int, release: Release) -> ArmSums:
+    def _observe(
+        self, kept: ArmSums, arm: int, n: int, release: Release, adjustment: Adjustment | None
+    ) -> ArmSums:
         """Return an arm's sums with fresh observations."""
-        returned = self.pull(arm, n)
-        guarded = np.zeros((0, n))
+        returned, mechanism = self.pull(arm, n), release.mechanism
+        own = None if mechanism is None else (mechanism.low, mechanism.high)
+        plain_total, plain_squares = kept.plain_total, kept.plain_squares
         try:
-            if self.guardrails:
-                outcomes, guarded = as_guarded(returned, n, self.guardrails)
+            outcomes, guarded, covariates = parted(
+                returned, n, self.guardrails, covariate=self.covariate is not None
+            )
+            if self.covariate is None or adjustment is None:
+                limits = joint_range((self.limits, own))
+                found, clipped = self._held_to_range(outcomes, release, limits)
             else:
-                outcomes = as_outcomes(returned, n)
-            observations, clipped = self._held_to_range(outcomes, release)
+                plain, outside = self._held_to_range(outcomes, release, self.limits)
+                held = self.covariate.held(covariates, clips=self._clips(release))
+                found, clipped = _clipped(self._adjusted(adjustment, plain, held), own)
+                clipped += outside
+                before = (kept.pulls, plain_total, plain_squares)
+                plain_total, plain_squares = _with_sums(before, plain)
         except InputError as error:
             raise error.within(self.where(arm, n)) from None
-        fresh, squares = float(observations.sum()), kept.squares
-        before = np.array(kept.guardrails or np.zeros(len(guarded)))
-        if release.squares:
-            apart = observations - fresh / n
-            known = (kept.pulls, kept.total, kept.squares)
-            squares = float(merged_squares(known, (n, fresh, float(apart @ apart))))
+        total, squares = _with_sums((kept.pulls, kept.total, kept.squares), found)
+        if not release.squares and adjustment is None:
+            squares = kept.squares
+        rails = np.array(kept.guardrails or np.zeros(len(guarded))) + guarded.sum(axis=1)
         return ArmSums(
             pulls=kept.pulls + n,
-            total=kept.total + fresh,
+            total=total,
             squares=squares,
             clipped=kept.clipped + clipped,
-            guardrails=tuple((before + guarded.sum(axis=1)).tolist()),
+            guardrails=tuple(rails.tolist()),
+            plain_total=plain_total,
+            plain_squares=plain_squares,
         )
 
-    def _held_to_range(self, observations: FloatArray, release: Release) -> tuple[FloatArray, int]:
-        """Return observations inside the declared range, and how many had to be clipped to it.
+    def _clips(self, release: Release) -> bool:
+        return self.outside == "clip" or isinstance(release.mechanism, Noised)
 
-        Those outside are refused, unless they are to be clipped.
+    def _held_to_range(
+        self, outcomes: FloatArray, release: Release, limits: Limits | None
+    ) -> tuple[FloatArray, int]:
+        """Return outcomes inside a range, and how many had to be clipped to it.
+
+        Those outside the declared range are refused, unless they are to be clipped.
         """
-        mechanism = release.mechanism
-        clips = self.outside == "clip" or isinstance(mechanism, Noised)
-        if self.limits is not None and not clips:
-            refuse_outside(observations, self.limits)
-        own = None if mechanism is None else (mechanism.low, mechanism.high)
-        limits = joint_range((self.limits, own))
-        if limits is None:
-            return observations, 0
-        inside = np.clip(observations, *limits)
-        return inside, int((inside != observations).sum())
+        if self.limits is not None and not self._clips(release):
+            refuse_outside(outcomes, self.limits)
+        return _clipped(outcomes, limits)
+
+    def _adjusted(
+        self, adjustment: Adjustment, outcomes: FloatArray, covariates: FloatArray
+    ) -> FloatArray:
+        """Return adjusted outcomes; only their last digits could lie outside their range."""
+        found = adjustment(outcomes, covariates)
+        if self.covariate is None or self.limits is None:
+            return found
+        return np.clip(found, *self.covariate.adjusted_range(self.limits))
+
+
+def _clipped(values: FloatArray, limits: Limits | None) -> tuple[FloatArray, int]:
+    """Return values clipped to a range, and how many were outside."""
+    if limits is None:
+        return values, 0
+    inside = np.clip(values, *limits)
+    return inside, int((inside != values).sum())
+
+
+def _with_sums(before: tuple[int, float, float], fresh: FloatArray) -> tuple[float, float]:
+    """Return a sum and a sum of squares around the mean, with fresh values added."""
+    total = float(fresh.sum())
+    apart = fresh - total / len(fresh)
+    merged = merged_squares(before, (len(fresh), total, float(apart @ apart)))
+    return before[1] + total, float(merged)
 
 
 def _phase_of(work: Unfinished) -> tuple[object, ...]:

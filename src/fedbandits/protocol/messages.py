@@ -349,6 +349,9 @@ class Update:
     guardrails : tuple of tuple of float
         One row per guardrail of the assignment, with the sum of its values in the pulls of each
         arm; 0.0 if there were none.
+    gain : float or None
+        By which share adjusting outcomes by the trial's covariate makes their variance within
+        options smaller, in hundredths, if there is a covariate. Never sent if means are noised.
     signature : bytes
         By the client's key, of `signed_bytes`; empty if the client has none.
     """
@@ -365,6 +368,7 @@ class Update:
     halt: Halt | None = None
     uneven: tuple[int, ...] = field(default=(), metadata=IF_ANY)
     guardrails: tuple[tuple[float, ...], ...] = field(default=(), metadata=IF_ANY)
+    gain: float | None = field(default=None, metadata=IF_ANY)
     signature: bytes = field(default=b"", metadata=IF_ANY)
 
     @property

@@ -29,6 +29,9 @@ class Entry:
         The means as the server reads them.
     clipped : int
         Observations that were clipped to the range; known to the client even if it is not sent.
+    gain : float or None
+        By which share adjusting made the variance smaller, if there is a covariate; known to the
+        client even if it is not sent.
     spent : Spending
         Of the privacy budget, by this release.
     total : Spending
@@ -47,6 +50,7 @@ class Entry:
     total: Spending
     budget: str
     at: str = ""
+    gain: float | None = None
 
 
 class Outbox(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -17,6 +17,9 @@ Limits: TypeAlias = tuple[float, float]
 
 Outside: TypeAlias = Literal["refuse", "clip"]
 """What becomes of an outcome outside the declared range."""
+
+COVARIATE = "covariate"
+"""What the covariate of a unit is called beside its outcome."""
 
 _LONGEST_VALUE = 60
 
@@ -84,28 +87,41 @@ def as_outcomes(returned: object, n: int) -> FloatArray:
         values = _numbers(returned, n)
     else:
         kind = type(returned).__name__
-        raise InputError("", f"returned {_shown(returned)}, a {kind}; {_wanted(n)}")
+        raise InputError("", f"returned {shown(returned)}, a {kind}; {_wanted(n)}")
     if len(values) != n:
-        raise InputError("", f"returned {_shown(returned)}, {len(values)} values; {_wanted(n)}")
+        raise InputError("", f"returned {shown(returned)}, {len(values)} values; {_wanted(n)}")
     finite = np.abs(values) <= LARGEST
     if not finite.all():
         place = int(finite.argmin())
-        shown = float(values[place])
-        raise InputError("", f"returned[{place}] is {shown!r}, which is not a finite number")
+        value = float(values[place])
+        raise InputError("", f"returned[{place}] is {value!r}, which is not a finite number")
     return values.astype(np.float64, copy=False)
 
 
-def as_guarded(
-    returned: object, n: int, guardrails: Sequence[Guardrail]
-) -> tuple[FloatArray, FloatArray]:
-    """Return what a user's code has returned as n outcomes, and n values of each guardrail.
+def parted(
+    returned: object, n: int | None, guardrails: Sequence[Guardrail] = (), *, covariate: bool
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return what a user's code has returned as outcomes, values of guardrails, and covariates.
 
-    That is n rows, each with an outcome and the guardrails in their order, or a mapping with n
-    values for ``"outcome"`` and for the name of each guardrail.
+    That is n rows, each with an outcome, the guardrails in their order and the covariate, or a
+    mapping with n values for ``"outcome"``, for the name of each guardrail, and for
+    ``"covariate"``. If there is nothing but outcomes it is a list of them.
+
+    Parameters
+    ----------
+    returned : object
+        What it has returned.
+    n : int, optional
+        How many there should be of each; as many of one as of the others by default.
+    guardrails : sequence of Guardrail
+        Those of the trial.
+    covariate : bool
+        Whether there is one.
 
     Returns
     -------
-    array, shape (n,), and array, shape (guardrails, n)
+    outcomes, guarded, covariates : array, shape (n,), (guardrails, n) and (n,)
+        The covariates are all 0 if there are none.
 
     Raises
     ------
@@ -115,30 +131,42 @@ def as_guarded(
     Examples
     --------
     >>> adverse = Guardrail(name="adverse", limit=0.05)
-    >>> as_guarded([(0.7, 0), (0.2, 1)], 2, [adverse])
+    >>> parted([(0.7, 0), (0.2, 1)], 2, [adverse], covariate=False)[:2]
     (array([0.7, 0.2]), array([[0., 1.]]))
-    >>> as_guarded({"outcome": [0.7, 0.2]}, 2, [adverse])
+    >>> parted({"outcome": [0.7, 0.2]}, 2, [adverse], covariate=False)
     Traceback (most recent call last):
         ...
     fedbandits.errors.InputError: returned a mapping without "adverse"; return 2 rows (outcome,
     adverse), or a mapping with 2 numbers for each of them
     """
-    names = [OUTCOME, *(rail.name for rail in guardrails)]
-    rows, each = ("1 row", "1 number") if n == 1 else (f"{n} rows", f"{n} numbers")
+    names = [OUTCOME, *(rail.name for rail in guardrails), *([COVARIATE] if covariate else [])]
+    if len(names) == 1:
+        outcomes = as_outcomes(returned, _length(returned) if n is None else n)
+        return outcomes, np.zeros((0, len(outcomes))), np.zeros(len(outcomes))
+    rows, each = {
+        None: ("rows", "equally many numbers"),
+        1: ("1 row", "1 number"),
+    }.get(n, (f"{n} rows", f"{n} numbers"))
     wanted = f"return {rows} ({', '.join(names)}), or a mapping with {each} for each of them"
     if isinstance(returned, Mapping):
         columns = _of_mapping(returned, names, wanted)
     else:
         columns = _of_rows(returned, n, len(names), wanted)
-    found = []
+    found: list[FloatArray] = []
     for name, column in zip(names, columns, strict=True):
+        length = n if n is not None else len(found[0]) if found else _length(column)
         try:
-            found.append(as_outcomes(column, n))
+            found.append(as_outcomes(column, length))
         except InputError as error:
             raise InputError("", f"{name}: {error.problem}") from None
-    for rail, values in zip(guardrails, found[1:], strict=True):
+    guarded = np.array(found[1 : 1 + len(guardrails)]).reshape(len(guardrails), len(found[0]))
+    for rail, values in zip(guardrails, guarded, strict=True):
         refuse_beyond(values, rail, f"{rail.name}: returned[{{}}]")
-    return found[0], np.array(found[1:]).reshape(len(guardrails), n)
+    return found[0], guarded, found[-1] if covariate else np.zeros(len(found[0]))
+
+
+def _length(values: object) -> int:
+    return len(values) if isinstance(values, Sized) else 1
 
 
 def _of_mapping(returned: Mapping[Any, Any], names: Sequence[str], wanted: str) -> list[Any]:
@@ -147,26 +175,26 @@ def _of_mapping(returned: Mapping[Any, Any], names: Sequence[str], wanted: str) 
             raise InputError("", f'returned a mapping without "{name}"; {wanted}')
     for name in returned:
         if name not in names:
-            raise InputError("", f"returned {_shown(name)}, which is no guardrail; {wanted}")
+            raise InputError("", f"returned {shown(name)}, which is no guardrail; {wanted}")
     return [returned[name] for name in names]
 
 
-def _of_rows(returned: object, n: int, width: int, wanted: str) -> list[Any]:
+def _of_rows(returned: object, n: int | None, width: int, wanted: str) -> list[Any]:
     if hasattr(returned, "__array__"):
         array = np.asarray(returned)
-        if array.shape != (n, width):
+        if array.ndim != 2 or array.shape[1] != width or n not in (None, len(array)):
             raise InputError("", f"returned an array of shape {array.shape}; {wanted}")
         return list(array.T)
     if not isinstance(returned, Sequence) or isinstance(returned, str | bytes):
         kind = type(returned).__name__
-        raise InputError("", f"returned {_shown(returned)}, a {kind}; {wanted}")
+        raise InputError("", f"returned {shown(returned)}, a {kind}; {wanted}")
     rows = [row.tolist() if isinstance(row, np.ndarray) else row for row in returned]
     for place, row in enumerate(rows):
         if not isinstance(row, Sequence) or isinstance(row, str | bytes) or len(row) != width:
-            raise InputError("", f"returned[{place}] is {_shown(row)}; {wanted}")
-    if len(rows) != n:
+            raise InputError("", f"returned[{place}] is {shown(row)}; {wanted}")
+    if n not in (None, len(rows)):
         raise InputError("", f"returned {len(rows)} rows; {wanted}")
-    return [list(column) for column in zip(*rows, strict=True)]
+    return [list(column) for column in zip(*rows, strict=True)] or [[]] * width
 
 
 def refuse_beyond(values: FloatArray, rail: Guardrail, name: str) -> None:
@@ -198,7 +226,7 @@ def _numbers(values: Sequence[Any], n: int) -> FloatArray:
         for place, value in enumerate(values):
             if not is_number(value):
                 raise InputError(
-                    "", f"returned[{place}] is {_shown(value)}, which is not a number; {_wanted(n)}"
+                    "", f"returned[{place}] is {shown(value)}, which is not a number; {_wanted(n)}"
                 )
     try:
         return np.array(values, dtype=np.float64)
@@ -210,12 +238,15 @@ def _wanted(n: int) -> str:
     return "return 1 number" if n == 1 else f"return {n} numbers"
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return a value as an error shows it."""
     said = repr(value)
     return said if len(said) <= _LONGEST_VALUE else f"{said[: _LONGEST_VALUE - 1]}…"
 
 
-def refuse_outside(values: FloatArray, limits: Limits, name: str = "returned[{}]") -> None:
+def refuse_outside(
+    values: FloatArray, limits: Limits, name: str = "returned[{}]", whose: str = "trial's"
+) -> None:
     """Refuse values outside a range; the error names the first.
 
     Parameters
@@ -226,6 +257,8 @@ def refuse_outside(values: FloatArray, limits: Limits, name: str = "returned[{}]
         The range.
     name : str
         What a value is called, with braces for its place.
+    whose : str
+        Whose range it is.
 
     Raises
     ------
@@ -241,7 +274,7 @@ def refuse_outside(values: FloatArray, limits: Limits, name: str = "returned[{}]
         place = int(inside.argmin())
         raise OutOfRangeError(
             "",
-            f"{name.format(place)} is {float(values[place])!r}, outside the trial's range of"
+            f"{name.format(place)} is {float(values[place])!r}, outside the {whose} range of"
             f" {limits[0]:g} to {limits[1]:g}; mend what gives it, or begin a run with a wider"
             ' range or with outside = "clip" in fedbandits.toml',
         )

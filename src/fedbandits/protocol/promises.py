@@ -11,7 +11,7 @@ from fedbandits.protocol import records
 from fedbandits.protocol.decisions import admission, is_for_harm
 from fedbandits.protocol.health import drift
 from fedbandits.protocol.messages import Refused, Update
-from fedbandits.protocol.outcomes import words_of
+from fedbandits.protocol.outcomes import Limits, words_of
 from fedbandits.protocol.state import RunState
 from fedbandits.rules.guarantees import Assumption, Condition, Guarantee, Status
 
@@ -131,7 +131,7 @@ def _of_update(found: Guarantee, update: Update, state: RunState) -> Guarantee:
         and state.terms.outside != "clip"
         and not _may_be_lies(state, [update.client])
     ):
-        words = f"observations lay outside {_range(state, clipped=True)} and were clipped"
+        words = f"observations lay outside {_in_words(state.terms.clipped_range)} and were clipped"
         found = found.broken(Assumption.IN_RANGE, f"{words}: the answer is about clipped outcomes")
     return found
 
@@ -236,7 +236,8 @@ def _kept_back(found: Guarantee, before: RunState) -> Guarantee:
     """
     refused = (before.phase, Refused.OUTSIDE)
     clients = [client for client in before.missing if (client, *refused) in before.refusals]
-    return _outside(found, before, "outcomes", clients, "reported") if clients else found
+    what = "outcomes" if before.terms.covariate is None else "outcomes or covariates"
+    return _outside(found, before, what, clients, "reported") if clients else found
 
 
 def _may_be_lies(state: RunState, clients: Iterable[str]) -> bool:
@@ -261,12 +262,10 @@ def _outside(
     if _may_be_lies(state, clients):
         return found
     named = ", ".join(clients[:3]) + (f" and {len(clients) - 3:,} more" if clients[3:] else "")
-    why = f"{what} of {named} lay outside {_range(state)} and were not {fate}, though the answer is"
-    return found.broken(Assumption.IN_RANGE, f"{why} for them, too")
+    limits = state.terms.range if what == "means" else state.terms.observed_range
+    why = f"{what} of {named} lay outside {_in_words(limits)} and were not {fate}"
+    return found.broken(Assumption.IN_RANGE, f"{why}, though the answer is for them, too")
 
 
-def _range(state: RunState, *, clipped: bool = False) -> str:
-    """Return the range in words: what clients clip to, or what outcomes are declared to lie in."""
-    terms = state.terms
-    limits = terms.privacy.range if clipped and terms.privacy is not None else terms.range
+def _in_words(limits: Limits | None) -> str:
     return "the range" if limits is None else words_of(limits)

@@ -60,6 +60,8 @@ class Server:
     outside : {"refuse", "clip"}
         What clients do with an outcome outside it. If they clip, the answer is about clipped
         outcomes, and says so.
+    covariate : Covariate, optional
+        What clients adjust outcomes by: ``limits`` are then those of outcomes before that.
     quarantine_after : int, optional
         After so many invalid updates a client is ignored; by default every update is judged by
         itself.

@@ -11,6 +11,7 @@ import numpy as np
 from fedbandits.errors import LARGEST, InputError, ProtocolError, check_number
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import protected
+from fedbandits.protocol.covariates import Covariate
 from fedbandits.protocol.messages import Header, Release, arms_hash
 from fedbandits.protocol.outcomes import Limits, Outside, joint_range, words_of
 from fedbandits.protocol.quorum import Quorum
@@ -52,6 +53,8 @@ class Terms:
         The range that contains every outcome.
     outside : {"refuse", "clip"}
         What clients do with an outcome outside it.
+    covariate : Covariate, optional
+        What clients adjust outcomes by.
     draws : callable
         What a randomised rule draws, by phase.
     guardrails : tuple of Guardrail
@@ -68,14 +71,31 @@ class Terms:
     quarantine_after: int | None
     limits: Limits | None
     outside: Outside
+    covariate: Covariate | None
     draws: PhaseDraws
     guardrails: tuple[Guardrail, ...]
 
     @property
     def range(self) -> Limits | None:
-        """The range that outcomes are declared to lie in: by the run, its rule, or its privacy."""
-        private = None if self.privacy is None else self.privacy.range
-        return joint_range((self.limits, self.rule.radius.limits)) or private
+        """The range that outcomes are declared to lie in: by the run, its rule, or its privacy.
+
+        Of adjusted outcomes, if there is a covariate.
+        """
+        private, limits = None if self.privacy is None else self.privacy.range, self.limits
+        if self.covariate is not None and limits is not None:
+            limits = self.covariate.adjusted_range(limits)
+        return joint_range((limits, self.rule.radius.limits)) or private
+
+    @property
+    def observed_range(self) -> Limits | None:
+        """The range of outcomes as clients observe them, before they are adjusted."""
+        return self.range if self.covariate is None else self.limits
+
+    @property
+    def clipped_range(self) -> Limits | None:
+        """What clients clip outcomes to, if they do, before they adjust them."""
+        adjusts = self.covariate is not None
+        return self.observed_range if adjusts or self.privacy is None else self.privacy.range
 
     def guarantee(self) -> Guarantee:
         """Return what is proven before anything has happened: nobody is missing yet.
@@ -85,11 +105,14 @@ class Terms:
         found = self.rule.guarantee().requiring(*self.rule.grounds()).kept(Assumption.NO_SELECTION)
         if found.regret and self.quorum.least > int(self.rule.first_plan().newcomers):
             found = replace(found, claim="", regret=False, reason=_MORE_AT_FIRST)
-        if self.range is None:
+        if self.covariate is not None:
+            found = found.requiring(self.covariate.condition)
+        kept = self.clipped_range
+        if self.range is None or self.observed_range is None or kept is None:
             return found
-        condition = within(self.range)
+        condition = replace(within(self.observed_range), limits=self.range)
         if self.privacy is not None or self.outside == "clip":  # clients clip by agreement
-            low, high = kept = self.range if self.privacy is None else self.privacy.range
+            low, high = kept
             clipped = f"what lies outside {words_of(kept)} is clipped"
             words = f"{clipped}: the answer is about clipped outcomes"
             if self.privacy is not None:
@@ -134,6 +157,7 @@ class TermsGiven(TypedDict, total=False):
     quarantine_after: int | None
     limits: Limits | None
     outside: Outside
+    covariate: Covariate | None
     draws: PhaseDraws | None
     guardrails: Sequence[Guardrail]
 
@@ -174,6 +198,7 @@ def terms_of(rule: PhasedRule, **given: Unpack[TermsGiven]) -> Terms:
         quarantine_after=given.get("quarantine_after"),
         limits=given.get("limits"),
         outside=given.get("outside", "refuse"),
+        covariate=given.get("covariate"),
         draws=given.get("draws") or SeededDraws(0),
         guardrails=guardrails,
     )

@@ -24,6 +24,8 @@ class ArmSums:
         Their sum, and their sum of squares around their mean.
     guardrails : tuple of float
         Sums of the values of each guardrail; empty if there are none.
+    plain_total, plain_squares : float
+        The same of outcomes before they were adjusted by a covariate; 0 if there is none.
     """
 
     pulls: int = 0
@@ -31,6 +33,8 @@ class ArmSums:
     squares: float = 0.0
     clipped: int = 0
     guardrails: tuple[float, ...] = field(default=(), metadata=IF_ANY)
+    plain_total: float = field(default=0.0, metadata=IF_ANY)
+    plain_squares: float = field(default=0.0, metadata=IF_ANY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,6 +90,8 @@ def rejection_of(
         said = signed_bytes(update, assignment)
         if key is None or not is_signed(key, said, update.signature):
             return Rejection.SIGNATURE
+    if update.gain is not None and state.terms.covariate is None:
+        return Rejection.SHAPE
     return _fault_in_values(update, assignment, state.terms.range)
 
 
@@ -161,10 +163,11 @@ def _packed_as(mechanism: Mechanism | None, update: Update) -> bool:
     """Return whether an update's means are packed as its assignment asks."""
     if mechanism is None:
         return not update.packed
-    # How many noised observations were clipped, or lost, is a release of its own.
+    # How many noised observations were clipped, or lost, is a release of its own, like the gain.
     out, told = math.inf, False
     if isinstance(mechanism, Noised):
-        out, told = _SCALES_OUT * mechanism.scale, update.clipped > 0 or bool(update.uneven)
+        out = _SCALES_OUT * mechanism.scale
+        told = update.clipped > 0 or bool(update.uneven) or update.gain is not None
     try:
         possible = _within((mechanism.low, mechanism.high), out, update, mechanism)
     except InputError:
@@ -192,6 +195,7 @@ def is_well_formed(update: object) -> TypeGuard[Update]:
         all(map(_is_word, (header.run, header.arms, update.client, halt.reason)))
         and all(map(_is_whole, (*once, *update.counts, *update.halted, *halt.arms, *update.uneven)))
         and update.clipped >= 0
+        and (update.gain is None or (type(update.gain) is float and abs(update.gain) <= 1))
         and all(
             isinstance(number, int | float) and not isinstance(number, bool)
             for number in (*update.means, *squares, *chain(*update.guardrails))

@@ -79,6 +79,11 @@ class Assumption(Enum):
     are no sample of all."""
     NORMAL_LAWS = "outcomes and the means of clients are normal"
     """Of floors that are exact for normal clients."""
+    COVARIATE = (
+        "the covariate of a unit is known before its option, and how outcomes are adjusted by it"
+        " was settled before the trial, or from other units"
+    )
+    """Of trials that adjust outcomes by a covariate."""
     HONEST = "clients report what they observed (a false report inside the range goes unnoticed)"
     """Of every statement."""
 

@@ -27,7 +27,7 @@ OUTCOME = "outcome"
 """What the outcome itself is called beside guardrails."""
 
 # Parameters of ``record``, by which its guardrails are given.
-_TAKEN = ("self", "unit", "value", OUTCOME)
+_TAKEN = ("self", "unit", "value", "covariate", OUTCOME)
 
 # A limit that is found by so many halvings is as exact as a number of 64 bits.
 _HALVINGS = 60

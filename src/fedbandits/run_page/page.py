@@ -92,6 +92,7 @@ def _verdict(status: RunStatus) -> str:
         parts += [f"<p>{_with_bold(line, answer.winner)}</p>" for line in said]
         parts.append(f"<p>{text(answer.of_intervals)}</p>")
         parts.append(items(map(text, answer.assumptions)))
+    parts += [f"<p>{text(_sentence(words))}</p>" for words in status.gain_words()]
     parts.append(f"<p>{text(_sentence(f'the log is {status.signature_words()}'))}</p>")
     warnings = [text(_sentence(event)) for event in status.events()]
     if warnings:
@@ -142,6 +143,8 @@ def _sent(run: FollowedRun, status: RunStatus) -> str:
     if privacy is not None:
         spent = privacy.in_words(spent_at_most(run.server.rule, privacy, len(status.course.phases)))
         said.append(_SAID["protected"].format(how=protection_words(privacy), spent=spent))
+    if status.covariate:
+        said.append(_SAID["adjusted"].format(covariate=status.covariate))
     strangers = tables.strangers(status)
     if strangers:
         said.append(_SAID["strangers"].format(messages=counted(strangers, "message")))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from html import escape
 
-from fedbandits.federation.course import ClientCourse, PhaseCourse, PhaseEnd
+from fedbandits.federation.course import ClientCourse, PhaseCourse, PhaseEnd, joint_gain
 from fedbandits.federation.status import ArmStatus, RunStatus, clock_time, counted, printable
 from fedbandits.protocol.health import Drift, Guarded, Segment
 from fedbandits.report.markup import row, table
@@ -65,10 +65,12 @@ def clients_table(status: RunStatus, *, clipped: bool) -> str:
     quarantined = set(status.quarantined)
 
     trimming = any(client.compared is not None for client in clients)
+    gains = ("variance by covariate",) if status.gain is not None else ()
 
     def sent(head: str, some: Sequence[ClientCourse], below: str = "") -> str:
         cells = _sums(some)[: None if clipped else -1]
-        return _row(head, below, (*cells, *(_left_out(some) if trimming else ())))
+        gain = (_gain(joint_gain(some)),) if gains else ()
+        return _row(head, below, (*cells, *gain, *(_left_out(some) if trimming else ())))
 
     rows = [
         sent(text(client.name), [client], _complaints(client, client.name in quarantined))
@@ -83,7 +85,7 @@ def clients_table(status: RunStatus, *, clipped: bool) -> str:
         *("not counted", "clipped"),
     )
     compared = ("comparisons", "left out", "expected") if trimming else ()
-    return table("Clients", (*headings[: None if clipped else -1], *compared), rows)
+    return table("Clients", (*headings[: None if clipped else -1], *gains, *compared), rows)
 
 
 def means_table(status: RunStatus) -> str:
@@ -204,6 +206,11 @@ def _sums(clients: Sequence[ClientCourse]) -> tuple[str, ...]:
     ]
     joined = f"{clients[0].admitted}" if len(clients) == 1 else ""
     return (joined, *(f"{sum(column):,}" for column in zip(*rows, strict=True)))
+
+
+def _gain(gain: float | None) -> str:
+    """Return by how much adjusting changes the variance within options."""
+    return "–" if gain is None else f"{-100 * gain:+.0f} %".replace("-", "−")
 
 
 def _left_out(clients: Sequence[ClientCourse]) -> tuple[str, ...]:

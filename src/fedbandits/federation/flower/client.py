@@ -23,8 +23,8 @@ from flwr.clientapp import ClientApp
 from fedbandits.errors import InputError
 from fedbandits.federation.flower.wire import CONCLUDE, PHASE, RECALL, WHO, packed, unpacked
 from fedbandits.federation.halts import halt_of
-from fedbandits.federation.host import ClientHost, ClientInfo, PullByName
-from fedbandits.federation.local import load_pull
+from fedbandits.federation.host import ClientHost, ClientInfo
+from fedbandits.federation.local import ClientCode, load_client
 from fedbandits.federation.signing import client_key
 from fedbandits.federation.state_files import check_name, private_folder
 from fedbandits.federation.trial import Trial, load_trial
@@ -224,7 +224,7 @@ class NodePlan:
         self.project = _folder(config, "project", None)
         self.state = _folder(config, "state", self.project / "state")
         self.clients = _clients(config)
-        self._pull: PullByName | None = None
+        self._code: ClientCode | None = None
         self._loading = threading.Lock()
 
     @cached_property
@@ -236,10 +236,13 @@ class NodePlan:
         """Return a client with its files, and the user's code if it is to play."""
         private_folder(self.state)
         with self._loading:  # once, for all clients of the node
-            if plays and self._pull is None and self.trial.live is None:
-                self._pull = load_pull(self.project)
+            if plays and self._code is None:
+                self._code = load_client(self.project, self.trial)
         sign = client_key(self.state, info.name).sign if plays else None
-        return ClientHost(info, self._pull, self.trial, folder=self.state, sign=sign)
+        code = self._code or ClientCode()
+        return ClientHost(
+            info, code.pull, self.trial, folder=self.state, sign=sign, history=code.history
+        )
 
     def named(self, names: Any) -> tuple[list[ClientInfo], list[str]]:
         """Return the clients that a message is for, and the names of those who are not here.

@@ -17,7 +17,7 @@ from fedbandits.federation.flower.processes import Child, LocalFederation
 from fedbandits.federation.flower.watchdog import CrashError, Place, ShowNow, Stage, keep_running
 from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.kept_file import KeptFile
-from fedbandits.federation.local import load_pull
+from fedbandits.federation.local import load_client
 from fedbandits.federation.project import flower_app
 from fedbandits.federation.run import LOG_FILE, check_same, plan_path
 from fedbandits.federation.state_files import lock_file, open_private, private_folder
@@ -62,8 +62,7 @@ def plan_new(
     project = project.absolute()
     trial = load_trial(project)
     trial.check_clients(clients)
-    if trial.live is None:
-        load_pull(project)
+    load_client(project, trial)
     path = (project / LOG_FILE if log is None else log).absolute()
     if not path.parent.is_dir():
         raise InputError(str(path.parent), "is not a folder; make it, or name another log")
