@@ -1,11 +1,13 @@
 """What a server can say at any time: which arms are left, their intervals, and why it stopped."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from fedbandits.errors import ProtocolError, check_number
+from fedbandits.protocol.health import guarded
 from fedbandits.protocol.messages import Conclusion, Reason
 from fedbandits.protocol.promises import coverage
 from fedbandits.protocol.server import Server
@@ -88,6 +90,8 @@ class Answer:
         Arms that somebody, or a guardrail, has taken out, and why.
     stopped : str
         Why somebody has stopped the run, in their words.
+    guardrails : tuple of str
+        What guardrails say of the arms that are left, in sentences.
     """
 
     winner: str | None
@@ -105,6 +109,7 @@ class Answer:
     assumptions: tuple[str, ...]
     withdrawn: dict[str, str] = field(default_factory=dict)
     stopped: str = ""
+    guardrails: tuple[str, ...] = ()
 
     def words(self) -> str:
         """Return it in words that a non-statistician can repeat."""
@@ -132,7 +137,11 @@ class Answer:
             lines.append(f"Left {'is' if one else 'are'} {', '.join(self.survivors)}.")
         for arm, reason in self.withdrawn.items():
             lines.append(f"{arm} was withdrawn ({reason}): all of this is about the rest.")
-        lines += [self.error, f"{self.of_intervals} {'; '.join(self.assumptions)}."]
+        lines += [
+            *self.guardrails,
+            self.error,
+            f"{self.of_intervals} {'; '.join(self.assumptions)}.",
+        ]
         return "\n".join(lines)
 
     @property
@@ -202,7 +211,24 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
         assumptions=tuple(one.words for one in _open(covered) if not one.why),
         withdrawn={arms[arm]: reason for arm, reason in sorted(server.withdrawn.items())},
         stopped=server.run_state.stopped,
+        guardrails=tuple(_guardrail_words(server)),
     )
+
+
+def _guardrail_words(server: Server) -> Iterator[str]:
+    """Yield what guardrails say of the arms that are left."""
+    rails = {rail.name: rail for rail in server.terms.guardrails}
+    left = {server.arms[arm] for arm in np.flatnonzero(server.run_state.left).tolist()}
+    for one in guarded(server.run_state):
+        rail, known = rails[one.guardrail], (one.mean, one.low, one.high)
+        shown = [rail.shown(end) for end in known if end is not None]
+        if one.arm in left and shown:
+            mean, low, high = shown
+            sure = "it is" if one.state == "within the limit" else "nothing is certain yet"
+            yield (
+                f"The guardrail of {one.arm} is {rail.words}: {sure}, with {mean} so far, between"
+                f" {low} and {high}."
+            )
 
 
 def _intervals(
