@@ -1,11 +1,13 @@
 """What a server can say at any time: which arms are left, their intervals, and why it stopped."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from fedbandits.errors import ProtocolError, check_number
+from fedbandits.protocol.health import guarded
 from fedbandits.protocol.messages import Conclusion, Reason
 from fedbandits.protocol.promises import coverage
 from fedbandits.protocol.server import Server
@@ -90,6 +92,8 @@ class Answer:
         Why somebody has stopped the run, in their words.
     adjusted : str
         The covariate that outcomes were adjusted by; empty if there is none.
+    guardrails : tuple of str
+        What guardrails say of the arms that are left, in sentences.
     """
 
     winner: str | None
@@ -108,6 +112,7 @@ class Answer:
     withdrawn: dict[str, str] = field(default_factory=dict)
     stopped: str = ""
     adjusted: str = ""
+    guardrails: tuple[str, ...] = ()
 
     def words(self) -> str:
         """Return it in words that a non-statistician can repeat."""
@@ -140,7 +145,11 @@ class Answer:
                 f"Estimates are of outcomes adjusted by {self.adjusted}: options differ as they do"
                 " in outcomes themselves, and all estimates may be off by one and the same amount."
             )
-        lines += [self.error, f"{self.of_intervals} {'; '.join(self.assumptions)}."]
+        lines += [
+            *self.guardrails,
+            self.error,
+            f"{self.of_intervals} {'; '.join(self.assumptions)}.",
+        ]
         return "\n".join(lines)
 
     @property
@@ -211,7 +220,24 @@ def answer_of(server: Server, *, level: float = 0.05) -> Answer:
         withdrawn={arms[arm]: reason for arm, reason in sorted(server.withdrawn.items())},
         stopped=server.run_state.stopped,
         adjusted="" if server.terms.covariate is None else server.terms.covariate.name,
+        guardrails=tuple(_guardrail_words(server)),
     )
+
+
+def _guardrail_words(server: Server) -> Iterator[str]:
+    """Yield what guardrails say of the arms that are left."""
+    rails = {rail.name: rail for rail in server.terms.guardrails}
+    left = {server.arms[arm] for arm in np.flatnonzero(server.run_state.left).tolist()}
+    for one in guarded(server.run_state):
+        rail, known = rails[one.guardrail], (one.mean, one.low, one.high)
+        shown = [rail.shown(end) for end in known if end is not None]
+        if one.arm in left and shown:
+            mean, low, high = shown
+            sure = "it is" if one.state == "within the limit" else "nothing is certain yet"
+            yield (
+                f"The guardrail of {one.arm} is {rail.words}: {sure}, with {mean} so far, between"
+                f" {low} and {high}."
+            )
 
 
 def _intervals(

@@ -100,7 +100,9 @@ def _without_arm(
     if is_for_harm(before, record.arm, record.reason):
         found = _without_regret(found, _TAKEN_OUT)
         allowed_for = rule.scheduled and rule.outlives_withdrawals
-        return found if allowed_for else replace(found, claim="", reason=_CHOSEN_BY_HARM)
+        if found.claim and not allowed_for:
+            found = replace(found, claim="", reason=_CHOSEN_BY_HARM)
+        return found
     found = _taken_out(found, Assumption.WITHDRAWN_ANYWAY)
     if found.claim and state.comebacks > 1 and not rule.outlives_withdrawals:
         found = replace(found, claim="", reason=_NO_COMEBACKS)
