@@ -474,7 +474,7 @@ def test_status_report_and_check_show_the_covariate_and_its_gain(
     status = LoggedRun(path).status()
     assert status.gain is not None
     assert status.gain == pytest.approx(np.mean(told))
-    line = f"adjusted by visits before: variance within options is {100 * status.gain:.0f} % small"
+    line = f"which makes the variance within options {100 * status.gain:.0f} % smaller ("
     assert line in status.words()
     said = status.as_dict()
     assert said["covariate"] == "visits before"

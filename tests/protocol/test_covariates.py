@@ -260,6 +260,7 @@ def test_a_server_takes_means_in_the_range_of_adjusted_outcomes_and_no_others() 
     ):
         server = collecting(limits=(0.0, 30.0))
         said = update(header=server.header, client="a", counts=(20, 20), means=(float(mean), 1.0))
+        said = replace(said, gain=0.5)
         assert server.receive(said) is fate
         broken = server.run_state.guarantee.condition(Assumption.IN_RANGE)
         assert broken is not None
@@ -276,12 +277,30 @@ def test_a_gain_that_is_none_is_refused(gain: Any) -> None:
     assert server.receive(replace(said, gain=-1.0)) is None
     bare = collecting(covariate=None)
     assert bare.receive(replace(said, gain=0.5)) is Rejection.SHAPE
+    assert bare.receive(said) is None
+
+
+def test_a_client_that_does_not_adjust_is_noticed_and_so_is_a_gain_with_noise() -> None:
+    """Its fedbandits.toml may be an older one."""
+    server = collecting()
+    said = update(header=server.header, client="a", counts=(20, 20), means=(0.0, 1.0))
+    assert server.receive(said) is Rejection.SHAPE
+    privacy = Privacy(range=(-15, 35), noise="gaussian", epsilon=4.0, delta=1e-6)
+    private = collecting(limits=(0.0, 30.0), privacy=privacy)
+    assert private.assignment is not None
+    client = Client(
+        "a", lambda _, n: {"outcome": [1.0] * n, "covariate": [1.0] * n}, covariate=FIXED,
+        limits=(0.0, 30.0), noise=lambda _kind, _scale, n: np.zeros(n, dtype=np.int64),
+    )  # fmt: skip
+    said = client.play(private.assignment)
+    assert private.receive(replace(said, gain=0.5)) is Rejection.SHAPE
+    assert private.receive(said) is None
 
 
 def test_an_answer_says_that_it_is_adjusted_and_what_that_needs() -> None:
     server = collecting()
     said = update(header=server.header, client="a", counts=(20, 20), means=(0.0, 9.0))
-    assert server.receive(said) is None
+    assert server.receive(replace(said, gain=0.5)) is None
     server.close()
     words = answer_of(server).words()
     assert "outcomes adjusted by before: options differ as they do in outcomes themselves" in words
