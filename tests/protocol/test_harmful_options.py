@@ -41,7 +41,7 @@ from fedbandits.protocol.codec import decode, encode
 from fedbandits.protocol.consistency import contradiction, worked_out
 from fedbandits.protocol.fold import apply
 from fedbandits.protocol.health import guarded
-from fedbandits.protocol.outcomes import as_guarded
+from fedbandits.protocol.outcomes import parted
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.guarantees import Assumption
 from fedbandits.rules.guardrails import Guardrail
@@ -500,7 +500,10 @@ RETURNED: list[tuple[Any, str]] = [
     ([("0.5", 0.0), (0.5, 0.0)], r"outcome: returned\[0\] is '0.5'"),
     ({"outcome": [0.5, 0.5]}, 'without "adverse"'),
     ({"adverse": [0.5, 0.5]}, 'without "outcome"'),
-    ({"outcome": [0.5, 0.5], "adverse": [0, 1], "rash": [0, 1]}, "'rash', which is no guardrail"),
+    (
+        {"outcome": [0.5, 0.5], "adverse": [0, 1], "rash": [0, 1]},
+        "'rash', which the trial does not have",
+    ),
     ({"outcome": [0.5, 0.5], "adverse": [0]}, r"adverse: returned \[0\], 1 values"),
     ({"outcome": [0.5, 0.5], "adverse": 0.1}, "adverse: returned 0.1, a float"),
 ]
@@ -509,7 +512,7 @@ RETURNED: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("returned", "problem"), RETURNED)
 def test_what_a_pull_returns_is_checked(returned: Any, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
-        as_guarded(returned, 2, [ADVERSE])
+        parted(returned, 2, [ADVERSE], covariate=False)
 
 
 @pytest.mark.parametrize(
@@ -525,7 +528,7 @@ def test_what_a_pull_returns_is_checked(returned: Any, problem: str) -> None:
 )
 def test_rows_arrays_and_mappings_say_the_same(returned: Any) -> None:
     server = a_server()
-    outcomes, values = as_guarded(returned, 2, [ADVERSE])
+    outcomes, values, _ = parted(returned, 2, [ADVERSE], covariate=False)
     assert outcomes.tolist() == [0.5, 0.25]
     assert values.tolist() == [[0.0, 1.0]]
 

@@ -328,8 +328,8 @@ class RunStatus:
             return [f"{adjusted}; no client has told what that gains"]
         change = f"{100 * abs(self.gain):.0f} % {'larger' if self.gain < 0 else 'smaller'}"
         told = sum(client.gain is not None for client in self.course.clients)
-        said = f"variance within options is {change} by that at {counted(told, 'client')}"
-        return [f"{adjusted}: {said}"]
+        said = f"which makes the variance within options {change}"
+        return [f"{adjusted}, {said} ({counted(told, 'client')})"]
 
     def signature_words(self) -> str:
         """Return what is signed, in a sentence."""

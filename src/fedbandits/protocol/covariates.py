@@ -100,11 +100,11 @@ class Covariate:
     @property
     def condition(self) -> Condition:
         """What the means of adjusted outcomes need to differ as those of outcomes do."""
-        settled = "from units of before the trial" if self.fixed is None else "before the trial"
+        settled = "estimated from units of" if self.fixed is None else "fixed"
         return Condition(
             Assumption.COVARIATE,
-            f'"{self.name}" of a unit is known before its option, and what outcomes are adjusted by'
-            f" was settled {settled}",
+            f'"{self.name}" of a unit is known before its option (and how it adjusts outcomes was'
+            f" {settled} before the trial)",
         )
 
     def _most(self, limits: Limits) -> float:
@@ -113,13 +113,17 @@ class Covariate:
         return (limits[1] - limits[0]) / (high - low) if self.largest is None else self.largest
 
     def adjusted_range(self, limits: Limits) -> Limits:
-        """Return the range of adjusted outcomes, for outcomes in a range."""
+        """Return the range of adjusted outcomes, for outcomes in a range.
+
+        To twelve digits, as people write it; clients clip what its last digits leave outside.
+        """
         low, high = self.range
         if self.fixed is None:  # m lies anywhere in the range
             aside = self._most(limits) * (high - low)
-            return limits[0] - aside, limits[1] + aside
-        ends = [self.fixed.coefficient * (end - self.fixed.mean) for end in (low, high)]
-        return limits[0] - max(ends), limits[1] - min(ends)
+            ends = [-aside, aside]
+        else:
+            ends = [self.fixed.coefficient * (end - self.fixed.mean) for end in (low, high)]
+        return float(f"{limits[0] - max(ends):.12g}"), float(f"{limits[1] - min(ends):.12g}")
 
     def held(self, values: FloatArray, *, clips: bool, name: str = "returned[{}]") -> FloatArray:
         """Return covariates in their range: those outside are clipped, or refused.

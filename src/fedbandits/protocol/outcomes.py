@@ -175,7 +175,7 @@ def _of_mapping(returned: Mapping[Any, Any], names: Sequence[str], wanted: str) 
             raise InputError("", f'returned a mapping without "{name}"; {wanted}')
     for name in returned:
         if name not in names:
-            raise InputError("", f"returned {shown(name)}, which is no guardrail; {wanted}")
+            raise InputError("", f"returned {shown(name)}, which the trial does not have; {wanted}")
     return [returned[name] for name in names]
 
 

@@ -90,7 +90,9 @@ def rejection_of(
         said = signed_bytes(update, assignment)
         if key is None or not is_signed(key, said, update.signature):
             return Rejection.SIGNATURE
-    if update.gain is not None and state.terms.covariate is None:
+    # A client that does not adjust outcomes as agreed cannot tell what that gains.
+    noised = isinstance(assignment.release.mechanism, Noised)
+    if (update.gain is not None) != (state.terms.covariate is not None and not noised):
         return Rejection.SHAPE
     return _fault_in_values(update, assignment, state.terms.range)
 
@@ -163,11 +165,10 @@ def _packed_as(mechanism: Mechanism | None, update: Update) -> bool:
     """Return whether an update's means are packed as its assignment asks."""
     if mechanism is None:
         return not update.packed
-    # How many noised observations were clipped, or lost, is a release of its own, like the gain.
+    # How many noised observations were clipped, or lost, is a release of its own.
     out, told = math.inf, False
     if isinstance(mechanism, Noised):
-        out = _SCALES_OUT * mechanism.scale
-        told = update.clipped > 0 or bool(update.uneven) or update.gain is not None
+        out, told = _SCALES_OUT * mechanism.scale, update.clipped > 0 or bool(update.uneven)
     try:
         possible = _within((mechanism.low, mechanism.high), out, update, mechanism)
     except InputError:
