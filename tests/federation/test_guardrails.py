@@ -150,7 +150,11 @@ def test_if_all_harm_nothing_is_given_any_more(tmp_path: Path) -> None:
     status = run.status()
     assert status.finished
     assert status.answer is None
-    assert "every option was withdrawn, the last by a guardrail" in status.state_words()
+    assert status.state_words() == (
+        "it is over: every option was withdrawn, the last by a guardrail"
+    )
+    found = CliRunner().invoke(app, ["status", str(tmp_path / LOG)])
+    assert found.output.count("guardrail adverse: ") >= 3
     assert {arm.state.value for arm in status.arms} == {"withdrawn"}
     assert "every option was withdrawn, the last by a guardrail" in run_html(run)
     assert run.server.run_state.last_word is not None
