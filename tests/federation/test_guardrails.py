@@ -150,7 +150,11 @@ def test_if_all_harm_nothing_is_given_any_more(tmp_path: Path) -> None:
     status = run.status()
     assert status.finished
     assert status.answer is None
-    assert "every option was withdrawn, the last by a guardrail" in status.state_words()
+    assert status.state_words() == (
+        "it is over: every option was withdrawn, the last by a guardrail"
+    )
+    found = CliRunner().invoke(app, ["status", str(tmp_path / LOG)])
+    assert found.output.count("guardrail adverse: ") >= 3
     assert {arm.state.value for arm in status.arms} == {"withdrawn"}
     assert "every option was withdrawn, the last by a guardrail" in run_html(run)
     assert run.server.run_state.last_word is not None
@@ -489,8 +493,7 @@ def test_a_service_gives_nothing_if_all_options_harm(tmp_path: Path) -> None:
         server = try_trial(trial, patients(harms=dict.fromkeys(RATES, 0.4)), 8)
         last = server.run_state.last_word
         assert last is not None
-        live.store.recall(server.header.run, tuple(server.withdrawn))
-        live.store.conclude(server.header.run, last)
+        live.store.conclude(server.header.run, last)  # its recall was lost
         assert live.best_arm() is None
         with pytest.raises(HaltedError, match="give what you give without it"):
             live.assign("visitor")

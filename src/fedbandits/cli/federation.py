@@ -118,10 +118,8 @@ def try_(  # noqa: PLR0917 - options of a command, all of them named
 
     server = try_trial(trial, code.pull, clients, seed=seed, watch=watch, history=code.history)
     if server.decision is None:
-        harmful = server.withdrawn and not server.left
-        print_plain(
-            conclusion_of(server).words if harmful else "nothing was decided: no phase was closed"
-        )
+        nothing = "nothing was decided: no phase was closed"
+        print_plain(nothing if server.left else conclusion_of(server).words)
         raise typer.Exit(UNDECIDED)
     print_plain(answer_of(server).words())
     if not server.left:

@@ -123,9 +123,12 @@ def _run(log: Path, plan: LocalPlan) -> None:
 
 def print_answer(log: Path) -> None:
     """Print the answer of a run; end with exit code 3 if it is undecided."""
-    from fedbandits.protocol import answer_of  # noqa: PLC0415 - after --help
+    from fedbandits.protocol import answer_of, conclusion_of  # noqa: PLC0415 - after --help
 
     run = read_run(log)
+    if run.server.decision is None and not run.server.left:
+        print_plain(conclusion_of(run.server).words)
+        raise typer.Exit(UNDECIDED)
     if run.server.decision is None:
         typer.echo(f"nothing was decided: no phase was closed; see: fedbandits status {log}")
         raise typer.Exit(UNDECIDED)

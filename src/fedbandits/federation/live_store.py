@@ -679,7 +679,9 @@ class LiveStore(Closing):
         with self._in_run(run) as state:
             if state is not None:
                 over = replace(state, over=True, active=decision.active, best=best)
-                self._keep(over)
+                # If none is left, none is given, whether or not a recall has come.
+                gone = () if any(decision.active) else range(len(state.arms))
+                self._keep(_withdrawn(over, gone))
 
     @contextmanager
     def _in_run(self, run: str) -> Iterator[LiveState | None]:

@@ -243,6 +243,8 @@ class RunStatus:
             why = f"{left[0]} is all that withdrawals have left"
         else:
             why = "no phase follows"
+        if not left:  # then it is known that they harm, or why people have withdrawn them
+            return f"it is over: {why}"
         return f"it is over: {why}; no phase was decided, and nothing is known of the options"
 
     def as_dict(self) -> dict[str, Any]:

@@ -43,6 +43,7 @@ from fedbandits.protocol import (
     RunState,
     UpdateAccepted,
     answer_of,
+    conclusion_of,
 )
 from fedbandits.protocol.consistency import contradiction, worked_out
 
@@ -263,7 +264,10 @@ def verify_log(path: Path, folder: Path, progress: OnRead | None = None) -> Veri
         )
     if signatures.due:
         raise UnverifiedError(f"{path}: record {reader.number} is not good: it is not signed")
-    found = server.run_state.behind is not None
+    if server.run_state.behind is not None:
+        answer = answer_of(server).words()
+    else:
+        answer = "no phase was decided" if server.left else conclusion_of(server).words
     return VerifiedLog(
         run=name,
         head=server.run_state.head,
@@ -271,7 +275,7 @@ def verify_log(path: Path, folder: Path, progress: OnRead | None = None) -> Veri
         updates=sum(signatures.updates.values()),
         clients=len(signatures.updates),
         decisions=signatures.heads,
-        answer=answer_of(server).words() if found else "no phase was decided",
+        answer=answer,
     )
 
 

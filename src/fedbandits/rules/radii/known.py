@@ -123,7 +123,8 @@ class Radius:
     outlives_withdrawals: ClassVar[bool] = False
     """Whether what it proves is left after a withdrawal, by which arms that have missed phases may
     come back: phase p has 6/(π² p²) of the error probability at most, or all phases share it in a
-    sequence. See `fedbandits.protocol.decisions.looks`."""
+    sequence, for all arms together unless pulls follow from what was observed. See
+    `fedbandits.protocol.decisions.looks`."""
     options: ClassVar[tuple[str, ...]] = ()
     """Which of its fields an algorithm may set for short: "delta", "dependence"."""
 
