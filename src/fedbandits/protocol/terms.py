@@ -174,6 +174,11 @@ def terms_of(rule: PhasedRule, **given: Unpack[TermsGiven]) -> Terms:
         raise ProtocolError("how means are protected follows from a policy; give privacy")
     if privacy is not None and release.squares:
         raise ProtocolError("sums of squares are not protected, and means are: leave them out")
+    covariate = given.get("covariate")
+    if covariate is not None:
+        private = None if privacy is None else privacy.range
+        ranges = {"radius": rule.radius.limits, "privacy": private}
+        covariate.check_held_by(given.get("limits"), ranges)
     return Terms(
         rule=counting if privacy is None else protected(counting, privacy),
         arms=tuple(names),
@@ -187,7 +192,7 @@ def terms_of(rule: PhasedRule, **given: Unpack[TermsGiven]) -> Terms:
         quarantine_after=given.get("quarantine_after"),
         limits=given.get("limits"),
         outside=given.get("outside", "refuse"),
-        covariate=given.get("covariate"),
+        covariate=covariate,
         draws=given.get("draws") or SeededDraws(0),
     )
 
