@@ -16,6 +16,7 @@ from fedbandits.federation import LiveTrial
 from fedbandits.federation.aa import try_aa
 from fedbandits.federation.audit_file import read_audit
 from fedbandits.federation.durable_log import DurableLog
+from fedbandits.federation.flower.client import NodePlan
 from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.host import ClientHost, ClientInfo
 from fedbandits.federation.letters import LETTER
@@ -459,6 +460,16 @@ def test_sites_without_a_network_adjust_by_their_own_histories(
         (kept,) = json.loads(adjustments_file(tmp_path / site, site).read_text())["runs"]
         assert kept["adjustment"]["coefficient"] == pytest.approx(0.3, abs=0.05)
         assert kept["adjustment"]["units"] == 100
+
+
+def test_a_node_of_flower_adjusts_by_the_history_of_its_client(tmp_path: Path) -> None:
+    project = write_project(tmp_path / "project", HISTORY)
+    plan = NodePlan({"project": str(project), "name": "clinic"})
+    said = plan.host(plan.clients[0]).answer(asked())
+    assert isinstance(said, Update)
+    assert said.gain == pytest.approx(0.98, abs=0.03)
+    assert said.signature
+    assert adjustments_file(project / "state", "clinic").exists()
 
 
 # What is shown ------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ HISTORY = Covariate(name="before", range=(0, 40), coefficient="history")
         ({"coefficient": math.nan}, "coefficient: nan is not a finite number"),
         ({"coefficient": math.inf}, "coefficient: inf is not a finite number"),
         ({"coefficient": "pilot"}, "coefficient: 'pilot' is not a number"),
+        ({"coefficient": 1e99}, r"coefficient: 1e\+99 is too large for this range"),
         ({"mean": None}, "mean: is missing; give the usual mean"),
         ({"mean": 41.0}, r"mean: 41 is outside \[0, 40\]"),
         ({"mean": math.nan}, "mean: nan is outside"),
@@ -318,6 +319,14 @@ def test_clipped_outcomes_are_said_with_the_range_of_outcomes() -> None:
     assert condition is not None
     assert "what lies outside [0, 30] is clipped" in condition.words
     assert condition.limits == (-15.0, 35.0)
+
+
+def test_no_server_lets_adjusted_outcomes_be_clipped() -> None:
+    privacy = Privacy(range=(-15, 34), noise="gaussian", epsilon=4.0, delta=1e-6)
+    with pytest.raises(InputError, match=r"privacy: .* write \[-15.0, 35.0\]"):
+        collecting(limits=(0.0, 30.0), privacy=privacy)
+    with pytest.raises(InputError, match="range: is missing, and privacy must hold"):
+        collecting(privacy=privacy)
 
 
 # Many trials --------------------------------------------------------------------------------------

@@ -275,7 +275,7 @@ class LiveStore(Closing):
         self._private = trial.privacy is not None and trial.privacy.noise is not None
         self._order: Iterator[int] = iter(())
         self._order_of: tuple[str, int, int] = ("", 0, 0)
-        self._drawn = 0
+        self._drawn = self._latest = 0
         self._read: dict[int, Iterator[tuple[Any, ...]]] = {}
         self.adjustment: Adjustment | None = None
         """What outcomes are adjusted by in the run, if the trial has a covariate."""
@@ -401,13 +401,15 @@ class LiveStore(Closing):
         """Return the option at a place in the phase's order; places mostly come in sequence."""
         order = (state.run, state.phase, state.part)
         place -= state.since
+        if order == self._order_of and place == self._drawn - 1:
+            return self._latest
         if order != self._order_of or place < self._drawn:
             self._order = order_of_units(
                 self.trial.seed, self.client, state.phase, state.rest, state.part
             )
             self._order_of, self._drawn = order, 0
         arm = next(islice(self._order, place - self._drawn, None))
-        self._drawn = place + 1
+        self._drawn, self._latest = place + 1, arm
         return arm
 
     def _without(self, state: LiveState, out: Collection[int]) -> LiveState:

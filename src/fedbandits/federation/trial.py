@@ -487,30 +487,18 @@ def _check(trial: Trial) -> None:
 
 def _check_covariate(trial: Trial, covariate: Covariate, rule: PhasedRule) -> None:
     """Refuse ranges that adjusted outcomes may leave, and what would reveal a history."""
-    privacy, adjusted = trial.privacy, trial.adjusted_limits
+    privacy = trial.privacy
     if privacy is not None and privacy.noise is not None and covariate.fixed is None:
         raise InputError(
             "covariate.coefficient",
             '"history", and means have noise: what is estimated from a history tells of units that'
             " no budget covers; fix the coefficient and the mean",
         )
-    declared = (
-        ("radius.range", rule.radius.limits),
-        ("privacy.range", None if privacy is None else privacy.range),
-    )
-    for key, limits in declared:
-        if limits is None:
-            continue
-        if adjusted is None:
-            raise InputError(
-                "range", f"is missing, and {key} must hold adjusted outcomes; give that of outcomes"
-            )
-        if not limits[0] <= adjusted[0] < adjusted[1] <= limits[1]:
-            raise InputError(
-                key,
-                f"{words_of(limits)} does not hold all adjusted outcomes; write"
-                f" [{adjusted[0]!r}, {adjusted[1]!r}]",
-            )
+    declared = {
+        "radius.range": rule.radius.limits,
+        "privacy.range": None if privacy is None else privacy.range,
+    }
+    covariate.check_held_by(trial.limits, declared)
 
 
 def check_not_above(clients: int, population: int | None, where: str) -> None:

@@ -89,6 +89,8 @@ class Covariate:
         check_number(self.mean, "mean")
         if not self.range[0] <= self.mean <= self.range[1]:
             raise InputError("mean", f"{self.mean:g} is outside {words_of(self.range)}")
+        if not abs(self.coefficient) * (self.range[1] - self.range[0]) <= LARGEST:
+            raise InputError("coefficient", f"{self.coefficient:g} is too large for this range")
 
     @property
     def fixed(self) -> Adjustment | None:
@@ -124,6 +126,32 @@ class Covariate:
         else:
             ends = [self.fixed.coefficient * (end - self.fixed.mean) for end in (low, high)]
         return float(f"{limits[0] - max(ends):.12g}"), float(f"{limits[1] - min(ends):.12g}")
+
+    def check_held_by(self, limits: Limits | None, declared: Mapping[str, Limits | None]) -> None:
+        """Refuse ranges that adjusted outcomes may leave: clipping them would change differences.
+
+        Parameters
+        ----------
+        limits : (float, float), optional
+            The range of outcomes.
+        declared : mapping from str to (float, float) or None
+            Ranges of adjusted outcomes, by their keys.
+        """
+        for key, given in declared.items():
+            if given is None:
+                continue
+            if limits is None:
+                raise InputError(
+                    "range",
+                    f"is missing, and {key} must hold adjusted outcomes; give that of outcomes",
+                )
+            low, high = self.adjusted_range(limits)
+            if not given[0] <= low < high <= given[1]:
+                raise InputError(
+                    key,
+                    f"{words_of(given)} does not hold all adjusted outcomes; write"
+                    f" [{low!r}, {high!r}]",
+                )
 
     def held(self, values: FloatArray, *, clips: bool, name: str = "returned[{}]") -> FloatArray:
         """Return covariates in their range: those outside are clipped, or refused.

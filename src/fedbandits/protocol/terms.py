@@ -185,6 +185,11 @@ def terms_of(rule: PhasedRule, **given: Unpack[TermsGiven]) -> Terms:
         if why is not None:
             raise ProtocolError(f"guardrails cannot be watched: {why}")
         release = replace(release, guardrails=guardrails)
+    covariate = given.get("covariate")
+    if covariate is not None:
+        private = None if privacy is None else privacy.range
+        ranges = {"radius": rule.radius.limits, "privacy": private}
+        covariate.check_held_by(given.get("limits"), ranges)
     return Terms(
         rule=counting if privacy is None else protected(counting, privacy),
         arms=tuple(names),
@@ -198,7 +203,7 @@ def terms_of(rule: PhasedRule, **given: Unpack[TermsGiven]) -> Terms:
         quarantine_after=given.get("quarantine_after"),
         limits=given.get("limits"),
         outside=given.get("outside", "refuse"),
-        covariate=given.get("covariate"),
+        covariate=covariate,
         draws=given.get("draws") or SeededDraws(0),
         guardrails=guardrails,
     )
