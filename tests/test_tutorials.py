@@ -4,13 +4,15 @@ Blocks of a page are taken in order, in one empty folder and one Python namespac
 
 - ``python`` is run; if its first line is a comment with the name of a file, it is written there;
 - ``toml`` begins with such a comment, and is written;
-- ``sh`` holds commands, which have to succeed;
+- ``sh`` holds commands, which have to succeed; a comment such as ``# exit code 3`` says
+  that one ends in another way, and a backslash continues a line;
 - ``text`` is what the block before it prints: each of its lines, in this order.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,11 +64,12 @@ def test_a_tutorial_runs_and_prints_what_it_shows(
                 printed = capsys.readouterr().out
             else:
                 printed = ""
-                for line in text.splitlines():
-                    program, *words = line.split()
+                for line in text.replace("\\\n", " ").splitlines():
+                    program, *words = shlex.split(line, comments=True)
                     assert program == "fedbandits", line
                     done = command(*words)
-                    assert done.code == 0, done.err
+                    ends = re.search(r"# exit code (\d)$", line)
+                    assert done.code == int(ends[1] if ends else 0), done.err
                     printed += done.out
 
 
