@@ -176,7 +176,7 @@ def test_what_pull_returns_is_named_in_an_error() -> None:
         return [0.0] * n
 
     for live in (None, LIVE):
-        with pytest.raises(InputError, match=r'pull\("(red|blue)".*has the covariate "visits bef'):
+        with pytest.raises(InputError, match=r'pull\("(red|blue)".*\(outcome, covariate\)'):
             try_trial(trial_of(live=live), bare, 4)
 
 
@@ -247,14 +247,14 @@ def test_a_history_that_says_nothing_is_refused_if_the_noise_of_adjusted_outcome
     [
         (None, "history: is missing"),
         (lambda _: 1 / 0, r"history\(a\): failed: ZeroDivisionError"),
-        (lambda _: [1.0], r"history\(a\): returned \[1.0\], and the trial has the covariate"),
+        (lambda _: [1.0], r"history\(a\): returned\[0\] is 1.0; return rows \(outcome, covariate\)"),
         (
             lambda _: {"outcome": [1.0] * 40, "covariate": [41.0] * 40},
             r"history\(a\).covariate: returned\[0\] is 41.0, outside the covariate's range",
         ),
         (
             lambda _: {"outcome": [float("nan")] * 40, "covariate": [1.0] * 40},
-            r"history\(a\).outcome: returned\[0\] is nan",
+            r"history\(a\): outcome: returned\[0\] is nan",
         ),
     ],
 )
