@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from fedbandits.experiments.tables import Table
 from fedbandits.report.chart import Rows
 from fedbandits.report.still import still
 from fedbandits.reproduce.rule_costs import (
@@ -16,6 +15,7 @@ from fedbandits.reproduce.rule_costs import (
     rule_costs_html,
     ruled_games,
 )
+from fedbandits.simulation.tables import Table
 from repository import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -21,7 +21,7 @@ import pytest
 import fedbandits as fb
 from commands import command
 from fedbandits.errors import FedbanditsError
-from fedbandits.experiments.tables import Table
+from fedbandits.simulation.tables import Table
 from fedbandits.sweeps.backends import BACKENDS, Backend, Where, open_backend
 from fedbandits.sweeps.backends.on_processes import _on_processes
 from fedbandits.sweeps.cells import made_with

@@ -20,9 +20,9 @@ import pytest
 
 import fedbandits as fb
 from commands import command
-from fedbandits.experiments.tables import Table
-from fedbandits.experiments.wording import in_words
+from fedbandits.report.wording import in_words
 from fedbandits.rules.schedules import as_schedule
+from fedbandits.simulation.tables import Table
 from fedbandits.sweeps.grid import Range, read_grid
 from fedbandits.sweeps.run import SweepStep, run_sweep
 from fedbandits.sweeps.store import FOLDER, Store

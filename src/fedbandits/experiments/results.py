@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from fedbandits.experiments.bounds import beside_lower_bound, yardstick
 from fedbandits.experiments.describe import describe_experiment, versions
 from fedbandits.experiments.protection import protection_of, uplink_of
-from fedbandits.experiments.tables import Table, curves_table, replications_table, summarise
 from fedbandits.simulation import Simulation
+from fedbandits.simulation.tables import Table, curves_table, replications_table, summarise
 
 if TYPE_CHECKING:
     from fedbandits.experiments.experiment import Experiment

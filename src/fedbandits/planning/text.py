@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from fedbandits.experiments.bounds import lower_bound_of
 from fedbandits.experiments.protection import protection_words
 from fedbandits.experiments.text import TIMES
-from fedbandits.experiments.wording import listed, share
 from fedbandits.planning.candidates import rule_for
 from fedbandits.planning.detection import POWER, Detector
 from fedbandits.planning.honesty import hidden
@@ -21,6 +20,7 @@ from fedbandits.planning.wording import all_of, between, changed, counted, round
 from fedbandits.privacy.policy import Privacy
 from fedbandits.report.chart import NORMAL_95
 from fedbandits.report.shown import Shown
+from fedbandits.report.wording import listed, share
 from fedbandits.rules.guarantees import Assumption, ConditionKind, Guarantee, within
 
 if TYPE_CHECKING:  # it shows itself by what is here

@@ -10,8 +10,8 @@ from typing import Any
 from fedbandits.experiments.bounds import beside_lower_bound
 from fedbandits.experiments.describe import versions
 from fedbandits.experiments.parquet import write_parquet
-from fedbandits.experiments.tables import Table, measured, stacked
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.simulation.tables import Table, measured, stacked
 from fedbandits.sweeps.cells import Cell, Columns, FinishedCell
 from fedbandits.sweeps.comparison import Comparison, compared, named
 from fedbandits.sweeps.doubts import Doubt, doubts_of, idle_keys

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from fedbandits.errors import FedbanditsError, InputError
 from fedbandits.experiments.describe import versions
-from fedbandits.experiments.tables import outcome_columns
 from fedbandits.plugins import RunPlugins
 from fedbandits.simulation import simulate_all
+from fedbandits.simulation.tables import outcome_columns
 from fedbandits.sweeps.cells import FinishedCell, Group, Playable, made_with
 
 

@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fedbandits.experiments.wording import ROUNDING
 from fedbandits.problems.problem import gaps
 from fedbandits.report.chart import NORMAL_95
+from fedbandits.report.wording import ROUNDING
 from fedbandits.rules.arrays import BoolArray, FloatArray
-from fedbandits.simulation import Simulation
+from fedbandits.simulation.simulator import Simulation
 
 Table: TypeAlias = dict[str, list[Any]]
 """Columns of one length, by name."""
