@@ -588,7 +588,7 @@ def test_a_problem_is_compared_under_conditions_of_its_own(tmp_path: Path) -> No
 def standings(grid: dict[str, Any], folder: Path, **changed: Any) -> SweepStep:
     """Run a sweep and return where it stood when it began to play."""
     seen: list[SweepStep] = []
-    run_sweep(sweep_of(grid, **changed), folder, workers=1, watch=seen.append)
+    run_sweep(sweep_of(grid, **changed), folder, workers=1, progress=seen.append)
     assert seen[-1].done == seen[-1].cells
     return next(one for one in seen if one.state == "playing")
 
@@ -671,7 +671,7 @@ def test_what_is_finished_survives_an_interrupt_and_a_kill(
     before = {path: path.stat().st_mtime_ns for path in kept.glob("*.npz")}
     seen: list[SweepStep] = []
     sweep = fb.load_sweep(file)
-    resumed = run_sweep(sweep, tmp_path / "out", workers=2, watch=seen.append)
+    resumed = run_sweep(sweep, tmp_path / "out", workers=2, progress=seen.append)
     assert next(one for one in seen if one.state == "playing").reused >= finished
     assert all(path.stat().st_mtime_ns == then for path, then in before.items())
     assert resumed.replications() == undisturbed

@@ -162,6 +162,7 @@ def play_contest(
                 replications=replications,
                 seed=seed,
                 grid_points=END,
+                progress=False,
                 workers=workers,
                 warn=False,
             )

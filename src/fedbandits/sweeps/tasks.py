@@ -47,6 +47,7 @@ class SweepTask:
                 grid_points=1,  # regret is wanted at the end alone
                 workers=1,
                 memory_limit=self.memory_limit,
+                progress=False,
                 warn=False,
                 rules=list(rules),
             )
