@@ -93,7 +93,7 @@ def test_every_rule_of_the_golden_games_can_be_saved(tmp_path: Path) -> None:
 def test_one_kind_is_not_taken_for_another(values: list[Viewed], tmp_path: Path) -> None:
     path = values[-1].save(tmp_path / "answer.fed")
     assert isinstance(Answer.load(path), Answer)
-    with pytest.raises(fb.InputError, match=r"holds a Answer, not a Plan; use Answer\.load"):
+    with pytest.raises(fb.InputError, match=r"holds Answer, not Plan; use Answer\.load"):
         fb.Plan.load(path)
 
 
@@ -143,7 +143,15 @@ def _write(path: Path, value: Any, version: int = 1) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name", ["os:system", "subprocess:Popen", "builtins:eval", "no.such:Class", "pathlib:Path"]
+    "name",
+    [
+        "os:system",
+        "subprocess:Popen",
+        "builtins:eval",
+        "no.such:Class",
+        "pathlib:Path",
+        "fedbandits.no:Such",
+    ],
 )
 def test_a_file_makes_nothing_that_is_no_part(name: str, tmp_path: Path) -> None:
     path = _write(tmp_path / "evil.fed", {"class": name, "fields": {}})
@@ -167,6 +175,20 @@ def test_pickled_objects_are_not_read(tmp_path: Path) -> None:
     assert zipfile.is_zipfile(path)
     with pytest.raises(fb.InputError, match="is not a file that save"):
         read_value(path)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"same": 3},
+        {"array": "<f8", "begin": 0, "shape": [2]},
+        {"enum": "fedbandits.simulation.fidelities:Fidelity", "name": "GUESSES"},
+        {"dict": [1]},
+    ],
+)
+def test_what_leads_nowhere_is_refused(value: Any, tmp_path: Path) -> None:
+    with pytest.raises(fb.InputError, match="is damaged; give another one"):
+        read_value(_write(tmp_path / "broken.fed", value))
 
 
 def test_another_format_says_which_version_reads_it(tmp_path: Path) -> None:

@@ -68,21 +68,23 @@ def read_value(path: Path) -> Any:
         ):
             arrays = dict(content)
         text = json.loads(str(arrays.pop(_TEXT)))
-        found = text["format"]
-    except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, InputError):
-            raise
+        _check_format(path, text)
+        return _Reader(path, arrays).value(text[_TEXT])
+    except InputError:
+        raise
+    except (LookupError, TypeError, ValueError, EOFError, zipfile.BadZipFile):
         raise InputError(
             str(path), "is not a file that save() has written, or is damaged; give another one"
         ) from None
-    if found != _FORMAT:
-        written = text.get(_PACKAGE, "another version")
+
+
+def _check_format(path: Path, text: dict[str, Any]) -> None:
+    if text["format"] != _FORMAT:
         raise InputError(
             str(path),
-            f"has format {found}, and this version reads {_FORMAT}; read it with {_PACKAGE}"
-            f" {written}, which wrote it",
+            f"has format {text['format']}, and this version reads {_FORMAT}; read it with"
+            f" {_PACKAGE} {text[_PACKAGE]}, which wrote it",
         )
-    return _Reader(path, arrays).value(text[_TEXT])
 
 
 class _Writer:
@@ -194,7 +196,10 @@ class _Reader:
         """Return a class by its name: of this package, or of a part that is registered already."""
         module, _, qualified = name.partition(":")
         own = module.partition(".")[0] == _PACKAGE
-        found: Any = import_module(module) if own else sys.modules.get(module)
+        try:
+            found: Any = import_module(module) if own else sys.modules.get(module)
+        except ImportError:
+            found = None
         for part in qualified.split("."):
             found = getattr(found, part, None)
         if not isinstance(found, type) or not (is_dataclass(found) or issubclass(found, Enum)):

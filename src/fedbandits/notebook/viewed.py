@@ -148,7 +148,7 @@ class Viewed(ABC):
         found = read_value(Path(path))
         if not isinstance(found, cls):
             kind = type(found).__name__
-            raise InputError(str(path), f"holds a {kind}, not a {cls.__name__}; use {kind}.load")
+            raise InputError(str(path), f"holds {kind}, not {cls.__name__}; use {kind}.load")
         return found
 
 
@@ -159,11 +159,10 @@ def known_name(name: str | None, names: tuple[str, ...], where: str) -> str:
     --------
     >>> known_name(None, ("replications", "curves"), "table")
     'replications'
-    >>> known_name("curve", ("replications", "curves"), "table")
+    >>> known_name("map", ("sweep",), "name")
     Traceback (most recent call last):
         ...
-    fedbandits.errors.InputError: table: 'curve' is not known; did you mean "curves"? (known:
-    replications, curves)
+    fedbandits.errors.InputError: name: 'map' is not known; known: sweep
     """
     if name is None:
         return names[0]
