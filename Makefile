@@ -8,6 +8,8 @@
 # make lines       count the lines of code, without docstrings, comments and blanks
 # make lint        ruff, mypy --strict, import-linter
 # make docs        build the documentation, offline; warnings are errors
+# make dist        build the wheel and the sdist into $(OUT)/dist
+# make test-dist   test the wheel in an empty environment; takes minutes
 # make constraints write the versions that are installed now to constraints.txt
 #
 # All use one environment, .venv. `make reproduce` installs the extra "report" into it, everything else adds
@@ -26,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Tests of one file run in one process, and share what is made for them; conftest.py says which files begin.
 ALL_CORES := -n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup reproduce test test-slow bench bench-flower golden lines lint docs constraints
+.PHONY: setup reproduce test test-slow bench bench-flower golden lines lint docs dist test-dist constraints
 
 setup: $(DEV)
 
@@ -63,6 +65,13 @@ lint: $(DEV)
 docs: $(DEV)
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs $(OUT)/docs
 	@echo "open $(OUT)/docs/index.html in a browser"
+
+dist: $(DEV)
+	rm -rf $(OUT)/dist
+	$(BIN)/python -m build --installer $(if $(UV),uv,pip) --outdir $(OUT)/dist
+
+test-dist: $(DEV)
+	$(BIN)/python -m pytest tests/test_distribution.py
 
 constraints: $(DEV)
 ifneq ($(UV),)

@@ -8,15 +8,15 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from fedbandits.experiments.charts import regret_charts
 from fedbandits.experiments.experiment import Experiment
 from fedbandits.experiments.results import Results
-from fedbandits.experiments.tables import Table
 from fedbandits.problems import Approximate, Gaussian
 from fedbandits.report.chart import Chart, Plot
 from fedbandits.report.still import figure_of
 from fedbandits.rules.algorithms import Fed2Ucb, ImprovedUcb
 from fedbandits.simulation import Variant
+from fedbandits.simulation.charts import regret_charts
+from fedbandits.simulation.tables import Table
 
 NASTY = '<script>alert(1)</script> & "x"'
 GAME = Approximate(means=[0.5, 0.7, 0.9], noise=Gaussian(0.5), spread=Gaussian(0.1))

@@ -434,7 +434,7 @@ def test_a_log_is_read_with_the_code_that_it_was_written_with(project: Path) -> 
 def played(sweep: fb.Sweep, out: Path, **how: Any) -> int:
     """Return how many cells a sweep plays, beyond those that are kept."""
     seen: list[SweepStep] = []
-    run_sweep(sweep, out, watch=seen.append, **{"workers": 1, **how})
+    run_sweep(sweep, out, progress=seen.append, **{"workers": 1, **how})
     return seen[-1].done - seen[-1].reused
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import fedbandits as fb
-from fedbandits.experiments.tables import quantity
-from fedbandits.experiments.wording import in_words
+from fedbandits.report.wording import in_words
 from fedbandits.reproduce.claims import claims
+from fedbandits.simulation.tables import quantity
 from repository import ROOT
 
 

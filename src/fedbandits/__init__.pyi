@@ -28,8 +28,10 @@ from fedbandits.problems import Transmitter as Transmitter
 from fedbandits.problems import Uniform as Uniform
 from fedbandits.problems import best_arm as best_arm
 from fedbandits.problems import gap as gap
+from fedbandits.protocol import Answer as Answer
 from fedbandits.protocol import Client as Client
 from fedbandits.protocol import Server as Server
+from fedbandits.protocol import answer_of as answer_of
 from fedbandits.rules.algorithms import ALGORITHMS as ALGORITHMS
 from fedbandits.rules.algorithms import AuthorsBaseline as AuthorsBaseline
 from fedbandits.rules.algorithms import Centralized as Centralized

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib.util import find_spec
 from numbers import Integral, Real
 from typing import Any, get_args
 
@@ -309,6 +310,30 @@ def check_word(word: object, words: Any, where: str) -> None:
     known = get_args(words)
     if word not in known:
         raise InputError(where, f"{word!r} is not known; {nearest(str(word), known)}")
+
+
+def check_installed(package: str, what: str, install: str) -> None:
+    """Refuse what needs a package that is not installed.
+
+    Parameters
+    ----------
+    package : str
+        As it is imported.
+    what : str
+        What needs it.
+    install : str
+        The command that installs it.
+
+    Examples
+    --------
+    >>> check_installed("no_such_package", "to_frame()", "pip install no-such-package")
+    Traceback (most recent call last):
+        ...
+    fedbandits.errors.InputError: to_frame() needs no_such_package, which is not installed: pip
+    install no-such-package
+    """
+    if find_spec(package) is None:
+        raise InputError("", f"{what} needs {package}, which is not installed: {install}")
 
 
 def check_stated(value: object, contract: type, where: str, *, parent: str = "") -> None:

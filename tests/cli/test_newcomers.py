@@ -18,8 +18,8 @@ import pytest
 import fedbandits as fb
 from fedbandits.cli import main
 from fedbandits.contest.games import contest_games
-from fedbandits.experiments.charts import regret_charts
 from fedbandits.experiments.unfinished import Unfinished
+from fedbandits.simulation.charts import regret_charts
 
 FILE = """
 title = "demo"

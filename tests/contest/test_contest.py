@@ -41,12 +41,12 @@ from fedbandits.contest.words import (
     shown_standings,
     without_bound,
 )
-from fedbandits.experiments.tables import Table
 from fedbandits.plugins import Plugin
 from fedbandits.problems.problem import gap
 from fedbandits.report.still import figure_of
 from fedbandits.rules.algorithms import Algorithm
 from fedbandits.simulation import Variant, build_rules
+from fedbandits.simulation.tables import Table
 from fedbandits.theory.lower_bound import lower_bound
 from repository import DOCS
 

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from drawn_runs import NASTY, curves, drawn, plot_of, regret_figure
 from fedbandits.experiments.availability import availability_figure
-from fedbandits.experiments.charts import PART, YARDSTICK, regret_charts, shown_in_parts
 from fedbandits.experiments.results import Results
 from fedbandits.problems import CognitiveRadio
 from fedbandits.report.end_labels import spread_out
 from fedbandits.report.page import chart_data
 from fedbandits.report.style import image
 from fedbandits.reproduce.catalogue import paper_experiment
+from fedbandits.simulation.charts import PART, YARDSTICK, regret_charts, shown_in_parts
 
 LONG = "a label so long that it does not fit into one line, nor into two, and hardly into three"
 

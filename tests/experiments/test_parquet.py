@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedbandits.experiments.parquet import write_parquet
-from fedbandits.experiments.tables import Table
+from fedbandits.simulation.tables import Table
 
 VALUES = {
     pl.Boolean: st.booleans(),

@@ -12,8 +12,8 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.errors import AssumptionWarning
-from fedbandits.experiments.tables import chose_best
 from fedbandits.rules.guarantees import Assumption
+from fedbandits.simulation.tables import chose_best
 
 GAME = fb.Approximate(means=[0.4, 0.6], noise=fb.Gaussian(0.5), spread=fb.Gaussian(0.1))
 RATES = fb.Approximate(means=[0.4, 0.6], noise=fb.Bernoulli(), spread=fb.Beta(0.1))

@@ -247,7 +247,10 @@ def test_a_history_that_says_nothing_is_refused_if_the_noise_of_adjusted_outcome
     [
         (None, "history: is missing"),
         (lambda _: 1 / 0, r"history\(a\): failed: ZeroDivisionError"),
-        (lambda _: [1.0], r"history\(a\): returned\[0\] is 1.0; return rows \(outcome, covariate\)"),
+        (
+            lambda _: [1.0],
+            r"history\(a\): returned\[0\] is 1.0; return rows \(outcome, covariate\)",
+        ),
         (
             lambda _: {"outcome": [1.0] * 40, "covariate": [41.0] * 40},
             r"history\(a\).covariate: returned\[0\] is 41.0, outside the covariate's range",

@@ -19,13 +19,13 @@ from matplotlib.patches import Rectangle
 from drawn_runs import NASTY, Page, curves, drawn, plot_of
 from every_chart import KINDS, LINE
 from fedbandits.experiments.availability import availability_figure
-from fedbandits.experiments.charts import regret_charts
 from fedbandits.experiments.results import Results
 from fedbandits.problems import CognitiveRadio, best_arm
 from fedbandits.report.chart import Axis, Chart, Heat, Plot, Series
 from fedbandits.report.page import chart_data, html_page, live_chart
 from fedbandits.report.palette import PALETTE
 from fedbandits.report.still import figure_of, still, write_still
+from fedbandits.simulation.charts import regret_charts
 
 # Regret on the page
 

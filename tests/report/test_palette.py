@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from matplotlib.colors import rgb_to_hsv, to_hex, to_rgb
 
 from drawn_runs import NASTY, plot_of, regret_figure
-from fedbandits.experiments.charts import regret_charts
 from fedbandits.experiments.results import Results
 from fedbandits.report.palette import PALETTE, colours
 from fedbandits.reproduce.catalogue import paper_experiment
 from fedbandits.rules.algorithms import ALGORITHMS
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.simulation.charts import regret_charts
 
 # Colours
 

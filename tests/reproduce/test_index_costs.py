@@ -14,7 +14,6 @@ import pytest
 from scipy import stats
 
 import fedbandits as fb
-from fedbandits.experiments.tables import Table, chose_best
 from fedbandits.report.chart import NORMAL_95, Plot
 from fedbandits.report.shown import Shown
 from fedbandits.report.still import still
@@ -53,6 +52,7 @@ from fedbandits.reproduce.reproduction import reproduce_paper
 from fedbandits.reproduce.steps import Step
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.simulation import Simulation
+from fedbandits.simulation.tables import Table, chose_best
 from repository import ROOT
 
 RULES = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")

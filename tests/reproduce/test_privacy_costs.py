@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from fedbandits.experiments.tables import Table
 from fedbandits.report.chart import NORMAL_95, Plot
 from fedbandits.report.still import still
 from fedbandits.reproduce.privacy_costs import (
@@ -22,6 +21,7 @@ from fedbandits.reproduce.privacy_costs import (
     privacy_costs_chart,
     privacy_costs_html,
 )
+from fedbandits.simulation.tables import Table
 from repository import DOCS
 
 GAMES = 20

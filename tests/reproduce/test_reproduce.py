@@ -25,7 +25,6 @@ from commands import command
 from fedbandits.cli.progress import show_steps
 from fedbandits.experiments.fingerprint import sources
 from fedbandits.experiments.output import open_output
-from fedbandits.experiments.tables import Table, rows_of
 from fedbandits.report.chart import Plot
 from fedbandits.reproduce.catalogue import experiment_text, paper_experiment
 from fedbandits.reproduce.claims import claim_runs
@@ -37,6 +36,7 @@ from fedbandits.reproduce.regret_curves import FIGURES
 from fedbandits.reproduce.reproduction import reproduce_paper, reproduction_page
 from fedbandits.reproduce.scaling import SCHEDULES
 from fedbandits.reproduce.steps import Step, Steps
+from fedbandits.simulation.tables import Table, rows_of
 
 NAMES = [part.key for parts in FIGURES.values() for part in parts]
 

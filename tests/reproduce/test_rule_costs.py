@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from documentation import section, text_of
-from fedbandits.experiments.tables import Table
 from fedbandits.report.chart import Rows
 from fedbandits.report.still import still
 from fedbandits.reproduce.rule_costs import (
@@ -17,6 +16,7 @@ from fedbandits.reproduce.rule_costs import (
     rule_costs_html,
     ruled_games,
 )
+from fedbandits.simulation.tables import Table
 
 TOLD = section(text_of("rules.md"), "What it saves")
 

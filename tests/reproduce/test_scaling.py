@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedbandits.experiments.tables import Table, rows_of
 from fedbandits.report.chart import Plot
 from fedbandits.report.palette import colours
 from fedbandits.reproduce import scaling
@@ -24,6 +23,7 @@ from fedbandits.reproduce.scaling import (
 )
 from fedbandits.reproduce.texts import section_text
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.simulation.tables import Table, rows_of
 
 
 def totals(rng: np.random.Generator, n: int = 200, *, shared: bool = True) -> dict[int, FloatArray]:

@@ -21,7 +21,7 @@ import pytest
 import fedbandits as fb
 from commands import command
 from fedbandits.errors import FedbanditsError
-from fedbandits.experiments.tables import Table
+from fedbandits.simulation.tables import Table
 from fedbandits.sweeps.backends import BACKENDS, Backend, Where, open_backend
 from fedbandits.sweeps.backends.on_processes import _on_processes
 from fedbandits.sweeps.cells import made_with
@@ -159,7 +159,9 @@ def test_a_dask_worker_that_is_lost_is_made_up_for(
         workers = list(client.run(os.getpid).values())
     assert len(set(workers)) == 2
     kill_one = Killer(lambda: workers)
-    found = run_sweep(sweep(SLOW), tmp_path, backend="dask", address=dask_cluster, watch=kill_one)
+    found = run_sweep(
+        sweep(SLOW), tmp_path, backend="dask", address=dask_cluster, progress=kill_one
+    )
     assert kill_one.killed
     assert found.replications() == expected_slowly
 
@@ -172,7 +174,7 @@ def test_ray_on_this_machine_gives_the_same_numbers(expected: Table, tmp_path: P
         tmp_path,
         backend="ray",
         workers=2,
-        watch=lambda _: started.update(processes_of(b"ray::")),
+        progress=lambda _: started.update(processes_of(b"ray::")),
     )
     assert found.replications() == expected
     assert started
@@ -205,7 +207,7 @@ def test_parts_of_ones_own_travel_with_their_source(backend: str, tmp_path: Path
 def test_a_ray_worker_that_is_lost_is_made_up_for(expected_slowly: Table, tmp_path: Path) -> None:
     pytest.importorskip("ray")
     kill_one = Killer(lambda: processes_of(b"ray::run_remotely"))
-    found = run_sweep(sweep(SLOW), tmp_path, backend="ray", workers=2, watch=kill_one)
+    found = run_sweep(sweep(SLOW), tmp_path, backend="ray", workers=2, progress=kill_one)
     assert kill_one.killed
     assert found.replications() == expected_slowly
 
@@ -252,7 +254,7 @@ def test_a_running_ray_gives_the_same_numbers(expected: Table, tmp_path: Path) -
 @pytest.mark.usefixtures("several_processes")
 def test_a_process_that_is_lost_is_made_up_for(expected_slowly: Table, tmp_path: Path) -> None:
     kill_one = Killer(lambda: processes_of(b".*popen_loky_posix"))
-    found = run_sweep(sweep(SLOW), tmp_path, workers=2, watch=kill_one)
+    found = run_sweep(sweep(SLOW), tmp_path, workers=2, progress=kill_one)
     assert kill_one.killed
     assert found.replications() == expected_slowly
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import fedbandits as fb
 from commands import command
-from fedbandits.cli.progress import show_sweep
+from fedbandits.cli.progress import sweep_progress
 from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.sweeps.cells import cells_of
 from fedbandits.sweeps.doubts import Doubt, warnings_of
@@ -177,11 +177,11 @@ def test_mistakes_end_with_one_line_and_code_2(
 
 def test_progress_says_how_much_is_left() -> None:
     buffer = io.StringIO()
-    with show_sweep(quiet=False, console=Console(file=buffer, width=80)) as watch:
-        assert watch is not None
-        watch(SweepStep(state="reading", done=0, cells=100, reused=0, passed=0.0))
-        for done, passed in ((10, 0.0), (30, 5.0), (60, 11.25), (100, 20.0)):
-            watch(SweepStep(state="playing", done=done, cells=100, reused=10, passed=passed))
+    tell = sweep_progress(quiet=False, console=Console(file=buffer, width=80))
+    assert callable(tell)
+    tell(SweepStep(state="reading", done=0, cells=100, reused=0, passed=0.0))
+    for done, passed in ((10, 0.0), (30, 5.0), (60, 11.25), (100, 20.0)):
+        tell(SweepStep(state="playing", done=done, cells=100, reused=10, passed=passed))
     assert buffer.getvalue().splitlines() == [
         "finished 10 of 100 cells, 10 of them from an earlier run (0 s)",
         "finished 60 of 100 cells, 10 of them from an earlier run (11 s, about 9 s left)",

@@ -20,9 +20,9 @@ import pytest
 
 import fedbandits as fb
 from commands import command
-from fedbandits.experiments.tables import Table
-from fedbandits.experiments.wording import in_words
+from fedbandits.report.wording import in_words
 from fedbandits.rules.schedules import as_schedule
+from fedbandits.simulation.tables import Table
 from fedbandits.sweeps.grid import Range, read_grid
 from fedbandits.sweeps.run import SweepStep, run_sweep
 from fedbandits.sweeps.store import FOLDER, Store
@@ -588,7 +588,7 @@ def test_a_problem_is_compared_under_conditions_of_its_own(tmp_path: Path) -> No
 def standings(grid: dict[str, Any], folder: Path, **changed: Any) -> SweepStep:
     """Run a sweep and return where it stood when it began to play."""
     seen: list[SweepStep] = []
-    run_sweep(sweep_of(grid, **changed), folder, workers=1, watch=seen.append)
+    run_sweep(sweep_of(grid, **changed), folder, workers=1, progress=seen.append)
     assert seen[-1].done == seen[-1].cells
     return next(one for one in seen if one.state == "playing")
 
@@ -671,7 +671,7 @@ def test_what_is_finished_survives_an_interrupt_and_a_kill(
     before = {path: path.stat().st_mtime_ns for path in kept.glob("*.npz")}
     seen: list[SweepStep] = []
     sweep = fb.load_sweep(file)
-    resumed = run_sweep(sweep, tmp_path / "out", workers=2, watch=seen.append)
+    resumed = run_sweep(sweep, tmp_path / "out", workers=2, progress=seen.append)
     assert next(one for one in seen if one.state == "playing").reused >= finished
     assert all(path.stat().st_mtime_ns == then for path, then in before.items())
     assert resumed.replications() == undisturbed

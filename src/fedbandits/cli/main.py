@@ -105,7 +105,6 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
     fidelity
         Use cohorts, clients or pulls for every variant that has fidelities.
     """
-    from fedbandits.cli.progress import show_progress  # noqa: PLC0415 - after --help
     from fedbandits.experiments.files import read_experiment  # noqa: PLC0415 - after --help
     from fedbandits.experiments.output import open_output, write_results  # noqa: PLC0415 - likewise
     from fedbandits.experiments.unfinished import Unfinished  # noqa: PLC0415 - likewise
@@ -131,10 +130,12 @@ def run(  # noqa: PLR0917 - options of a command, all of them named
         interruptible(left_behind),
         nullcontext() if out is None else open_output(out, command="fedbandits run") as output,
     ):
-        with show_progress(experiment, quiet=quiet) as progress:
-            results = experiment.run(
-                workers=workers, memory_limit=memory_limit * 2**20, progress=progress, kept=kept
-            )
+        results = experiment.run(
+            workers=workers,
+            memory_limit=memory_limit * 2**20,
+            progress=False if quiet else None,
+            kept=kept,
+        )
         if output is not None:
             write_results(results, output)
         if kept is not None:

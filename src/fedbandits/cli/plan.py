@@ -85,34 +85,31 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
     workers
         Number of processes.
     """
-    from fedbandits.cli.progress import show_search  # noqa: PLC0415 - after --help
-    from fedbandits.experiments.output import check_output  # noqa: PLC0415 - likewise
+    from fedbandits.experiments.output import check_output  # noqa: PLC0415 - after --help
     from fedbandits.planning.plan import plan as make_plan  # noqa: PLC0415 - likewise
 
     with interruptible("nothing was written"):
         if out is not None:
             check_output(out)
-        with show_search() as progress:
-            made = make_plan(
-                n_arms=arms,
-                gap=gap,
-                noise=noise,
-                spread=spread,
-                means=None if means is None else _numbers(means),
-                clients=clients,
-                communication_cost=cost,
-                delta=delta,
-                horizon=horizon,
-                pilot=pilot,
-                pulls=pulls,
-                admissions=admissions,
-                privacy=None if privacy is None else _policy(privacy),
-                liars=_number_or_share(liars),
-                covariate_correlation=covariate_correlation,
-                seed=seed,
-                workers=workers,
-                progress=progress,
-            )
+        made = make_plan(
+            n_arms=arms,
+            gap=gap,
+            noise=noise,
+            spread=spread,
+            means=None if means is None else _numbers(means),
+            clients=clients,
+            communication_cost=cost,
+            delta=delta,
+            horizon=horizon,
+            pilot=pilot,
+            pulls=pulls,
+            admissions=admissions,
+            privacy=None if privacy is None else _policy(privacy),
+            liars=_number_or_share(liars),
+            covariate_correlation=covariate_correlation,
+            seed=seed,
+            workers=workers,
+        )
         if out is not None:
             made.write(out)
     if as_json:

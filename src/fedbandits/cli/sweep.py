@@ -40,7 +40,7 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
     yes
         Allow more than a million settings.
     """
-    from fedbandits.cli.progress import show_sweep  # noqa: PLC0415 - after --help
+    from fedbandits.cli.progress import sweep_progress  # noqa: PLC0415 - after --help
     from fedbandits.experiments.output import check_output  # noqa: PLC0415 - likewise
     from fedbandits.sweeps import doubts, run, store  # noqa: PLC0415 - likewise
     from fedbandits.sweeps.sweep import MOST_SETTINGS, load_sweep  # noqa: PLC0415 - likewise
@@ -53,21 +53,20 @@ def sweep(  # noqa: PLR0917 - options of a command, all of them named
     asked = load_sweep(file, most=None if yes else MOST_SETTINGS, plugins=plugin or ())
     with interruptible(left_behind):
         check_output(out, command="fedbandits sweep")
-        with show_sweep(quiet=quiet) as watch:
-            results = run.run_sweep(
-                asked,
-                out,
-                backend=backend,
-                address=address,
-                workers=workers,
-                memory_limit=memory_limit * 2**20,
-                timeout=timeout,
-                fresh=fresh,
-                watch=watch,
-                warn=None
-                if quiet
-                else lambda found: print_warnings(doubts.warnings_of(found, len(asked))),
-            )
+        results = run.run_sweep(
+            asked,
+            out,
+            backend=backend,
+            address=address,
+            workers=workers,
+            memory_limit=memory_limit * 2**20,
+            timeout=timeout,
+            fresh=fresh,
+            progress=sweep_progress(quiet=quiet),
+            warn=None
+            if quiet
+            else lambda found: print_warnings(doubts.warnings_of(found, len(asked))),
+        )
         results.write(out)
     if as_json:
         print_json(results.summary())

@@ -16,12 +16,12 @@ from fedbandits.contest.play import Contest
 from fedbandits.contest.standings import COUNTS, FIELDS, EntrantRecord, Field, profile, standings
 from fedbandits.contest.summary import contest_summary
 from fedbandits.experiments.parquet import write_parquet
-from fedbandits.experiments.tables import Table
 from fedbandits.report.chart import Axis, Chart, Plot, Series
 from fedbandits.report.markup import items, row, table
 from fedbandits.report.page import html_page, live_chart
 from fedbandits.report.palette import FAINT, PALETTE
 from fedbandits.report.still import write_still
+from fedbandits.simulation.tables import Table
 
 _CAPTION = """Each curve shows the share of the games in which an entrant's mean total regret is at
 most so many times the least of the game, among the entrants that the panel's title names. Higher is

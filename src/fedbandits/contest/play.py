@@ -16,11 +16,11 @@ from fedbandits.contest.standings import FIELDS
 from fedbandits.errors import InputError
 from fedbandits.experiments.bounds import lower_bound_of, yardstick
 from fedbandits.experiments.game_means import game_mean
-from fedbandits.experiments.tables import Table, as_columns, chose_best
 from fedbandits.plugins import Plugin, plugins_in_use
 from fedbandits.rules.arrays import BoolArray
 from fedbandits.simulation import Simulation, Variant, build_rules, simulate_all
 from fedbandits.simulation.fidelities import Fidelity
+from fedbandits.simulation.tables import Table, as_columns, chose_best
 
 REPLICATIONS = 200
 """Of every game, by every entrant."""
@@ -162,6 +162,7 @@ def play_contest(
                 replications=replications,
                 seed=seed,
                 grid_points=END,
+                progress=False,
                 workers=workers,
                 warn=False,
             )

@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from fedbandits.experiments.tables import Table, arrays, rows_of
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.simulation.tables import Table, arrays, rows_of
 
 NEAR = 1.1
 """Within so many times the least regret an entrant is near the first."""

@@ -18,7 +18,7 @@ from fedbandits.contest.standings import (
     told_apart,
 )
 from fedbandits.experiments.describe import versions
-from fedbandits.experiments.tables import Table, rows_of
+from fedbandits.simulation.tables import Table, rows_of
 
 _OF_A_GAME = (
     *("group", "horizon", "communication_cost", "replications", "lower_bound", "no_bound"),

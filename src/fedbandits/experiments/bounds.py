@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from fedbandits.experiments.tables import quantity
 from fedbandits.problems.problem import Problem, gaps
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import PhasedRule, Player
 from fedbandits.simulation import Variant
+from fedbandits.simulation.tables import quantity
 from fedbandits.theory.lower_bound import LowerBound, lower_bound
 from fedbandits.theory.regret import RegretBound, regret_bound
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Literal
 
 from fedbandits.errors import InputError, Mistakes, check_count, check_number
 from fedbandits.experiments.results import Results
@@ -133,7 +134,7 @@ class Experiment:
         *,
         workers: int | None = None,
         memory_limit: int = DEFAULT_MEMORY_LIMIT,
-        progress: Progress | None = None,
+        progress: Progress | Literal[False] | None = None,
         kept: Unfinished | None = None,
     ) -> Results:
         """Simulate every variant; see `fedbandits.simulate_all`.

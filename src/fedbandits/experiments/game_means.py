@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scipy.special import stdtr, stdtrit
 
-from fedbandits.experiments.wording import to_digits
+from fedbandits.report.wording import to_digits
 from fedbandits.rules.arrays import FloatArray
 
 

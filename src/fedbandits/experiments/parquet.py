@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fedbandits.experiments.tables import Table
+from fedbandits.simulation.tables import Table
 
 _MAGIC = b"PAR1"
 _BOOLEAN, _INT64, _DOUBLE, _BYTES = 0, 2, 5, 6

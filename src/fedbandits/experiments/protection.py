@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from fedbandits.experiments.tables import quantity
 from fedbandits.privacy.policy import Privacy
 from fedbandits.privacy.protection import spent_at_most
 from fedbandits.problems.clipping import clipping
 from fedbandits.simulation import Simulation
+from fedbandits.simulation.tables import quantity
 
 
 def uplink_of(simulation: Simulation) -> dict[str, dict[str, float | None]]:

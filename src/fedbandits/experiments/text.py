@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedbandits.experiments.bounds import VariantBound
-from fedbandits.experiments.tables import REGRETS
-from fedbandits.experiments.wording import in_words, listed, share
 from fedbandits.report.shown import Shown
+from fedbandits.report.wording import in_words, listed, share
 from fedbandits.simulation.fidelities import Fidelity
+from fedbandits.simulation.tables import REGRETS
 
 TIMES = "times the lower bound"
 """The heading of regret as a multiple of what every consistent rule pays in the limit."""

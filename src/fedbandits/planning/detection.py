@@ -26,7 +26,6 @@ import numpy.typing as npt
 from scipy import stats
 
 from fedbandits.errors import InputError
-from fedbandits.experiments.tables import Table
 from fedbandits.planning.protection import MOST, first_enough, radii_apart, release_error
 from fedbandits.planning.question import Question
 from fedbandits.privacy.policy import Privacy
@@ -37,6 +36,7 @@ from fedbandits.rules.distortion import Distortion
 from fedbandits.rules.radii import CertifiedRadius
 from fedbandits.rules.reports import Reports
 from fedbandits.rules.statistics import client_factor
+from fedbandits.simulation.tables import Table
 
 POWER = 0.9
 """The probability with which a detectable gap is found."""

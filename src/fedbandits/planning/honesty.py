@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from fedbandits.experiments.wording import share
 from fedbandits.planning.candidates import rule_for, scheduled
 from fedbandits.planning.detection import POWER
 from fedbandits.planning.outlook import FEWER_GAMES, Outlook, look_ahead, simulated
@@ -19,6 +18,7 @@ from fedbandits.planning.search import OnTried, search
 from fedbandits.planning.wording import changed, rounded
 from fedbandits.report.chart import NORMAL_95
 from fedbandits.report.shown import Shown
+from fedbandits.report.wording import share
 from fedbandits.rules.estimators import Trimmed
 from fedbandits.simulation.assumptions import liars_hide, share_below
 

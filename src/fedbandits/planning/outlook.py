@@ -193,6 +193,7 @@ def simulated(
         for algorithm in algorithms
     ]
     settings |= {"grid_points": 1, "warn": False, "workers": workers}
+    settings["progress"] = settings.get("progress") or False  # a plan has a bar of its own
     if question.liars:
         settings["replications"] = min(settings["replications"], FEWER_GAMES)
     return simulate_all(variants, horizon=question.horizon, **settings)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from fedbandits.errors import InputError, check_count, check_number
 from fedbandits.experiments.describe import describe_privacy
 from fedbandits.experiments.output import open_output
+from fedbandits.notebook.followed import followed
+from fedbandits.notebook.viewed import Table, Viewed, known_name
 from fedbandits.planning import text
 from fedbandits.planning.candidates import scheduled
 from fedbandits.planning.detection import POWER, Feasibility, feasibility, gap_table
@@ -21,6 +24,8 @@ from fedbandits.planning.question import Question, least_favourable
 from fedbandits.planning.search import OnTried, Searched, map_table, search
 from fedbandits.privacy.policy import Privacy
 from fedbandits.problems.approximate import Approximate
+from fedbandits.report.chart import Chart
+from fedbandits.report.shown import Shown
 from fedbandits.rules.algorithms import Algorithm
 
 REPLICATIONS = 1000
@@ -32,8 +37,8 @@ DEFAULT_COST = 1.0
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Plan:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Plan(Viewed):
     """What to run, and what to expect.
 
     Parameters
@@ -66,6 +71,9 @@ class Plan:
     seed : int
         Of the simulations.
     """
+
+    tables: ClassVar[tuple[str, ...]] = ("schedules", "regret_map", "smallest_gap")
+    charts: ClassVar[tuple[str, ...]] = ("regret_map", "smallest_gap", "honesty")
 
     question: Question
     feasibility: Feasibility
@@ -112,14 +120,65 @@ class Plan:
         """Return the plan in plain words, one paragraph per item."""
         return text.answer(self)
 
+    def in_short(self) -> str:
+        """Return what is suggested, in a line."""
+        asked = f"{self.question.n_arms} arms, gap {self.question.gap:.4g}"
+        if self.suggested is None:
+            return f"{asked}, nothing suggested"
+        best = self.suggested
+        joining = "all clients at once" if best.admissions is None else f"g(p) = {best.admissions}"
+        return f"{asked}, {best.algorithm} with f(p) = {best.pulls} and {joining}"
+
+    def shown(self) -> Shown:
+        """Return the numbers, one column per schedule, and the plan in a few sentences."""
+        return replace(text.shown_plan(self), note=text.in_short(self))
+
     def table(self) -> str:
         """Return the numbers as plain text."""
         return text.shown_plan(self).text()
 
+    def schedules(self) -> Table:
+        """Return one row per schedule that is suggested or compared with that, as columns.
+
+        Of every quantity there are the mean, its standard error, and the ends of the range in which
+        nine of ten games lie.
+        """
+        return text.schedules_table(self)
+
+    def regret_map(self) -> Table:
+        """Return one row per schedule around the best one, with its mean regret, as columns."""
+        return map_table(self.searched)
+
+    def smallest_gap(self) -> Table:
+        """Return the smallest gap that can be detected by number of clients, as columns."""
+        pulls = 1.0 if self.suggested is None else max(1.0, self.suggested.pulls_of_arm.mean)
+        return gap_table(self.question, pulls)
+
+    def chart(self, name: str | None = None) -> Chart:
+        """Return regret over f and g, the smallest gap, or what honesty is worth.
+
+        By default it is the first of these; the second, if no schedule decides.
+        """
+        from fedbandits.planning import charts  # noqa: PLC0415 - it takes this plan
+
+        if name is None:
+            return charts.map_chart(self) or charts.gap_chart(self)
+        name = known_name(name, self.charts, "name")
+        draw = {
+            "regret_map": (charts.map_chart, "no schedule decides"),
+            "honesty": (charts.honesty_chart, "plan with liars=..., for shares that can be borne"),
+        }
+        if name not in draw:
+            return charts.gap_chart(self)
+        make, why = draw[name]
+        found = make(self)
+        if found is None:
+            raise InputError("name", f"there is no chart {name!r} of this plan: {why}")
+        return found
+
     def as_dict(self) -> dict[str, Any]:
         """Return everything, ready for JSON."""
         suggested, bare = self.suggested, self.unprotected
-        pulls = 1.0 if suggested is None else max(1.0, suggested.pulls_of_arm.mean)
         return {
             "answer": self.answer(),
             "assumptions": list(text.assumptions(self)),
@@ -150,8 +209,8 @@ class Plan:
             },
             "honesty": None if not self.honesty else self._honesty(),
             "schedules_tried": len(self.searched.tried),
-            "map": map_table(self.searched),
-            "smallest_gap": gap_table(self.question, pulls),
+            "map": self.regret_map(),
+            "smallest_gap": self.smallest_gap(),
             "seed": self.seed,
         }
 
@@ -194,7 +253,7 @@ def plan(
     replications: int = REPLICATIONS,
     seed: int = 0,
     workers: int | None = 1,
-    progress: OnTried | None = None,
+    progress: OnTried | Literal[False] | None = None,
 ) -> Plan:
     r"""Plan a comparison of arms: clients, pulls, phases, regret, and the best f and g.
 
@@ -237,8 +296,8 @@ def plan(
         Not negative; the same seed gives the same plan.
     workers : int, optional
         Number of processes; None is all cores, which pays off from a hundred arms on.
-    progress : callable, optional
-        Called as the search goes on.
+    progress : callable or False, optional
+        Called as the search goes on; see `fedbandits.simulate_all`.
 
     Examples
     --------
@@ -280,17 +339,26 @@ def plan(
         question = replace(question, noise=_adjusted(question.noise, covariate_correlation))
     own = None if pulls is None or admissions is None else (str(pulls), str(admissions))
     games: dict[str, Any] = {"replications": replications, "seed": seed, "workers": workers}
-    made = _made(question, own, progress, **games)
-    if liars is not None:
-        priced = prices(question, made.suggested, progress=progress, **games)
-        made = replace(made, honesty=priced)
-    if covariate_correlation is not None:
-        without = _made(plain, own, progress, **games)
-        made = replace(made, correlation=float(covariate_correlation), unadjusted=without)
-    if privacy is None:
-        return replace(made, pilot=measured)
-    unprotected = _made(replace(question, privacy=None), own, progress, **games)
-    return replace(made, pilot=measured, unprotected=unprotected)
+    with followed(progress, _bar) as told:
+        made = _made(question, own, told, **games)
+        if liars is not None:
+            priced = prices(question, made.suggested, progress=told, **games)
+            made = replace(made, honesty=priced)
+        if covariate_correlation is not None:
+            without = _made(plain, own, told, **games)
+            made = replace(made, correlation=float(covariate_correlation), unadjusted=without)
+        if privacy is None:
+            return replace(made, pilot=measured)
+        unprotected = _made(replace(question, privacy=None), own, told, **games)
+        return replace(made, pilot=measured, unprotected=unprotected)
+
+
+@contextmanager
+def _bar() -> Iterator[OnTried | None]:
+    from fedbandits.notebook.bar import bar, counting  # noqa: PLC0415 - Rich, only to show
+
+    with bar(*counting("schedules"), total=None) as update:
+        yield update and (lambda what, n, of: update(description=what, completed=n, total=of))
 
 
 def _adjusted(noise: float, correlation: float) -> float:

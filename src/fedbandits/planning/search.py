@@ -16,12 +16,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fedbandits.experiments.tables import Table
 from fedbandits.planning.candidates import MOST_PHASES, PULLS_SHAPES, Candidate, Shape, foresee
 from fedbandits.planning.detection import Detector
 from fedbandits.planning.outlook import Expected, ended, simulated
 from fedbandits.planning.question import MOST_CLIENTS, Question
 from fedbandits.simulation import Simulation
+from fedbandits.simulation.tables import Table
 
 MOST_UNDECIDED = 0.05
 """Schedules that leave more games undecided are not suggested."""

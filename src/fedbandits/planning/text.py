@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fedbandits.experiments.bounds import lower_bound_of
 from fedbandits.experiments.protection import protection_words
 from fedbandits.experiments.text import TIMES
-from fedbandits.experiments.wording import listed, share
+from fedbandits.notebook.viewed import Table
 from fedbandits.planning.candidates import rule_for
 from fedbandits.planning.detection import POWER, Detector
 from fedbandits.planning.honesty import hidden
@@ -22,6 +22,7 @@ from fedbandits.planning.wording import all_of, between, changed, counted, round
 from fedbandits.privacy.policy import Privacy
 from fedbandits.report.chart import NORMAL_95
 from fedbandits.report.shown import Shown
+from fedbandits.report.wording import listed, share
 from fedbandits.rules.guarantees import (
     Assumption,
     Condition,
@@ -523,6 +524,25 @@ def shown_plan(plan: Plan) -> Shown:
             rows[-1][0] += f" after {_given_up(plan.question)}"
     headings = ["", *(name for name, _ in shown)]
     return Shown(name="Expected, and in nine of ten games", headings=headings, rows=rows)
+
+
+def schedules_table(plan: Plan) -> Table:
+    """Return the same numbers as columns, one row per schedule; None of what an index rule lacks.
+
+    A quantity has four columns: its mean, the standard error, and where nine of ten games lie.
+    """
+    rows: dict[str, Simulated] = dict(columns(plan))
+    if plan.index is not None:
+        rows["index rule"] = plan.index
+    table: Table = {"schedule": list(rows)}
+    for name in _ROWS.values():
+        values = [getattr(one, name, None) for one in rows.values()]
+        if not any(isinstance(value, Expected) for value in values):
+            table[name] = values
+            continue
+        for part in ("mean", "stderr", "low", "high"):
+            table[f"{name}_{part}"] = [getattr(value, part, None) for value in values]
+    return table
 
 
 def _cell(outlook: Simulated, name: str) -> str:

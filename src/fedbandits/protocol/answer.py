@@ -1,19 +1,28 @@
 """What a server can say at any time: which arms are left, their intervals, and why it stopped."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from fedbandits.errors import ProtocolError, check_number
+from fedbandits.notebook.viewed import Table, Viewed, known_name
 from fedbandits.protocol.health import guarded
 from fedbandits.protocol.messages import Conclusion, Reason
 from fedbandits.protocol.promises import coverage
 from fedbandits.protocol.server import Server
+from fedbandits.report.chart import Axis, Chart, Row, Rows
+from fedbandits.report.palette import FAINT, PALETTE
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.rules.guarantees import Assumption, Condition, Guarantee, Status, listed
 from fedbandits.rules.levels import as_level
+
+if TYPE_CHECKING:
+    from fedbandits.report.shown import Shown
 
 _WHY = {
     Reason.OPEN: "it goes on: {left}",
@@ -55,8 +64,8 @@ def _coverage_words(found: Guarantee) -> str:
     return f"come without a probability, because {'; '.join(found.breaches)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Answer(Viewed):
     """What is known of the arms after a phase.
 
     Parameters
@@ -95,6 +104,9 @@ class Answer:
     guardrails : tuple of str
         What guardrails say of the arms that are left, in sentences.
     """
+
+    tables: ClassVar[tuple[str, ...]] = ("arms",)
+    charts: ClassVar[tuple[str, ...]] = ("intervals",)
 
     winner: str | None
     survivors: tuple[str, ...]
@@ -151,6 +163,66 @@ class Answer:
             f"{self.of_intervals} {'; '.join(self.assumptions)}.",
         ]
         return "\n".join(lines)
+
+    def arms(self) -> Table:
+        """Return one row per arm, as columns: estimate, interval, and what became of it."""
+        ends = [self.intervals[arm] for arm in self.estimates]
+        return {
+            "arm": list(self.estimates),
+            "estimate": list(self.estimates.values()),
+            "low": [low for low, _ in ends],
+            "high": [high for _, high in ends],
+            "state": [self._state(arm) for arm in self.estimates],
+        }
+
+    def _state(self, arm: str) -> str:
+        if arm == self.winner:
+            return "the answer"
+        if arm in self.survivors:
+            return "left"
+        return "withdrawn" if arm in self.withdrawn else "out"
+
+    def in_short(self) -> str:
+        """Return what is known, in a line."""
+        answer = self.winner or f"{len(self.survivors)} of {len(self.estimates)} arms are left"
+        clients = "1 client" if self.clients == 1 else f"{self.clients:,} clients"
+        return f"{answer}, phase {self.phase}, {clients}, {self.reason.value}"
+
+    def shown(self) -> Shown:
+        """Return one row per arm, and all that is said about them."""
+        from fedbandits.report.shown import Shown  # noqa: PLC0415 - Rich, only to show
+
+        found = self.arms()
+        numbers = zip(*(found[name] for name in ("estimate", "low", "high")), strict=True)
+        rows = [
+            [arm, *(f"{one:.4g}" if math.isfinite(one) else "–" for one in known), state]
+            for arm, known, state in zip(found["arm"], numbers, found["state"], strict=True)
+        ]
+        headings = ["arm", "estimate", "from", "to", "state"]
+        name = f"After phase {self.phase}"
+        return Shown(name=name, headings=headings, rows=rows, words=["state"], note=self.words())
+
+    def chart(self, name: str | None = None) -> Chart:
+        """Return estimates and intervals, one row per arm of which something is known."""
+        known_name(name, self.charts, "name")
+        found = self.arms()
+        rows = [
+            Row(
+                label=arm,
+                below=state,
+                value=value,
+                low=low,
+                high=high,
+                colour=PALETTE[0] if arm in self.survivors else FAINT,
+                faint=arm not in self.survivors,
+            )
+            for arm, value, low, high, state in zip(*found.values(), strict=True)
+            if math.isfinite(low) and math.isfinite(high)
+        ]
+        if not rows:
+            raise ProtocolError("nothing is known of any arm yet, so there is nothing to draw")
+        panel = Rows(x=Axis("estimated mean"), rows=rows)
+        return Chart("intervals", [panel], size=(8.0, 1.0 + 0.3 * len(rows)))
 
     @property
     def of_intervals(self) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib import ticker
@@ -65,29 +66,68 @@ def figure_of(chart: Chart) -> Figure:
     >>> [line.get_ydata().tolist() for line in axes.lines]
     [[0.0, 8.0, 9.0]]
     """
+    with style.new_figure(*chart.size, _layout(chart), letters=repr(chart)) as figure:
+        _fill(figure, chart)
+    return figure
+
+
+def draw(chart: Chart, axes: Axes | None = None) -> Axes:
+    """Draw a chart for those who work with Matplotlib; return the axes of its first panel.
+
+    Parameters
+    ----------
+    chart : Chart
+        With one panel, if there are axes.
+    axes : Axes, optional
+        Where to draw; what stands around them, such as a title, is left to their owner. By default
+        there is a new figure of pyplot, which shows it.
+    """
+    with style.house_style(repr(chart)):
+        if axes is None:
+            from matplotlib import pyplot  # noqa: PLC0415 - it keeps figures, which files do not need
+
+            return _fill(pyplot.figure(figsize=chart.size, layout=_layout(chart)), chart)[0]
+        inside = replace(chart, columns=1, legend="below" if chart.legend == "below" else "inside")
+        figure = axes.get_figure(root=True)
+        if figure is None:
+            raise ValueError("the axes were removed from their figure; give others")
+        _fill_axes(figure, inside, [axes])
+    return axes
+
+
+def _layout(chart: Chart) -> Literal["constrained"] | None:
+    """Return who gives the parts of a figure their room; labels at ends take it themselves."""
+    return None if chart.legend == "ends" else "constrained"
+
+
+def _fill(figure: Figure, chart: Chart) -> list[Axes]:
+    """Draw a chart into a figure of its own; return the axes of its panels."""
     at_ends = chart.legend == "ends"
-    with style.new_figure(
-        *chart.size, None if at_ends else "constrained", letters=repr(chart)
-    ) as figure:
-        places = [figure.add_subplot()] if at_ends else _grid(figure, chart)
-        drawn = [*zip(places, chart.panels, strict=False)]
-        for axes, panel in drawn:
-            _draw(axes, panel, chart.columns)
-        if isinstance(chart.panels[0], Heat):
-            _colour_bar(figure, chart.panels[0], places)
-        # Only now the limits of axes that panels share are known.
-        plots = [(axes, panel) for axes, panel in drawn if isinstance(panel, Plot)]
-        for axes, plot in plots:
-            _dress_plot(axes, plot)
-        if at_ends:
-            ((axes, plot),) = plots
-            lay_out(figure, axes, chart, [s for s in plot.series if s.label and s.width])
-            return figure
-        for axes in places[len(drawn) :]:
+    places = [figure.add_subplot()] if at_ends else _grid(figure, chart)
+    _fill_axes(figure, chart, places)
+    if not at_ends:
+        for axes in places[len(chart.panels) :]:
             axes.set_visible(False)
         _head(figure, chart)
+    return places[: len(chart.panels)]
+
+
+def _fill_axes(figure: Figure, chart: Chart, places: list[Axes]) -> None:
+    """Draw the panels of a chart, and name their series."""
+    drawn = [*zip(places, chart.panels, strict=False)]
+    for axes, panel in drawn:
+        _draw(axes, panel, chart.columns)
+    if isinstance(chart.panels[0], Heat):
+        _colour_bar(figure, chart.panels[0], places)
+    # Only now the limits of axes that panels share are known.
+    plots = [(axes, panel) for axes, panel in drawn if isinstance(panel, Plot)]
+    for axes, plot in plots:
+        _dress_plot(axes, plot)
+    if chart.legend == "ends":
+        ((axes, plot),) = plots
+        lay_out(figure, axes, chart, [s for s in plot.series if s.label and s.width])
+    else:
         _name_series(figure, chart, plots)
-    return figure
 
 
 def _grid(figure: Figure, chart: Chart) -> list[Axes]:

@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from fedbandits.construct import construct
-from fedbandits.experiments.tables import chose_best
-from fedbandits.experiments.wording import listed
 from fedbandits.problems.problem import best_arm, gap
+from fedbandits.report.wording import listed
 from fedbandits.reproduce import findings
 from fedbandits.reproduce.catalogue import paper_experiment
 from fedbandits.reproduce.findings import ABOUT_EQUAL, FEWEST_GAMES, Finding, certain, verdicts
@@ -30,6 +29,7 @@ from fedbandits.reproduce.texts import listing, table_html
 from fedbandits.rules.algorithms import ALGORITHMS
 from fedbandits.rules.arrays import FloatArray
 from fedbandits.simulation import Simulation, Variant
+from fedbandits.simulation.tables import chose_best
 from fedbandits.theory.sampling import misranking_probability
 
 LEVEL = 0.01

@@ -14,12 +14,11 @@ import numpy as np
 from scipy.special import chdtrc, stdtrit
 
 from fedbandits.experiments.game_means import GameMean
-from fedbandits.experiments.tables import Table, arrays, as_columns, rows_of
-from fedbandits.experiments.wording import listed
 from fedbandits.problems.problem import Problem
 from fedbandits.report.chart import NORMAL_95, Axis, Chart, Plot, Series
 from fedbandits.report.palette import FAINT, colours
 from fedbandits.report.shown import Shown
+from fedbandits.report.wording import listed
 from fedbandits.reproduce import part
 from fedbandits.reproduce.catalogue import paper_experiment
 from fedbandits.reproduce.findings import share_of
@@ -29,6 +28,7 @@ from fedbandits.rules.algorithms import Algorithm, FedIndex
 from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.radii import CertifiedRadius
 from fedbandits.simulation import Simulation, Variant
+from fedbandits.simulation.tables import Table, arrays, as_columns, rows_of
 from fedbandits.theory.orders import lai_robbins_slope
 
 Tables: TypeAlias = dict[str, Table]

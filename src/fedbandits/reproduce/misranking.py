@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fedbandits.experiments.tables import Table, arrays, as_columns, rows_of
 from fedbandits.report.chart import Axis, Chart, Plot, Series
 from fedbandits.report.palette import PALETTE
 from fedbandits.reproduce.catalogue import paper_experiment
 from fedbandits.reproduce.findings import share_of
 from fedbandits.reproduce.part import Drawing, Part
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.simulation.tables import Table, arrays, as_columns, rows_of
 from fedbandits.theory import sampling
 
 SPREAD = 0.1

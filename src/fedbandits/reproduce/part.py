@@ -18,13 +18,13 @@ from fedbandits.experiments.fingerprint import hashed
 from fedbandits.experiments.game_means import game_mean, ratio_of
 from fedbandits.experiments.output import check_output, open_output
 from fedbandits.experiments.parquet import write_parquet
-from fedbandits.experiments.tables import Table, arrays, chose_best
 from fedbandits.report.chart import Chart, Series
 from fedbandits.report.page import live_chart
 from fedbandits.report.still import write_still
 from fedbandits.reproduce.texts import Row, fill, section_text
 from fedbandits.rules.arrays import BoolArray
 from fedbandits.simulation import Simulation, Variant, simulate_all
+from fedbandits.simulation.tables import Table, arrays, chose_best
 
 # What was played, by the keys that its batches have.
 Runs: TypeAlias = dict[Any, Simulation]
@@ -394,7 +394,7 @@ def curve_of(
     label, colour : str
         As in `fedbandits.report.chart.Series`.
     rows : iterable of mapping
-        From `fedbandits.experiments.tables.rows_of`, with ``half``.
+        From `fedbandits.simulation.tables.rows_of`, with ``half``.
     columns : (str, str)
         What is drawn across and up.
     over_log : bool

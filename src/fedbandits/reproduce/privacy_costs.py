@@ -6,7 +6,6 @@ figure 4's own Gaussian outcomes would change what is estimated. Claimed for thi
 
 from dataclasses import replace
 
-from fedbandits.experiments.tables import Table, as_columns, rows_of
 from fedbandits.privacy.mechanisms import Rounding
 from fedbandits.privacy.policy import Privacy, Quantize
 from fedbandits.privacy.sampling import NoiseKind
@@ -19,6 +18,7 @@ from fedbandits.reproduce.catalogue import paper_experiment
 from fedbandits.reproduce.texts import fill, table_html
 from fedbandits.rules.algorithms import Fed2Ucb
 from fedbandits.rules.radii import CertifiedRadius
+from fedbandits.simulation.tables import Table, as_columns, rows_of
 
 REPLICATIONS = 60
 # Cohorts are simulated as a whole.

@@ -12,12 +12,12 @@ from typing import Any
 
 from fedbandits.experiments.report.page import regret_of, regret_section
 from fedbandits.experiments.results import Results
-from fedbandits.experiments.tables import Table
 from fedbandits.report.chart import Chart
 from fedbandits.report.markup import with_subscripts
 from fedbandits.reproduce.catalogue import paper_experiment
 from fedbandits.reproduce.part import Drawing, Kept, Part
 from fedbandits.reproduce.texts import listing
+from fedbandits.simulation.tables import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

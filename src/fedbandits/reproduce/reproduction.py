@@ -9,10 +9,10 @@ from typing import Any
 from fedbandits.errors import InputError, nearest
 from fedbandits.experiments.output import check_output, open_output
 from fedbandits.experiments.report.glossary import WORDS
-from fedbandits.experiments.wording import listed
 from fedbandits.problems.problem import gap
 from fedbandits.report.markup import definitions, with_subscripts
 from fedbandits.report.page import html_page
+from fedbandits.report.wording import listed
 from fedbandits.reproduce.catalogue import paper_experiment
 from fedbandits.reproduce.part import Made, Part
 from fedbandits.reproduce.parts import PARTS, SECTIONS

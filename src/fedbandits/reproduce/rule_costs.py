@@ -10,12 +10,12 @@ from dataclasses import replace
 from html import escape
 
 from fedbandits.experiments.experiment import Experiment
-from fedbandits.experiments.tables import Table, as_columns, chose_best, rows_of
 from fedbandits.report.chart import Axis, Chart, Row, Rows
 from fedbandits.report.palette import PALETTE
 from fedbandits.reproduce.catalogue import paper_experiment
 from fedbandits.reproduce.part import Batch, Drawing, Part, Runs, costs_of
 from fedbandits.reproduce.texts import table_html
+from fedbandits.simulation.tables import Table, as_columns, chose_best, rows_of
 from fedbandits.simulation.variants import guarantee_of
 
 # Of rules that guarantee nothing.

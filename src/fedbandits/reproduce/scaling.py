@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from fedbandits.experiments.game_means import game_mean
-from fedbandits.experiments.tables import Table, arrays, as_columns, rows_of
 from fedbandits.problems.problem import Problem
 from fedbandits.report.chart import Axis, Chart, Mark, Plot, Series
 from fedbandits.report.palette import colours
@@ -23,6 +22,7 @@ from fedbandits.rules.arrays import BoolArray, FloatArray
 from fedbandits.rules.radii import PaperRadius
 from fedbandits.rules.schedules import as_schedule
 from fedbandits.simulation import Variant
+from fedbandits.simulation.tables import Table, arrays, as_columns, rows_of
 
 GAMES = {2: "fig4", 3: "fig3"}
 """The experiment whose first game is played for a table."""

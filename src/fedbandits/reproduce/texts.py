@@ -12,9 +12,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, TypeAlias
 
-from fedbandits.experiments.wording import share, to_digits
 from fedbandits.report import markup
 from fedbandits.report.shown import Shown
+from fedbandits.report.wording import share, to_digits
 
 Row: TypeAlias = Mapping[str, Any]
 

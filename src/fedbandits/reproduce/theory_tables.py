@@ -15,7 +15,6 @@ import numpy as np
 
 from fedbandits.experiments.bounds import VariantBound, bounds_of
 from fedbandits.experiments.experiment import Experiment
-from fedbandits.experiments.tables import quantity
 from fedbandits.problems.problem import Problem, gaps
 from fedbandits.report.chart import NORMAL_95
 from fedbandits.reproduce.catalogue import paper_experiment
@@ -26,6 +25,7 @@ from fedbandits.reproduce.scaling import REPLICATIONS, TABLED, TabledSchedule, g
 from fedbandits.reproduce.texts import Row, fill, section_text, table_html, texts
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.radii import PaperRadius
+from fedbandits.simulation.tables import quantity
 from fedbandits.theory import sampling
 from fedbandits.theory.orders import ScheduleOrder, fed1_orders, fed2_orders, lai_robbins_slope
 

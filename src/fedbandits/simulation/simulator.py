@@ -5,26 +5,42 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
 from fedbandits.errors import AssumptionWarning, InputError, check_count
+from fedbandits.notebook.followed import followed
+from fedbandits.notebook.viewed import Viewed, known_name
 from fedbandits.privacy.policy import Privacy
 from fedbandits.problems.problem import Problem
+from fedbandits.report.chart import Chart
 from fedbandits.rules.algorithms import Algorithm
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import PhasedRule
 from fedbandits.simulation.attacks import Attack
+from fedbandits.simulation.charts import regret_charts
 from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.simulation.game import Game, PlayedGames
 from fedbandits.simulation.in_step import in_batches, key_in_step
 from fedbandits.simulation.regret import make_grid
+from fedbandits.simulation.tables import (
+    REGRETS,
+    Table,
+    curves_table,
+    replications_table,
+    shown_simulation,
+)
 from fedbandits.simulation.tasks import PER_TASK, Task, run_tasks
 from fedbandits.simulation.variants import Assume, Built, Variant, all_doubts, build_rules
+
+if TYPE_CHECKING:
+    from fedbandits.report.shown import Shown
 
 DEFAULT_MEMORY_LIMIT = 512 * 2**20
 """Bytes that the statistics of clients may take, over all workers together."""
@@ -37,8 +53,8 @@ Progress: TypeAlias = Callable[[str, int], None]
 """Called with a variant's label and how many more of its replications are done."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Simulation:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Simulation(Viewed):
     """The results of simulating a variant.
 
     Parameters
@@ -57,6 +73,9 @@ class Simulation:
         How long it took, added up over workers.
     """
 
+    tables: ClassVar[tuple[str, ...]] = ("replications", "curves")
+    charts: ClassVar[tuple[str, ...]] = REGRETS
+
     variant: Variant
     rule: PhasedRule | SlotRule
     fidelity: Fidelity
@@ -67,6 +86,29 @@ class Simulation:
     def total_curves(self) -> FloatArray:
         """Return the total regret on the grid, shape (replications, grid)."""
         return self.games.exploration_curves + self.games.communication_curves
+
+    def replications(self) -> Table:
+        """Return one row per replication, as columns."""
+        return replications_table([self])
+
+    def curves(self) -> Table:
+        """Return one row per regret and slot of the grid, as columns."""
+        return curves_table([self])
+
+    def in_short(self) -> str:
+        """Return what was simulated, in a line."""
+        n = self.games.winner.size
+        games = "one replication" if n == 1 else f"{n:,} replications"
+        return f"{self.variant.label}, {games}, {self.fidelity.value}"
+
+    def shown(self) -> Shown:
+        """Return the means, with half of a 95 % interval each."""
+        return shown_simulation(self)
+
+    def chart(self, name: str | None = None) -> Chart:
+        """Return regret against slot: the total, exploration or communication."""
+        found = regret_charts(self.curves(), self.variant.label)
+        return found[known_name(name, self.charts, "name")]
 
 
 def most_in_step(replications: int) -> int:
@@ -106,7 +148,7 @@ def simulate_all(
     grid_points: int = 400,
     workers: int | None = None,
     memory_limit: int = DEFAULT_MEMORY_LIMIT,
-    progress: Progress | None = None,
+    progress: Progress | Literal[False] | None = None,
     trace: bool = False,
     breakpoints: bool = False,
     warn: bool = True,
@@ -136,8 +178,9 @@ def simulate_all(
         Processes; all cores by default, and only once a second has passed.
     memory_limit : int
         Bytes that the statistics of clients may take, over all workers together.
-    progress : callable, optional
-        Called as replications are done.
+    progress : callable or False, optional
+        Called with a variant's label and how many more of its replications are done. By default
+        there is a bar after a second, in terminals and notebooks; False shows nothing.
     trace, breakpoints : bool
         Whether to keep the estimates of every phase, and every bend of the regret curves.
     warn : bool
@@ -201,17 +244,19 @@ def simulate_all(
         ]
     outcomes, parts = dict(known), [dict[int, PlayedGames]() for _ in variants]
     seconds = [0.0] * len(variants)
-    for task, (found, took) in run_tasks(tasks, n_workers):
-        for number, played in zip(task.numbers, found, strict=True):
-            done = parts[number]
-            done[int(task.replications[0])] = played
-            seconds[number] += took / len(found)
-            if progress is not None:
-                progress(variants[number].label, played.winner.size)
-            if sum(part.winner.size for part in done.values()) == replications:
-                outcomes[number] = PlayedGames.joined([done.pop(first) for first in sorted(done)])
-                if finished is not None:
-                    finished(number, outcomes[number])
+    with followed(progress, partial(_bar, [one.label for one in variants], replications)) as tell:
+        for task, (found, took) in run_tasks(tasks, n_workers):
+            for number, played in zip(task.numbers, found, strict=True):
+                done = parts[number]
+                done[int(task.replications[0])] = played
+                seconds[number] += took / len(found)
+                if tell is not None:
+                    tell(variants[number].label, played.winner.size)
+                if sum(part.winner.size for part in done.values()) == replications:
+                    whole = PlayedGames.joined([done.pop(first) for first in sorted(done)])
+                    outcomes[number] = whole
+                    if finished is not None:
+                        finished(number, whole)
     simulations = [
         Simulation(
             variant=variant,
@@ -224,6 +269,16 @@ def simulate_all(
         for number, variant in enumerate(variants)
     ]
     return simulations if horizon is not None else _up_to_the_last(simulations)
+
+
+@contextmanager
+def _bar(labels: Sequence[str], replications: int) -> Iterator[Progress | None]:
+    from fedbandits.notebook.bar import bar, counting  # noqa: PLC0415 - Rich, only to show
+
+    total, first = replications * len(labels), labels[0]
+    columns = counting("replications", timed=True)
+    with bar(*columns, total=total, description=first) as update:
+        yield update and (lambda label, done: update(advance=done, description=label))
 
 
 def _up_to_the_last(simulations: list[Simulation]) -> list[Simulation]:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from fedbandits.experiments.charts import is_logarithmic
-from fedbandits.experiments.tables import quantity
 from fedbandits.report.chart import NORMAL_95, Axis, Chart, Heat, Plot, Series, named_axis
 from fedbandits.report.palette import colours
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.simulation.charts import is_logarithmic
+from fedbandits.simulation.tables import quantity
 from fedbandits.sweeps.cells import Cell
 from fedbandits.sweeps.keys import in_words, is_choice, short_names
 from fedbandits.sweeps.results import SweepResults

@@ -1,25 +1,33 @@
 """What a sweep gave: a tidy table, a summary with paired differences, and the folder of files."""
 
+from __future__ import annotations
+
 import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from fedbandits.errors import InputError
 from fedbandits.experiments.bounds import beside_lower_bound
 from fedbandits.experiments.describe import versions
 from fedbandits.experiments.parquet import write_parquet
-from fedbandits.experiments.tables import Table, measured, stacked
+from fedbandits.notebook.viewed import Viewed, known_name
+from fedbandits.report.chart import Chart
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.simulation.tables import Table, measured, stacked
 from fedbandits.sweeps.cells import Cell, Columns, FinishedCell
 from fedbandits.sweeps.comparison import Comparison, compared, named
 from fedbandits.sweeps.doubts import Doubt, doubts_of, idle_keys
 from fedbandits.sweeps.sweep import Sweep
 
+if TYPE_CHECKING:
+    from fedbandits.report.shown import Shown
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SweepResults:
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class SweepResults(Viewed):
     """The cells of a sweep, all of them, and what their games gave.
 
     Parameters
@@ -31,6 +39,9 @@ class SweepResults:
     finished : mapping of str to FinishedCell
         By address.
     """
+
+    tables: ClassVar[tuple[str, ...]] = ("replications",)
+    charts: ClassVar[tuple[str, ...]] = ("sweep",)
 
     sweep: Sweep
     cells: tuple[Cell, ...]
@@ -102,6 +113,26 @@ class SweepResults:
             }
             for place, (cell, n) in enumerate(zip(self.cells, games, strict=True))
         )
+
+    def in_short(self) -> str:
+        """Return what was swept, in a line."""
+        return f"{self.sweep.title}, {len(self.sweep):,} settings, {len(self.cells):,} cells"
+
+    def shown(self) -> Shown:
+        """Return which choice is best under which conditions, and by how much."""
+        from fedbandits.sweeps.text import shown_comparisons  # noqa: PLC0415 - Rich, only to show
+
+        return shown_comparisons(self)
+
+    def chart(self, name: str | None = None) -> Chart:
+        """Return mean total regret over the keys; an error says why if there is no such chart."""
+        from fedbandits.sweeps.charts import sweep_chart, why_not_drawn  # noqa: PLC0415 - it takes these results
+
+        known_name(name, self.charts, "name")
+        found = sweep_chart(self)
+        if found is None:
+            raise InputError("sweep", f"{why_not_drawn(self.sweep)}; use replications()")
+        return found
 
     def write(self, directory: str | Path) -> Path:
         """Write table, summary, figure and page into a directory; return its path.

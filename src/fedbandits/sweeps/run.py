@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from fedbandits.errors import FedbanditsError, InputError
+from fedbandits.notebook.followed import followed
 from fedbandits.simulation.fidelities import Fidelity
 from fedbandits.simulation.simulator import DEFAULT_MEMORY_LIMIT, most_in_step
 from fedbandits.sweeps.backends import DEFAULT_TIMEOUT, Where, open_backend
@@ -58,6 +59,29 @@ OnSweepStep: TypeAlias = Callable[[SweepStep], None]
 """Told how far a sweep has come, whenever that changes."""
 
 
+def in_short(step: SweepStep) -> str:
+    """Return the progress of a sweep, in words."""
+    if step.state == "reading":
+        return f"checked {step.done:,} of {step.cells:,} settings"
+    reused = f", {step.reused:,} of them from an earlier run" if step.reused else ""
+    return f"finished {step.done:,} of {step.cells:,} cells{reused}"
+
+
+@contextmanager
+def _bar() -> Iterator[OnSweepStep | None]:
+    from fedbandits.notebook.bar import LeftColumn, bar  # noqa: PLC0415 - Rich, only to show
+
+    with bar(LeftColumn(), total=1.0, until=None) as update:
+        yield update and (
+            lambda step: update(
+                completed=step.done,
+                total=max(step.cells, 1),
+                description=in_short(step),
+                until=None if step.left is None else time.monotonic() + step.left,
+            )
+        )
+
+
 def run_sweep(
     sweep: Sweep,
     directory: Path,
@@ -68,7 +92,7 @@ def run_sweep(
     memory_limit: int = DEFAULT_MEMORY_LIMIT,
     timeout: float = DEFAULT_TIMEOUT,
     fresh: bool = False,
-    watch: OnSweepStep | None = None,
+    progress: OnSweepStep | Literal[False] | None = None,
     warn: Callable[[list[Doubt]], None] | None = None,
 ) -> SweepResults:
     """Play every cell of a sweep that is not finished yet.
@@ -95,8 +119,8 @@ def run_sweep(
         Seconds that the address has to answer.
     fresh : bool
         Play what an earlier run has finished, too.
-    watch : callable, optional
-        Told how far the sweep has come.
+    progress : callable or False, optional
+        Told how far the sweep has come; see `fedbandits.simulate_all`.
     warn : callable, optional
         Told which assumptions do not hold, if any, before anything is played.
     """
@@ -105,12 +129,12 @@ def run_sweep(
     def tell(state: Literal["reading", "playing"], done: int, cells: int, reused: int = 0) -> None:
         now = time.monotonic()
         passed = now - begun.setdefault(state, now)
-        if watch is not None:
-            watch(SweepStep(state=state, done=done, cells=cells, reused=reused, passed=passed))
+        if told is not None:
+            told(SweepStep(state=state, done=done, cells=cells, reused=reused, passed=passed))
 
     store = Store(Path(directory) / FOLDER)
     where = Where(address=address, workers=workers, timeout=timeout)
-    with open_backend(backend, where) as opened:
+    with followed(progress, _bar) as told, open_backend(backend, where) as opened:
         cells: list[Cell] = []
         ready: dict[str, Playable] = {}
         for number in range(len(sweep)):

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from fedbandits.errors import FedbanditsError, InputError
 from fedbandits.experiments.describe import versions
-from fedbandits.experiments.tables import outcome_columns
 from fedbandits.plugins import RunPlugins
 from fedbandits.simulation import simulate_all
+from fedbandits.simulation.tables import outcome_columns
 from fedbandits.sweeps.cells import FinishedCell, Group, Playable, made_with
 
 
@@ -47,6 +47,7 @@ class SweepTask:
                 grid_points=1,  # regret is wanted at the end alone
                 workers=1,
                 memory_limit=self.memory_limit,
+                progress=False,
                 warn=False,
                 rules=list(rules),
             )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedbandits.experiments.text import TIMES
-from fedbandits.experiments.wording import in_words
 from fedbandits.report.shown import Shown
+from fedbandits.report.wording import in_words
 from fedbandits.sweeps.cells import Cell
 from fedbandits.sweeps.comparison import choices_of, conditions_of
 from fedbandits.sweeps.results import SweepResults

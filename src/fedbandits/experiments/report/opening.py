@@ -8,12 +8,12 @@ from html import escape
 import numpy as np
 
 from fedbandits.experiments.report.problem_sections import ProblemGroup
-from fedbandits.experiments.tables import chose_best, quantity
-from fedbandits.experiments.wording import ROUNDING, in_words, listed
 from fedbandits.report.chart import NORMAL_95
 from fedbandits.report.markup import bold, items
+from fedbandits.report.wording import ROUNDING, in_words, listed
 from fedbandits.simulation import Simulation
 from fedbandits.simulation.fidelities import Fidelity
+from fedbandits.simulation.tables import chose_best, quantity
 
 _FEW = 10
 

@@ -7,20 +7,20 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from fedbandits.experiments.charts import PART, YARDSTICK, regret_charts, shown_in_parts
 from fedbandits.experiments.describe import versions
 from fedbandits.experiments.report.glossary import WORDS
 from fedbandits.experiments.report.opening import opening
 from fedbandits.experiments.report.problem_sections import problem_groups, problem_sections
 from fedbandits.experiments.report.variant_tables import protection_section, results_table
 from fedbandits.experiments.results import Results
-from fedbandits.experiments.tables import Table
-from fedbandits.experiments.wording import in_words
 from fedbandits.report.chart import Chart, Plot
 from fedbandits.report.markup import definitions
 from fedbandits.report.page import html_page, live_chart
 from fedbandits.report.palette import colours
+from fedbandits.report.wording import in_words
 from fedbandits.rules.guarantees import Guarantee, listed
+from fedbandits.simulation.charts import PART, YARDSTICK, regret_charts, shown_in_parts
+from fedbandits.simulation.tables import Table
 
 _MEANS = "Mean regret of each variant up to each slot, added up over its clients."
 _BANDS = "Bands are 95&nbsp;% confidence intervals of the mean."

@@ -9,10 +9,10 @@ from typing import Any
 
 from fedbandits.experiments.availability import availability_figure, map_names
 from fedbandits.experiments.results import Results
-from fedbandits.experiments.wording import listed
 from fedbandits.problems.problem import Map, Problem, best_arm, gap, gaps
 from fedbandits.report.markup import bold, definitions, picture
 from fedbandits.report.style import image
+from fedbandits.report.wording import listed
 from fedbandits.simulation import Simulation
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from fedbandits.experiments.tables import REGRETS
 from fedbandits.experiments.text import TIMES, lower_bound_notes, never_decides
-from fedbandits.experiments.wording import mean_and_half, share
 from fedbandits.report.markup import Words, row, swatch, table
 from fedbandits.report.palette import ColourOf
+from fedbandits.report.wording import mean_and_half, share
+from fedbandits.simulation.tables import REGRETS
 
 _REGRETS = ("total", "exploration", "communication", "per client")
 _OTHERS = ("clients", "phases", "decision slot", "best arm", "wrong arm", "undecided", "capped")

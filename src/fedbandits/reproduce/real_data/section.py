@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from fedbandits.experiments.tables import Table, as_columns
-from fedbandits.experiments.wording import listed
 from fedbandits.report import markup
 from fedbandits.report.chart import Axis, Chart, Guide, Note, Plot, Series
 from fedbandits.report.markup import with_subscripts
 from fedbandits.report.palette import PALETTE
+from fedbandits.report.wording import listed
 from fedbandits.reproduce.part import Drawing, Part
 from fedbandits.reproduce.real_data import table as tables
 from fedbandits.reproduce.texts import Row, fill, table_html, texts
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.simulation.tables import Table, as_columns
 
 
 def is_movielens(facts: Row) -> bool:

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from fedbandits.experiments.wording import ROUNDING
+from fedbandits.notebook import viewed
 from fedbandits.problems.problem import gaps
 from fedbandits.report.chart import NORMAL_95
+from fedbandits.report.wording import ROUNDING, in_words, share
 from fedbandits.rules.arrays import BoolArray, FloatArray
-from fedbandits.simulation import Simulation
+from fedbandits.simulation.fidelities import Fidelity
 
-Table: TypeAlias = dict[str, list[Any]]
+if TYPE_CHECKING:  # it shows itself by what is here
+    from fedbandits.report.shown import Shown
+    from fedbandits.simulation.simulator import Simulation
+
+Table: TypeAlias = viewed.Table
 """Columns of one length, by name."""
 
 REGRETS = ("total", "exploration", "communication")
@@ -139,6 +144,33 @@ def replications_table(simulations: Sequence[Simulation]) -> Table:
             **{name: values.tolist() for name, values in outcome_columns(simulation).items()},
         }
         for simulation in simulations
+    )
+
+
+def shown_simulation(simulation: Simulation) -> Shown:
+    """Return what one variant gave, one row per quantity."""
+    from fedbandits.report.shown import Shown  # noqa: PLC0415 - Rich, only to show
+
+    found = measured(outcome_columns(simulation))
+    rows = {
+        **{f"{regret} regret": in_words(found["regret"][regret]) for regret in REGRETS},
+        "total regret per client": in_words(found["regret"]["per_client"]),
+        "clients": in_words(found["clients"]),
+    }
+    if simulation.fidelity is not Fidelity.SLOTS:  # others go on choosing, and have no winner
+        rows |= {
+            "phases": in_words(found["phases"]),
+            "slot of the decision": in_words(found["decision_slot"]),
+            "best arm found": share(found["best_arm_rate"]),
+            "wrong arm": share(found["wrong_arm_rate"]),
+            "undecided": share(found["undecided_rate"]),
+        }
+    several = simulation.games.winner.size > 1
+    return Shown(
+        name=simulation.in_short(),
+        headings=["", "mean"],
+        rows=list(rows.items()),
+        note="± half of a 95 % interval" if several else "",
     )
 
 

@@ -8,11 +8,11 @@ from itertools import cycle
 
 import numpy as np
 
-from fedbandits.experiments.tables import REGRETS, Table
 from fedbandits.report.chart import NORMAL_95, Axis, Chart, Plot, Series
 from fedbandits.report.palette import FAINT, PALETTE, ColourOf
 from fedbandits.rules.algorithms import ALGORITHMS
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.simulation.tables import REGRETS, Table
 
 LOG_RATIO = 20.0
 """How far apart regrets lie before a logarithmic axis is the better one."""
@@ -120,7 +120,7 @@ def regret_charts(
     Parameters
     ----------
     curves : Table
-        From `fedbandits.experiments.tables.curves_table`.
+        From `fedbandits.simulation.tables.curves_table`.
     title : str
         What the chart is headed with.
     colour_of : mapping, optional

@@ -1,0 +1,1 @@
+"""Notebooks: values that show, draw, tabulate and save themselves, and bars of progress."""
