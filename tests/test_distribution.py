@@ -61,7 +61,7 @@ def empty(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return an environment with the wheel, its extra for reports, and what these need."""
     home = tmp_path_factory.mktemp("empty")
     python = home / "bin" / "python"
-    what = ["--constraint", str(ROOT / "constraints.txt"), f"{wheel}[report]"]
+    what: list[str | Path] = ["--constraint", ROOT / "constraints.txt", f"{wheel}[report]"]
     if UV:
         uv = [sys.executable, "-m", "uv"]
         run(*uv, "venv", "--clear", "--python", sys.executable, home, cwd=home.parent)
