@@ -152,6 +152,11 @@ class PageServer(uvicorn.Server):
         """Serve until a signal comes."""
         super().run(sockets or [self.listening])
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Send the last words to all viewers, then end."""
+        self.app.state.board.end()
+        await super().shutdown(sockets)
+
     @contextmanager
     def beside(self) -> Iterator[None]:
         """Serve in a thread while something else goes on."""
