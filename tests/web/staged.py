@@ -1,4 +1,4 @@
-"""A run that a test moves on step by step, as its server would, with signs of life beside the log."""
+"""A run that a test moves on step by step, as its server would, with signs of life beside it."""
 
 from __future__ import annotations
 

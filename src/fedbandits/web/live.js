@@ -132,7 +132,8 @@
     stream.addEventListener("over", (event) => {
       note(event);
       stream.close();
-      lost("The server of this page has ended. The page looks for it.");
+      sign.className = "over";
+      sign.textContent = `The program that shows this page has ended at ${clock(heard)}. What you see is as of then; fedbandits serve shows it again.`;
       again = setTimeout(connect, 2000);
     });
     stream.addEventListener("error", () => {

@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import os
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,9 @@ MOST_RUNS = 200
 
 # Seconds between looks: at a log, and at a folder for new ones.
 _LOOK, _SEARCH = 0.5, 3.0
+
+# Seconds for the last look at all logs.
+_LAST = 2.0
 
 # Folders below the one that is served.
 _DEEP = 3
@@ -229,8 +233,11 @@ class Board:
             self.parts.put({"list": self._list()})
             await asyncio.sleep(_LOOK)
 
-    def end(self) -> None:
-        """Send the last words to all viewers."""
+    async def end(self) -> None:
+        """Send what is known by now to all viewers, and that nothing more comes."""
+        read = [run.look(self._limiter) for run in self.runs.values() if run.live is not None]
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*read), _LAST)
         for parts in (self.parts, *(run.parts for run in self.runs.values())):
             parts.end()
 
