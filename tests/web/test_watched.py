@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -121,7 +120,7 @@ def test_a_viewer_who_comes_back_gets_what_was_missed_and_no_more(tmp_path: Path
 def test_signs_of_life_alone_are_nothing_new(tmp_path: Path) -> None:
     with staged(tmp_path / "run.fedlog", phases=1) as run:
         run.opened(["clinic-4"])
-        watched = asyncio.run(_watched(run.path))
+        watched = WatchedRun(run.path, run.path.name)
         assert watched.refresh()
         for _ in range(3):
             run.tell()
@@ -130,10 +129,6 @@ def test_signs_of_life_alone_are_nothing_new(tmp_path: Path) -> None:
         found = watched.refresh()
         assert found is not None
         assert "1 of 5 clients has reported" in found["phase"]
-
-
-async def _watched(path: Path) -> WatchedRun:
-    return WatchedRun(path, path.name)
 
 
 def test_a_server_that_is_gone_is_said_so(tmp_path: Path) -> None:
@@ -173,7 +168,7 @@ def test_a_long_log_says_how_much_was_read(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(followed, "_TOLD_EVERY", 5)
     told: list[tuple[int, int]] = []
     monkeypatch.setattr(WatchedRun, "_read", lambda _, done, of: told.append((done, of)))
-    watched = asyncio.run(_watched(path))
+    watched = WatchedRun(path, path.name)
     watched.refresh()
     assert [done for done, _ in told] == [5, 10, 15, 20, 25, 30]
     assert {of for _, of in told} == {30}

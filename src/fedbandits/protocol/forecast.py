@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedbandits.protocol.decisions import gathered, looks
+from fedbandits.protocol.decisions import looks
 from fedbandits.protocol.state import RunState, ServerState
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import UNDISTORTED, Distortion
@@ -69,7 +69,8 @@ class Forecast:
 def forecast(state: RunState, clients: int | None = None) -> Forecast | str:
     """Return what a run will probably still cost, or why that cannot be said.
 
-    The rule plans and decides one phase after the other. Every client keeps the means that it has;
+    By phases that are over: updates of the open phase do not change it. The rule plans and decides
+    one phase after the other. Every client keeps the means that it has;
     one that joins has those of a client that is in. Errors of protected means shrink as they did.
 
     Parameters
@@ -110,7 +111,7 @@ class _Ahead:
 
     def __init__(self, state: RunState, clients: int | None) -> None:
         self.state, self.rule = state, state.terms.rule
-        tally = gathered(state)
+        tally = state.counted
         self.counts: IntArray = tally.counts
         heard = np.flatnonzero(tally.pulled.any(axis=0))
         # Whose means a client has: its own, or those of one who has reported.
@@ -129,11 +130,7 @@ class _Ahead:
         state = self.state
         found, cells = Forecast(), 0
         if state.stage is ServerState.COLLECTING and state.assignment is not None:
-            waited = np.array([column for c, column in state.columns.items() if c in state.missing])
-            pulls = np.array(state.assignment.pulls)
-            if waited.size:
-                self.counts = self.counts.copy()
-                self.counts[:, waited.astype(np.int64)] += pulls[:, np.newaxis]
+            self.counts = self.counts + np.array(state.assignment.pulls)[:, np.newaxis]
             found = self._after(found)
         while not (found.settled or found.ended) and found.phases < MOST_PHASES:
             cells += self.counts.size

@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import os
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,7 +136,7 @@ class WatchedRun:
             " yet"
             for one in requests_left(self.path)
         ]
-        self.live = LiveRun.of(self._run, waiting=waiting)
+        self.live = LiveRun.of(self._run, waiting=waiting, before=self.live)
         self.records, self.problem, self._failures = self._run.n_records, "", 0
 
     def _read(self, done: int, of: int) -> None:
@@ -208,6 +209,13 @@ class Board:
         self.parts = LiveParts()
         self._limiter = CapacityLimiter(2)
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        if not source.is_dir():
+            self._add(logs_in(source))
+
+    def _add(self, logs: Iterable[tuple[Path, str]]) -> None:
+        for path, name in logs:
+            run = WatchedRun(path, name)
+            self.runs.setdefault(run.key, run)
 
     @property
     def single(self) -> WatchedRun | None:
@@ -219,11 +227,10 @@ class Board:
         try:
             while True:
                 logs = await to_thread.run_sync(logs_in, self.source)
-                for path, name in logs:
-                    run = WatchedRun(path, name)
-                    if run.key not in self.runs:
-                        self.runs[run.key] = run
-                        self._tasks[run.key] = asyncio.create_task(self._follow(run))
+                self._add(logs)
+                for key, run in self.runs.items():
+                    if key not in self._tasks:
+                        self._tasks[key] = asyncio.create_task(self._follow(run))
                 self.parts.put({"list": self._list()})
                 await asyncio.sleep(_SEARCH)
         finally:
@@ -247,7 +254,7 @@ class Board:
 
     def _list(self) -> str:
         if not self.runs:
-            return f"<p>There is no log (*{ENDING}) in {text(str(self.source))} yet.</p>"
+            return f"<p>There is no log (*{ENDING}) in {text(self.source.resolve().name)} yet.</p>"
         rows = [run.parts.shown.get("runs") or run.row() for run in self.runs.values()]
         heads = ("run", Words("in short"), "phase", "clients", "reported")
         return table("Runs", (*heads, Words("server"), Words("last wrote")), rows)
