@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -71,7 +72,8 @@ def watching() -> Iterator[Row]:
                 updates.append(time.process_time() - begin)
         if run.live is None:
             raise RuntimeError("the run was not read")
-        searched, (table, _) = seconds_of(lambda: found_clients(run.live.status, "client-9"))
+        status = run.live.status
+        searched, (table, _) = seconds_of(partial(found_clients, status, "client-9"))
         page = html_page(title="", byline="", sections=[(name, made[name]) for name in HEADINGS])
     detail = f"{CLIENTS:,} clients, {LONG:,} records, from a checkpoint"
     yield Row("(a) first complete page", first, 2.0, False, " s", detail)

@@ -54,15 +54,19 @@ class Forecast:
 
         Examples
         --------
-        >>> Forecast(phases=3, left=1, settled=True).words().split(":")[0]
-        'Probably still is a projection to the answer and no promise'
+        >>> Forecast(phases=3, left=1, settled=True).words().split(".")[0]
+        'Probably still: until there is an answer'
         """
-        to = "to the answer" if self.settled else "to the end of the run, without an answer"
-        if not self.settled and not self.ended:
-            to = "for as far as it was worked out; the answer is not among it"
+        if self.settled:
+            to = "until there is an answer"
+        elif self.ended:
+            to = "until the run ends, which brings no answer by these estimates"
+        else:
+            to = f"for {self.phases} more phases, which bring no answer by these estimates"
         return (
-            f"Probably still is a projection {to} and no promise: it holds if estimates stay as"
-            " they are now, clients who join are like those who are in, and everybody reports."
+            f"Probably still: {to}. This is a projection and no promise. It assumes that estimates"
+            " stay as they are, that clients who join are like those who are in, and that everybody"
+            " reports."
         )
 
 

@@ -373,6 +373,9 @@ def _of_phase(phase: PhaseCourse) -> list[tuple[str, str]]:
     found = [(phase.opened, f"Phase {phase.phase} was opened with {whom or 'nobody'}.")]
     if phase.ended is not None:
         reports = f"{phase.reported:,} of {counted(phase.clients, 'client')} had reported"
-        ended = f"phase {phase.phase} has ended: {tables.result_of(phase)} ({reports})"
+        result = tables.result_of(phase)
+        if phase.dropped:
+            result = f"{', '.join(phase.dropped)} {'is' if len(phase.dropped) == 1 else 'are'} out"
+        ended = f"phase {phase.phase} has ended: {result} ({reports})"
         found.append((phase.ended, text(sentence(ended))))
     return found
