@@ -41,6 +41,7 @@ from fedbandits.cli.runs import (
     verify,
     withdraw,
 )
+from fedbandits.cli.serve import serve
 from fedbandits.cli.site import audit, halt, kit, node
 from fedbandits.cli.sweep import check_sweep, sweep
 from fedbandits.cli.up import coordinate, resume, up
@@ -195,7 +196,7 @@ _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Experiments": (run, check, bounds, sweep, plan, contest, reproduce),
     "Federations": (new, try_, up, resume, coordinate, kit, node, post, deliver, site),
     "Runs of a federation": (
-        *(status, report, verify, withdraw, stop, halt),
+        *(status, serve, report, verify, withdraw, stop, halt),
         *(rebind, audit, backup, restore),
     ),
 }

@@ -399,7 +399,7 @@
 
   function save(box, name) {
     const around = box.getBoundingClientRect();
-    const sheet = document.getElementById("chart-style").textContent;
+    const sheet = [...document.getElementById("chart-style").sheet.cssRules].map((rule) => rule.cssText).join("\n");
     const out = d3.create("svg").attr("xmlns", "http://www.w3.org/2000/svg").attr("width", around.width).attr("height", around.height);
     out.append("style").text(sheet);
     for (const part of box.querySelectorAll("svg, .legend button")) {
@@ -421,6 +421,8 @@
     URL.revokeObjectURL(link.href);
   }
 
+  const looked = new Map();
+
   function start(data) {
     const holder = document.getElementById(data.dataset.figure);
     const host = holder.querySelector(".chart");
@@ -428,7 +430,11 @@
     for (const chart of Object.values(made.views)) {
       for (const panel of chart.panels) for (const s of panel.series ?? []) s.x = made.xs[s.x];
     }
-    const state = { key: data.dataset.figure, view: Object.keys(made.views)[0], hidden: new Set(), log: {}, zoom: new Map() };
+    // A chart that is drawn again, from newer numbers, is looked at as before.
+    const key = data.dataset.figure, views = Object.keys(made.views);
+    const state = looked.get(key) ?? { key, view: views[0], hidden: new Set(), log: {}, zoom: new Map() };
+    if (!views.includes(state.view)) state.view = views[0];
+    looked.set(key, state);
     state.tip = element("div", "tip");
     state.tip.hidden = true;
     state.show = (event, head, lines) => {
@@ -449,7 +455,6 @@
       const chart = state.chart();
       state.tip.hidden = true;
       const tools = element("div", "tools"), body = element("div", "panels");
-      const views = Object.keys(made.views);
       if (views.length > 1) {
         for (const view of views) {
           tools.append(button(view, () => { Object.assign(state, { view, zoom: new Map() }); state.draw(); }, view === state.view));
@@ -477,7 +482,8 @@
         const height = panel.rows ? row * panel.rows.length + (panel.title ? 34 : 10) + (panel.x.label ? 46 : 26)
           : narrow.matches ? 320 : columns > 2 ? 340 : 420;
         const svg = d3.create("svg").attr("class", `drawing ${panel.kind}`).attr("width", width).attr("height", height)
-          .attr("role", "img").attr("aria-label", panel.title || holder.querySelector("img")?.alt || "");
+          .attr("viewBox", `0 0 ${width} ${height}`)
+          .attr("role", "img").attr("aria-label", panel.title || host.dataset.alt);
         box.append(svg.node());
         if (panel.title) svg.append("text").attr("class", "title").attr("x", 0).attr("y", 15).text(shortened(panel.title, 0.85 * width));
         DRAW[panel.kind](svg, panel, state, place, { width, height, row });
@@ -499,15 +505,19 @@
       throw error;
     }
     let width = host.clientWidth;
-    new ResizeObserver(() => {
+    state.watch?.disconnect();
+    state.watch = new ResizeObserver(() => {
       if (host.clientWidth && host.clientWidth !== width) {
         width = host.clientWidth;
         state.draw();
       }
-    }).observe(host);
+    });
+    state.watch.observe(host);
   }
 
   for (const data of document.querySelectorAll("script[data-figure]")) start(data);
+  // Other scripts of the page that have put charts onto it dispatch this at the JSON of each.
+  document.addEventListener("figure", ({ target }) => start(target));
 
   // The table of contents marks the section that is read.
   const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));

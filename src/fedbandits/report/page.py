@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -20,7 +20,13 @@ Views: TypeAlias = Mapping[str, Chart]
 
 
 def live_chart(
-    key: str, charts: Chart | Views, *, alt: str, caption: str, image: bytes | None = None
+    key: str,
+    charts: Chart | Views,
+    *,
+    alt: str,
+    caption: str,
+    image: bytes | None = None,
+    stills: bool = True,
 ) -> str:
     """Return a chart that can be pointed at and zoomed into; a still image in print.
 
@@ -36,14 +42,20 @@ def live_chart(
         HTML below it.
     image : bytes, optional
         The first as PNG, if it was drawn already.
+    stills : bool
+        Whether there is a still image at all. Without one, print shows the chart as it is on the
+        screen: for pages that change while they are read.
     """
     views = {"": charts} if isinstance(charts, Chart) else charts
-    image = image or still(next(iter(views.values())))
+    shown, without = "", "Scripts are off, so there is no chart."
+    if stills:
+        image = image or still(next(iter(views.values())))
+        shown = f'<img src="{data_uri(image)}" alt="{escape(alt)}">\n'
+        without = "Scripts are off, so this is a still image."
     return f"""<figure id="{escape(key)}" class="chart-frame">
-<div class="chart"></div>
-<img src="{data_uri(image)}" alt="{escape(alt)}">
-<figcaption>{caption}
-<noscript>Scripts are off, so this is a still image.</noscript></figcaption>
+<div class="chart" data-alt="{escape(alt)}"></div>
+{shown}<figcaption>{caption}
+<noscript>{without}</noscript></figcaption>
 <script type="application/json" data-figure="{escape(key)}">{json_in_script(chart_data(views))}\
 </script>
 </figure>"""
@@ -93,8 +105,38 @@ def _brief(value: float) -> float | int | None:
     return int(value) if value.is_integer() else float(f"{value:.6g}")
 
 
-def html_page(*, title: str, byline: str, sections: Sequence[tuple[str, str]]) -> str:
-    """Return a page that needs no network.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """Where a page that a server sends finds its parts: under addresses, not in itself.
+
+    Parameters
+    ----------
+    at : str
+        What precedes the names of the parts that all pages have.
+    styles, scripts : sequence of str
+        Addresses of further parts.
+    """
+
+    at: str
+    styles: Sequence[str] = ()
+    scripts: Sequence[str] = ()
+
+
+_POLICY = """<!-- The browser itself refuses whatever would come from elsewhere. -->
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data: blob:; \
+style-src 'unsafe-inline'; script-src 'unsafe-inline'">
+"""
+
+
+def html_page(
+    *,
+    title: str,
+    byline: str,
+    sections: Sequence[tuple[str, str]],
+    notice: str = "",
+    links: Links | None = None,
+) -> str:
+    """Return a page that needs no network; one that a server sends needs that server.
 
     Parameters
     ----------
@@ -102,6 +144,10 @@ def html_page(*, title: str, byline: str, sections: Sequence[tuple[str, str]]) -
         Plain text and HTML.
     sections : sequence of (heading, body)
         HTML, in order; charts in them are from `live_chart`.
+    notice : str
+        HTML between the title and the sections.
+    links : Links, optional
+        Where the page finds its parts; by default it contains them.
     """
     body = "\n".join(
         f'<section id="section-{number}">\n<h2>{head}</h2>\n{text}\n</section>'
@@ -112,20 +158,30 @@ def html_page(*, title: str, byline: str, sections: Sequence[tuple[str, str]]) -
         for number, (head, _) in enumerate(sections, start=1)
     )
     # Without a chart, the page needs no library to draw it.
-    library = f"<script>{_part('d3.min.js')}</script>\n" if "data-figure=" in body else ""
-    return Template(_part("page.html")).substitute(
+    charts = "data-figure=" in body or links is not None
+    styles, scripts = ("chart", "page"), (*(["d3.min"] if charts else []), "page")
+    if links is None:
+        style = [f'<style id="{one}-style">\n{page_part(f"{one}.css")}</style>' for one in styles]
+        script = [f"<script>\n{page_part(f'{one}.js')}</script>" for one in scripts]
+    else:
+        sheet, code = '<link rel="stylesheet"{} href="{}">', '<script src="{}" defer></script>'
+        style = [sheet.format(f' id="{one}-style"', f"{links.at}{one}.css") for one in styles]
+        style += [sheet.format("", escape(address)) for address in links.styles]
+        script = [code.format(f"{links.at}{one}.js") for one in scripts]
+        script += [code.format(escape(address)) for address in links.scripts]
+    return Template(page_part("page.html")).substitute(
+        policy=_POLICY if links is None else "",
         title=escape(title),
         byline=byline,
+        notice=notice,
         contents=contents,
         body=body,
-        library=library,
-        chart_style=_part("chart.css"),
-        page_style=_part("page.css"),
-        script=_part("page.js"),
+        styles="\n".join(style),
+        scripts="\n".join(script),
     )
 
 
 @cache
-def _part(name: str) -> str:
-    """Return a style sheet or a script of all pages."""
+def page_part(name: str) -> str:
+    """Return a style sheet, a script or the frame of all pages."""
     return (files("fedbandits.report") / name).read_text(encoding="utf-8")
