@@ -33,6 +33,7 @@ from fedbandits.planning.search import Searched, foreseen_best
 from fedbandits.privacy.policy import Privacy, Quantize
 from fedbandits.problems.problem import Problem
 from fedbandits.report.chart import Chart
+from fedbandits.report.page import chart_data
 from fedbandits.report.palette import colours
 
 STAGES = (16, 128, 1000)
@@ -379,8 +380,6 @@ class Laboratory:
         yield {"kind": "done", "complete": True}
 
     def _stage(self, games: int, results: list[Results]) -> dict[str, Any]:
-        from fedbandits.report.page import chart_data  # noqa: PLC0415 - heavy
-
         return {
             "kind": "games",
             "games": games,

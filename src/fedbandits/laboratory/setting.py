@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlencode
 
@@ -57,6 +57,17 @@ class Field:
         What may be chosen, and what the form calls that; it is a number, or text, without any.
     text : bool
         Whether it is text.
+    slider : (float, float), optional
+        From where to where its slider goes, if it has one.
+    scaled : bool
+        Whether the slider of a number goes around its value instead, because outcomes may be in
+        any unit; that of a rate does not.
+    ends : {"", "zero", "none"}
+        What a slider on a logarithmic scale says at its end: 0 at the lower, nothing at the upper.
+    group : str
+        The heading that it stands under.
+    when : mapping of str to tuple of str
+        What other fields say when this one counts.
     """
 
     name: str
@@ -70,6 +81,11 @@ class Field:
     optional: bool = False
     choices: Mapping[str, str] | None = None
     text: bool = False
+    slider: tuple[float, float] | None = None
+    scaled: bool = False
+    ends: Literal["", "zero", "none"] = ""
+    group: str = ""
+    when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def read(self, said: str) -> Any:
         """Return the value that a text says, or refuse it."""
@@ -115,20 +131,37 @@ class Field:
         return int(value)
 
 
+OPTIONS, CLIENTS, COSTS, TRUST, DESIGN = GROUPS = (
+    "The options",
+    "The clients",
+    "Costs and time",
+    "Privacy and trust",
+    "Your own design",
+)
+"""The headings of the form."""
+
+_BY_GAP = {"given": ("gap",)}
+_BY_PAPER = {"design": ("fed2-ucb", "fed1-ucb"), "rule": ("paper",)}
+
 FIELDS: tuple[Field, ...] = (
     Field(
         name="outcome",
+        group=OPTIONS,
         label="What is observed",
         choices={"rate": "yes or no (a rate)", "number": "a number"},
         words="A rate is a share of successes: cured, bought, delivered. Its noise is known.",
     ),
     Field(
         name="given",
+        group=OPTIONS,
         label="Options are described by",
         choices={"gap": "the smallest gap that matters", "means": "the mean of each"},
     ),
     Field(
         name="options",
+        group=OPTIONS,
+        slider=(2, 30),
+        when=_BY_GAP,
         label="Options",
         unit="options",
         low=2,
@@ -138,6 +171,10 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field(
         name="gap",
+        group=OPTIONS,
+        slider=(0.001, 0.5),
+        scaled=True,
+        when=_BY_GAP,
         label="Gap Δ",
         low=1e-6,
         high=1e6,
@@ -147,6 +184,10 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field(
         name="best",
+        group=OPTIONS,
+        slider=(0.01, 0.99),
+        scaled=True,
+        when=_BY_GAP,
         label="Mean of the best",
         low=-1e9,
         high=1e9,
@@ -154,12 +195,18 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field(
         name="means",
+        group=OPTIONS,
+        when={"given": ("means",)},
         label="Means",
         text=True,
         words="One per option, separated by commas or spaces.",
     ),
     Field(
         name="noise",
+        group=CLIENTS,
+        slider=(0.01, 10),
+        scaled=True,
+        when={"outcome": ("number",)},
         label="Noise σ",
         low=1e-6,
         high=1e6,
@@ -168,6 +215,10 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field(
         name="spread",
+        group=CLIENTS,
+        slider=(0.001, 0.3),
+        scaled=True,
+        ends="zero",
         label="Spread between clients σ_c",
         low=0.0,
         high=1e6,
@@ -176,6 +227,9 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field(
         name="clients",
+        group=CLIENTS,
+        slider=(2, 20_000),
+        ends="none",
         label="Clients",
         unit="clients",
         low=1,
@@ -187,6 +241,9 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field(
         name="cost",
+        group=COSTS,
+        slider=(0.01, 1000),
+        ends="zero",
         label="Cost of a report C",
         low=0.0,
         high=1e6,
@@ -195,6 +252,8 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field(
         name="horizon",
+        group=COSTS,
+        slider=(100, 1e7),
         label="Horizon T",
         unit="slots",
         low=100,
@@ -205,6 +264,7 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field(
         name="privacy",
+        group=TRUST,
         label="Privacy",
         choices={
             "none": "means are sent as they are",
@@ -212,9 +272,22 @@ FIELDS: tuple[Field, ...] = (
             "epsilon": "means get noise (differential privacy)",
         },
     ),
-    Field(name="bits", label="Bits of a mean", unit="bits", low=1, high=16, whole=True),
+    Field(
+        name="bits",
+        group=TRUST,
+        slider=(1, 16),
+        when={"privacy": ("bits",)},
+        label="Bits of a mean",
+        unit="bits",
+        low=1,
+        high=16,
+        whole=True,
+    ),
     Field(
         name="epsilon",
+        group=TRUST,
+        slider=(0.05, 20),
+        when={"privacy": ("epsilon",)},
         label="Privacy budget ε",
         low=0.01,
         high=100.0,
@@ -223,6 +296,8 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field(
         name="liars",
+        group=TRUST,
+        slider=(0, 0.45),
         label="Liars",
         unit="of all clients",
         low=0.0,
@@ -232,6 +307,7 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field(
         name="design",
+        group=DESIGN,
         label="Your own design",
         choices={
             "fed2-ucb": "Fed2-UCB: clients join gradually",
@@ -242,18 +318,24 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field(
         name="pulls",
+        group=DESIGN,
+        when={"design": ("fed2-ucb", "fed1-ucb")},
         label="Pulls per phase f(p)",
         text=True,
         words="Of each option by each client in phase p: 100, 20*p, ceil(10*log(T)).",
     ),
     Field(
         name="admissions",
+        group=DESIGN,
+        when={"design": ("fed2-ucb",)},
         label="New clients per phase g(p)",
         text=True,
         words="In phase p: 8, 2^p.",
     ),
     Field(
         name="rule",
+        group=DESIGN,
+        when={"design": ("fed2-ucb", "fed1-ucb", "fed-index")},
         label="Radius",
         choices={
             "paper": "the paper's",
@@ -266,6 +348,9 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field(
         name="arm_constant",
+        group=DESIGN,
+        slider=(0.1, 10),
+        when=_BY_PAPER,
         label="Constant of the pulls",
         low=0.01,
         high=100.0,
@@ -273,15 +358,21 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field(
         name="client_constant",
+        group=DESIGN,
+        slider=(0.1, 10),
+        when=_BY_PAPER,
         label="Constant of the clients",
         low=0.01,
         high=100.0,
         words="6 carries the proof; the authors' scripts have less.",
     ),
-    Field(name="seed", label="Seed", low=0, high=2**32 - 1, whole=True),
+    Field(name="seed", group=DESIGN, label="Seed", low=0, high=2**32 - 1, whole=True),
 )
 
-_FIELDS = {field.name: field for field in FIELDS}
+_FIELDS = {one.name: one for one in FIELDS}
+
+GAME = Field(name="game", label="Game", low=0, high=999, whole=True)
+"""Which game is shown step by step; it is no part of the setting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -388,15 +479,26 @@ class Setting:
         usual = Setting()
         return urlencode(
             {
-                field.name: shown(getattr(self, field.name))
-                for field in fields(Setting)
-                if getattr(self, field.name) != getattr(usual, field.name)
+                one.name: shown(getattr(self, one.name))
+                for one in fields(Setting)
+                if getattr(self, one.name) != getattr(usual, one.name)
             }
         )
 
     def as_text(self) -> dict[str, str]:
         """Return every field as text."""
         return {name: shown(value) for name, value in asdict(self).items()}
+
+
+def refusal(error: InputError) -> list[dict[str, str]]:
+    """Return mistakes for JSON, each with its field.
+
+    Examples
+    --------
+    >>> refusal(InputError("seed", "is empty; give a number"))
+    [{'field': 'seed', 'problem': 'is empty; give a number'}]
+    """
+    return [{"field": one.where, "problem": one.problem} for one in error.each]
 
 
 def shown(value: Any) -> str:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special, stats
 
 from fedbandits.errors import InputError
 from fedbandits.experiments.tables import Table
@@ -159,7 +159,9 @@ class Detector:
 
     def _finds(self, gap: float, clients: int, pulls: float) -> bool:
         # Equal on paper is enough.
-        return float(self.smallest_gap(clients, pulls)) <= gap * (1.0 + 1e-12)
+        at = np.asarray(gap * (1.0 + 1e-12))
+        looks = self._looks(np.asarray(clients, dtype=np.float64), pulls)
+        return any(float(self._missed(at, *look)) <= 1.0 - self.power for look in looks)
 
     def _phases(self, pulls: float) -> list[int]:
         """Return the phases in which a look may be best."""
@@ -215,7 +217,7 @@ class Detector:
         ratios, copies = np.unique(self.ratios or (1.0,) * (self.n_arms - 1), return_counts=True)
         ahead = gap[..., np.newaxis] * ratios - width[..., np.newaxis]
         deviations = ahead / np.maximum(scatter, 1e-300)[..., np.newaxis]
-        return np.asarray((copies * stats.norm.sf(deviations)).sum(axis=-1))
+        return np.asarray((copies * special.ndtr(-deviations)).sum(axis=-1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
