@@ -21,6 +21,7 @@ from fedbandits.experiments.experiment import Experiment
 from fedbandits.experiments.files import read_experiment
 from fedbandits.experiments.results import Results
 from fedbandits.experiments.tables import curves_table, outcome_columns
+from fedbandits.experiments.wording import in_words, share
 from fedbandits.laboratory.setting import Setting
 from fedbandits.planning import text
 from fedbandits.planning.candidates import rule_for
@@ -30,11 +31,13 @@ from fedbandits.planning.outlook import Expected
 from fedbandits.planning.plan import Plan, variant_table
 from fedbandits.planning.question import Question
 from fedbandits.planning.search import Searched, foreseen_best
+from fedbandits.planning.wording import between, rounded
 from fedbandits.privacy.policy import Privacy, Quantize
 from fedbandits.problems.problem import Problem
 from fedbandits.report.chart import Chart
 from fedbandits.report.page import chart_data
 from fedbandits.report.palette import colours
+from fedbandits.rules.arrays import FloatArray
 
 STAGES = (16, 128, 1000)
 """Games of each design: a first estimate, and what it is refined to."""
@@ -42,7 +45,12 @@ STAGES = (16, 128, 1000)
 CERTIFIED, INDEX, OWN = LABELS = ("certified elimination", "index rule", "your design")
 """The designs, as tables and files call them."""
 
-GRID_POINTS = 120
+COLOURS = colours(LABELS, ("fed2-ucb", "fed-index", "fed1-ucb"))
+"""The colour of each, whatever it plays."""
+
+GRID_POINTS = 240
+"""Slots of the regret curves."""
+
 MEMORY_LIMIT = 256 * 2**20
 """Bytes that the statistics of simulated clients may take."""
 
@@ -88,7 +96,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Laboratory:
-    """A setting, and all that follows from it.
+    r"""A setting, and all that follows from it.
 
     Parameters
     ----------
@@ -101,8 +109,8 @@ class Laboratory:
     >>> [column.label for column in lab.columns if not column.refused]
     ['certified elimination', 'index rule', 'your design']
     >>> numbers = lab.numbers(lab.play(16))
-    >>> numbers["index rule"]["wrong"], round(numbers["certified elimination"]["clients"]["mean"])
-    (0.0, 21)
+    >>> numbers["index rule"]["wrong"]["text"], numbers["certified elimination"]["clients"]["text"]
+    ('0 %', '32.6\xa0±\xa03.6')
     """
 
     setting: Setting
@@ -316,7 +324,8 @@ class Laboratory:
         least = lower_bound_of(self.problem, self.setting.cost)
         if isinstance(least, str):
             return {"slope": None, "at": None, "reason": least}
-        return {"slope": least.slope, "at": least.at(self.setting.horizon), "reason": ""}
+        at = least.at(self.setting.horizon)
+        return {"slope": least.slope, "at": at, "text": rounded(at), "reason": ""}
 
     def play(self, games: int, only: str | None = None) -> Results:
         """Play so many games of every design, or of one."""
@@ -343,16 +352,10 @@ class Laboratory:
         charts = regret_charts(
             curves_table(played),
             "Regret",
-            colour_of=self.colours(),
+            colour_of=COLOURS,
             slopes=[] if slope is None else [slope],
         )
         return charts["total"]
-
-    def colours(self) -> dict[str, str]:
-        """Return the colour of every design that can be played."""
-        made = [column for column in self.columns if column.table is not None]
-        names = [str((column.table or {})["algorithm"]) for column in made]
-        return colours([column.label for column in made], names)
 
     def stages(self, seconds: float = math.inf) -> Iterator[dict[str, Any]]:
         """Yield what is known, and then what more and more games give.
@@ -361,7 +364,7 @@ class Laboratory:
         would probably end later than after so many seconds.
         """
         begin = time.monotonic()
-        yield {"kind": "outlook", **self.outlook(), "colours": self.colours()}
+        yield {"kind": "outlook", **self.outlook(), "colours": COLOURS}
         before = 0.0
         for games in STAGES if self.playable else ():
             since = time.monotonic()
@@ -415,11 +418,20 @@ def _numbers(columns: Mapping[str, Any]) -> dict[str, Any]:
         "phases": columns["phases"],
         "pulls": columns["decision_slot"][decided],
     }
+    rates = {"best": best, "wrong": decided & ~best, "undecided": ~decided}
     return {
+        **{name: _expected(some) for name, some in shown.items()},
         **{
-            name: asdict(Expected.over(some)) if some.size else None for name, some in shown.items()
+            name: {"mean": float(some.mean()), "text": share(float(some.mean()))}
+            for name, some in rates.items()
         },
-        "best": float(best.mean()),
-        "wrong": float((decided & ~best).mean()),
-        "undecided": float((~decided).mean()),
     }
+
+
+def _expected(values: FloatArray) -> dict[str, Any] | None:
+    """Return a quantity over games, as numbers and as people read them; None without any game."""
+    if not values.size:
+        return None
+    found = Expected.over(values)
+    said = in_words({"mean": found.mean, "stderr": found.stderr})
+    return {**asdict(found), "text": said, "range": between(found)}

@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 
 from fedbandits.errors import InputError, check_count
-from fedbandits.laboratory.designs import CERTIFIED, INDEX, LABELS, MEMORY_LIMIT, Laboratory
+from fedbandits.laboratory.designs import (
+    CERTIFIED,
+    COLOURS,
+    INDEX,
+    LABELS,
+    MEMORY_LIMIT,
+    Laboratory,
+)
 from fedbandits.problems.problem import gaps
 from fedbandits.rules.arrays import BoolArray, IntArray
 from fedbandits.simulation.clients import ClientEvidence
@@ -195,6 +202,7 @@ def playback(
         sides.append(
             {
                 "label": label,
+                "colour": COLOURS[label],
                 "algorithm": variant.algorithm.name,
                 "frames": [_as_dict(frame) for frame in frames],
                 "phases": int(played.phases[0]),

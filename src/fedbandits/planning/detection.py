@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special, stats
+from scipy import special
 
 from fedbandits.errors import InputError
 from fedbandits.experiments.tables import Table
@@ -200,12 +200,12 @@ class Detector:
     def _detected(self, width: FloatArray, scatter: FloatArray) -> FloatArray:
         """Return the smallest gap of which no more than a share is missed."""
         missed = 1.0 - self.power
-        quantile = stats.norm.isf(missed / (self.n_arms - 1))
+        quantile = -special.ndtri(missed / (self.n_arms - 1))
         high = np.asarray(width + quantile * scatter)
         if len(set(self.ratios)) <= 1:
             return high
         # Arms that are farther behind are missed less often: the nearest alone is the other end.
-        low = np.asarray(width + stats.norm.isf(missed) * scatter)
+        low = np.asarray(width - special.ndtri(missed) * scatter)
         for _ in range(_HALVINGS):
             middle = (low + high) / 2.0
             enough = self._missed(middle, width, scatter) <= missed

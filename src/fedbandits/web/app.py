@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from fedbandits.web import shell
+from fedbandits.web import laboratory, shell
 from fedbandits.web.guard import Access, Guard
 
 
@@ -40,7 +40,7 @@ def build_app(source: Path, access: Access) -> Starlette:
             Route("/", runs),
             Route("/health", health),
             Route("/static/{name}", shell.static),
-            # Here: *laboratory.routes(access),
+            *laboratory.routes(),
         ],
         middleware=[Middleware(Guard, access=access)],
         exception_handlers={HTTPException: _not_found},
