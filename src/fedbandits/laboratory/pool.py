@@ -8,12 +8,15 @@ forked from one that has imported everything, which takes milliseconds.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import multiprocessing
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any, TypeAlias
 
 Message: TypeAlias = dict[str, Any]
@@ -29,7 +32,8 @@ WAITING = 16
 SECONDS = 20.0
 """How long a task may take."""
 
-_OVER: Message = {"kind": "over"}
+_LAST = ("done", "refused", "game", "broke")
+"""The kinds of a task's last message."""
 
 
 def _context() -> Any:
@@ -137,14 +141,18 @@ class Pool:
         """Yield what a process of its own says about a task."""
         loop = asyncio.get_running_loop()
         heard: asyncio.Queue[Message] = asyncio.Queue()
+        unwanted = threading.Event()
+
+        def tell(message: Message) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and all who listened
+                loop.call_soon_threadsafe(heard.put_nowait, message)
+
         near, far = self._start.Pipe(duplex=False)
-        process = self._start.Process(
-            target=_begin, args=(far, dict(said), self.seconds), daemon=True
-        )
-        await asyncio.shield(asyncio.to_thread(process.start))
-        self._running.add(process.pid)
-        far.close()
-        threading.Thread(target=_hear, args=(near, loop, heard), daemon=True).start()
+        process = self._start.Process(target=_begin, args=(far, dict(said), self.seconds))
+        process.daemon = True
+        # Starting takes a moment, and at first seconds: never in the way of other requests.
+        with_process = partial(self._follow, process, near, far, tell, unwanted)
+        threading.Thread(target=with_process, daemon=True).start()
         end = loop.time() + self.seconds
         given_up = asyncio.ensure_future(newer.wait())
         try:
@@ -161,32 +169,41 @@ class Pool:
                     yield {"kind": "superseded"} if given_up.done() else cut
                     return
                 message = next_one.result()
-                if message is _OVER:
-                    return
+                if message["kind"] == "started":
+                    end = loop.time() + self.seconds
+                    continue
                 yield message
+                if message["kind"] in _LAST:
+                    return
         finally:
             given_up.cancel()
+            unwanted.set()
+            if process.pid is not None:
+                process.kill()
+
+    def _follow(
+        self,
+        process: BaseProcess,
+        near: Connection,
+        far: Connection,
+        tell: Callable[[Message], None],
+        unwanted: threading.Event,
+    ) -> None:
+        """Start a process, tell what it says, and see it off."""
+        process.start()
+        self._running.add(process.ident or 0)
+        far.close()
+        tell({"kind": "started"})
+        last: Message = {}
+        try:
+            while not unwanted.is_set():
+                last = json.loads(near.recv_bytes())
+                tell(last)
+        except (EOFError, OSError):
+            if last.get("kind") not in _LAST:
+                tell({"kind": "broke"})  # the system has ended it, or we have: then nobody listens
+        finally:
+            near.close()
             process.kill()
-            self._running.discard(process.pid)
-            loop.run_in_executor(None, process.join)
-
-
-def _hear(near: Connection, loop: asyncio.AbstractEventLoop, heard: asyncio.Queue[Message]) -> None:
-    """Put what a process says into a queue, until it has ended."""
-
-    def tell(message: Message) -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(heard.put_nowait, message)
-
-    last: Message = {}
-    try:
-        while True:
-            last = json.loads(near.recv_bytes())
-            tell(last)
-    except (EOFError, OSError):
-        # One that breaks off was ended by the system.
-        if last.get("kind") not in ("done", "refused", "game"):
-            tell({"kind": "broke"})
-        tell(_OVER)
-    finally:
-        near.close()
+            process.join()
+            self._running.discard(process.ident or 0)

@@ -258,7 +258,7 @@
       for (let part = await reader.read(); !part.done; part = await reader.read()) {
         const lines = (rest + decoder.decode(part.value, { stream: true })).split("\n");
         rest = lines.pop();
-        if (mine !== asked) return;
+        if (mine.signal.aborted) return;
         for (const message of lines.filter(Boolean).map((line) => JSON.parse(line))) {
           if (first && message.kind === "outlook") {
             mark([]);
