@@ -138,19 +138,20 @@ def withdraw(
     arm
         Name of the arm.
     """
+    from fedbandits.federation.requests import number_to_withdraw, stated  # noqa: PLC0415
     from fedbandits.protocol import ArmWithdrawn  # noqa: PLC0415 - after --help
 
     words = stated(reason)
     run = read_run(log)
-    number = _number(run.server, arm)
+    number = number_to_withdraw(run.server, arm)
     was_left = bool(run.server.run_state.left[number])
 
     def do(server: Server) -> None:
-        server.withdraw(_number(server, arm), words)
+        server.withdraw(number_to_withdraw(server, arm), words)
 
     def done(server: Server) -> bool:
         if number not in server.withdrawn:
-            _number(server, arm)
+            number_to_withdraw(server, arm)
         return number in server.withdrawn
 
     wanted = ArmWithdrawn(arm=number, reason=words)
@@ -170,13 +171,14 @@ def stop(log: LogFile, reason: Why, wait: Wait = 60.0) -> None:
     within about 10 seconds, pull within about 25 seconds plus at most one call of pull.
     """
     from fedbandits.federation.coordinator import Stop  # noqa: PLC0415 - after --help
+    from fedbandits.federation.requests import check_not_over, stated  # noqa: PLC0415 - likewise
 
     words = stated(reason)
     run = read_run(log)
-    _check_not_over(run.server)
+    check_not_over(run.server)
 
     def do(server: Server) -> None:
-        _check_not_over(server)
+        check_not_over(server)
         server.stop(words=words)
 
     running = do_or_ask(
@@ -204,14 +206,6 @@ _NO_SERVER = (
     "no server runs, so no client knows of it: resume the run at once, or halt the clients at"
     " their sites (fedbandits halt)"
 )
-
-
-def stated(reason: str) -> str:
-    """Return a reason in one line; refuse an empty one."""
-    words = " ".join(reason.split())
-    if not words:
-        raise InputError("--reason", "is empty; say why, for readers of the log")
-    return words
 
 
 def do_or_ask(
@@ -264,6 +258,8 @@ def rebind(  # noqa: PLR0917 - options of a command, all of them named
     key
         Instead of --node: the public key (*.pub) that one client signs with from now on.
     """
+    from fedbandits.federation.requests import stated  # noqa: PLC0415 - after --help
+
     words = stated(reason)
     if (node is None) == (key is None) or (of is not None and key is not None):
         raise InputError("--node", "give the new node of clients, or the new --key of one client")
@@ -409,30 +405,6 @@ def trusted(log: Path) -> Iterator[None]:
         raise InputError(
             str(log), f"its records contradict each other ({error}); restore it from a copy"
         ) from None
-
-
-def _check_not_over(server: Server) -> None:
-    if server.finished:
-        raise InputError("LOG", "the run is already over")
-
-
-def _number(server: Server, arm: str) -> int:
-    """Return the number of an arm that can be withdrawn."""
-    arms = server.arms
-    if arm not in arms:
-        raise InputError("ARM", f'"{arm}" is not an arm of the run; {nearest(arm, arms)}')
-    number = arms.index(arm)
-    if number in server.withdrawn:
-        raise InputError("ARM", f"{arm} was withdrawn before ({server.withdrawn[number]})")
-    if server.finished:
-        raise InputError(
-            "LOG",
-            "the run is over, and its clients are no longer asked; halt the arm at their sites:"
-            " fedbandits halt",
-        )
-    if server.run_state.left[number] and server.left == 1:
-        raise InputError("ARM", f"{arm} is the last one left; end the run: fedbandits stop LOG")
-    return number
 
 
 def _await(log: Path, done: Callable[[Server], bool], seconds: float) -> None:

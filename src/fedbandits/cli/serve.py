@@ -13,9 +13,14 @@ from fedbandits.cli.printing import interruptible
 from fedbandits.errors import InputError
 
 
+def has_web() -> bool:
+    """Return whether what serves pages is installed."""
+    return all(find_spec(name) is not None for name in ("starlette", "uvicorn"))
+
+
 def require_web() -> None:
     """Refuse a command that serves pages if what serves them is not installed."""
-    if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
+    if not has_web():
         raise InputError("Starlette", 'is not installed; pip install "fedbandits[web]"')
 
 

@@ -14,6 +14,7 @@ from fedbandits.cli.federation import Clients, Project, require_flower
 from fedbandits.cli.options import UNDECIDED
 from fedbandits.cli.printing import interruptible, print_plain
 from fedbandits.cli.runs import read_run, trusted
+from fedbandits.cli.serve import has_web
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,13 +24,19 @@ if TYPE_CHECKING:
     from fedbandits.federation.presence import Now
 
 
+Page = Annotated[bool, typer.Option("--page/--no-page", help="Show the run in a browser.")]
+
+
 def up(
     project: Project,
     clients: Clients = 4,
     nodes: Annotated[int | None, typer.Option(min=1)] = None,
     log: Path | None = None,
+    page: Page = True,
 ) -> None:
     """Run a trial for real: a SuperLink and SuperNodes on this machine, with TLS and keys.
+
+    The run can be watched in a browser, at the address that is printed.
 
     Parameters
     ----------
@@ -42,10 +49,10 @@ def up(
     from fedbandits.federation.flower.up import plan_new  # noqa: PLC0415 - heavy
 
     path, plan = plan_new(project, clients=clients, nodes=nodes, log=log)
-    _run(path, plan)
+    _run(path, plan, page=page)
 
 
-def resume(log: Path) -> None:
+def resume(log: Path, page: Page = True) -> None:
     """Continue a run from its log; if it is over, tell the clients its result once more.
 
     Parameters
@@ -58,7 +65,7 @@ def resume(log: Path) -> None:
 
     with trusted(log):
         plan = planned(log.absolute())
-    _run(log.absolute(), plan)
+    _run(log.absolute(), plan, page=page)
 
 
 def coordinate(
@@ -107,7 +114,7 @@ def coordinate(
     print_answer(path)
 
 
-def _run(log: Path, plan: LocalPlan) -> None:
+def _run(log: Path, plan: LocalPlan, *, page: bool) -> None:
     from fedbandits.federation.durable_log import has_begun  # noqa: PLC0415 - after --help
     from fedbandits.federation.flower.up import bring_up  # noqa: PLC0415 - heavy
 
@@ -116,9 +123,22 @@ def _run(log: Path, plan: LocalPlan) -> None:
             return "nothing had started; run it again"
         return f"everything so far is in the log; continue with: fedbandits resume {log}"
 
-    with interruptible(left_behind), shown() as (stage, watch):
+    with interruptible(left_behind), _page(log, wanted=page), shown() as (stage, watch):
         bring_up(log, plan, stage=stage, watch=watch)
     print_answer(log)
+
+
+@contextmanager
+def _page(log: Path, *, wanted: bool) -> Iterator[None]:
+    """Serve the page of a run while it goes on, if what serves pages is installed."""
+    if not wanted or not has_web():
+        yield
+        return
+    from fedbandits.web.serving import page_beside  # noqa: PLC0415 - heavy
+
+    with page_beside(log) as address:
+        typer.echo(f"page: {address}", err=True)
+        yield
 
 
 def print_answer(log: Path) -> None:

@@ -296,6 +296,11 @@ class LoggedRun(FollowedRun):
             return
         self.server.run_state, self._history = state, history
 
+    @property
+    def n_records(self) -> int:
+        """How many records were read."""
+        return self._log.number
+
     def refresh(self, progress: OnRead | None = None) -> None:
         """Take the records that were written since the last call."""
         # Whatever interrupts it may leave a record read and not taken, or taken in part.

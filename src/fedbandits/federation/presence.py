@@ -210,13 +210,21 @@ class Presence:
     now: Now | None
     resume: str
 
-    def lines(self) -> list[str]:
-        """Return it for a terminal, for a run that is not over."""
+    def lines(self, say: Callable[[float], str] | None = None) -> list[str]:
+        """Return it for a terminal, for a run that is not over.
+
+        Parameters
+        ----------
+        say : callable, optional
+            What puts the age of the last sign of life into words; a page counts it up by itself.
+        """
+        say = duration if say is None else say
         match self.sign:
             case Sign.GONE:
-                return [f"no server is running{self._how_it_ended()}; go on with: {self.resume}"]
+                ended = self._how_it_ended(say)
+                return [f"no server is running{ended}; go on with: {self.resume}"]
             case Sign.SILENT:
-                since = "" if self.age is None else f" for {duration(self.age)}"
+                since = "" if self.age is None else f" for {say(self.age)}"
                 return [
                     f"a process holds the log and has given no sign of life{since}: it hangs, or"
                     f" its machine is overloaded; if it does not recover, end it and go on with:"
@@ -224,15 +232,15 @@ class Presence:
                 ]
         return self._running()
 
-    def _how_it_ended(self) -> str:
+    def _how_it_ended(self, say: Callable[[float], str]) -> str:
         if self.now is None or self.age is None:
             return ""
         if self.now.error is not None:
             where = f"{self.now.where}: " if self.now.where else ""
-            return f": the last one ended {duration(self.age)} ago ({where}{self.now.error})"
+            return f": the last one ended {say(self.age)} ago ({where}{self.now.error})"
         if self.now.over:
-            return f": the last one ended {duration(self.age)} ago"
-        return f": the last one died; its last sign of life was {duration(self.age)} ago"
+            return f": the last one ended {say(self.age)} ago"
+        return f": the last one died; its last sign of life was {say(self.age)} ago"
 
     def _running(self) -> list[str]:
         if self.now is None or not self.now.bulletin:

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fedbandits.errors import InputError, file_errors
-from fedbandits.federation.coordinator import Wanted
+from fedbandits.errors import InputError, file_errors, nearest
+from fedbandits.federation.coordinator import Stop, Wanted
 from fedbandits.federation.kept_file import KeptFile
 from fedbandits.federation.state_files import beside, private_folder
-from fedbandits.protocol import ArmWithdrawn
+from fedbandits.protocol import ArmWithdrawn, ClientsBound, KeyPinned, Server
 
 
 def leave_request(log: Path, wanted: Wanted) -> None:
@@ -24,6 +24,70 @@ def leave_request(log: Path, wanted: Wanted) -> None:
         private_folder(folder)
     name = f"{time.time_ns():020}-{uuid.uuid4().hex}.json"  # read in the order of their names
     _file(folder / name).write(wanted)
+
+
+def requests_left(log: Path) -> list[Wanted]:
+    """Return the requests that no server has taken yet, the oldest first; nothing is changed."""
+    found = []
+    for path in sorted(_folder(log).glob("*.json")):
+        with suppress(InputError):  # half written, or taken meanwhile
+            wanted = _file(path).read()
+            if wanted is not None:
+                found.append(wanted)
+    return found
+
+
+def request_words(wanted: Wanted, arms: Sequence[str]) -> str:
+    """Return what somebody wants of a server, in words after "asked".
+
+    Examples
+    --------
+    >>> request_words(ArmWithdrawn(arm=1, reason="harm"), ["red", "blue"])
+    'to withdraw blue (harm)'
+    """
+    match wanted:
+        case ArmWithdrawn(arm=arm):
+            what = f"to withdraw {arms[arm] if 0 <= arm < len(arms) else arm}"
+        case Stop():
+            what = "to stop the run"
+        case ClientsBound(clients=clients):
+            what = f"to move {len(clients)} clients to another node"
+        case KeyPinned(client=client):
+            what = f"to accept another key of {client}"
+    return f"{what} ({wanted.reason})"
+
+
+def stated(reason: str) -> str:
+    """Return a reason in one line; refuse an empty one."""
+    words = " ".join(reason.split())
+    if not words:
+        raise InputError("--reason", "is empty; say why, for readers of the log")
+    return words
+
+
+def check_not_over(server: Server) -> None:
+    """Refuse to stop a run that is over."""
+    if server.finished:
+        raise InputError("LOG", "the run is already over")
+
+
+def number_to_withdraw(server: Server, arm: str) -> int:
+    """Return the number of an arm that can be withdrawn; refuse any other."""
+    arms = server.arms
+    if arm not in arms:
+        raise InputError("ARM", f'"{arm}" is not an arm of the run; {nearest(arm, arms)}')
+    number = arms.index(arm)
+    if number in server.withdrawn:
+        raise InputError("ARM", f"{arm} was withdrawn before ({server.withdrawn[number]})")
+    if server.finished:
+        raise InputError(
+            "LOG",
+            "the run is over, and its clients are no longer asked; halt the arm at their sites:"
+            " fedbandits halt",
+        )
+    if server.run_state.left[number] and server.left == 1:
+        raise InputError("ARM", f"{arm} is the last one left; end the run: fedbandits stop LOG")
+    return number
 
 
 def _file(path: Path) -> KeptFile[Wanted]:

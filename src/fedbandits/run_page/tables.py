@@ -10,7 +10,7 @@ from html import escape
 from fedbandits.federation.course import ClientCourse, PhaseCourse, PhaseEnd
 from fedbandits.federation.status import ArmStatus, RunStatus, clock_time, counted, printable
 from fedbandits.protocol.health import Drift, Segment
-from fedbandits.report.markup import row, table
+from fedbandits.report.markup import Words, row, table
 
 MOST_CLIENTS, FEW_CLIENTS = 60, 30
 """So many clients have a row of their own; of more than that, these few."""
@@ -40,7 +40,7 @@ def phases_table(phases: Sequence[PhaseCourse]) -> str:
         if each.ended is not None:
             ended = (clock_time(each.ended), _duration(each.opened, each.ended))
         cells = (*(f"{number:,}" for number in counts), clock_time(each.opened), *ended)
-        rows.append(_row(f"{each.phase}", text(_result(each)), cells))
+        rows.append(_row(f"{each.phase}", text(result_of(each)), cells))
     headings = (
         *("phase", "new clients", "clients in", "reported", "options", "pulls each"),
         *("opened", "ended", "took"),
@@ -84,6 +84,75 @@ def clients_table(status: RunStatus, *, clipped: bool) -> str:
     )
     compared = ("comparisons", "left out", "expected") if trimming else ()
     return table("Clients", (*headings[: None if clipped else -1], *compared), rows)
+
+
+CLIENT_STATES = (
+    *("reported", "missing", "not connected", "halted", "ignored", "with updates not counted"),
+    "unlike the others",
+)
+"""What can be said of a client, besides that it is in; several may be true."""
+
+ROWS = 50
+"""So many clients are on one page of their table."""
+
+
+def client_states(status: RunStatus) -> dict[str, tuple[str, ...]]:
+    """Return which of `CLIENT_STATES` each client is in, by its name."""
+    now = None if status.presence is None else status.presence.now
+    away = now.bulletin.get("away", ()) if now is not None and not status.finished else ()
+    halts = {one.client: one.arms for one in status.course.halts}
+    members = (
+        *(set(status.reported), set(status.missing), set(away)),
+        *({client for client, arms in halts.items() if arms}, set(status.quarantined)),
+        {one.name for one in status.course.clients if one.rejections},
+        {one.client for one in status.means if any(one.unlike)},
+    )
+    return {
+        one.name: tuple(
+            state for state, names in zip(CLIENT_STATES, members, strict=True) if one.name in names
+        )
+        for one in status.course.clients
+    }
+
+
+def found_clients(
+    status: RunStatus, words: str = "", state: str = "", page: int = 1
+) -> tuple[str, int]:
+    """Return a page of the table of clients, and how many clients it is about.
+
+    Parameters
+    ----------
+    status : RunStatus
+        Of the run.
+    words : str
+        What their names contain, whatever the case; all have nothing in their names.
+    state : str
+        One of `CLIENT_STATES` that they are in; any if it is empty.
+    page : int
+        From 1.
+    """
+    states, part = client_states(status), words.casefold()
+    found = [
+        client
+        for client in status.course.clients
+        if part in client.name.casefold() and (not state or state in states[client.name])
+    ]
+    quarantined, means = set(status.quarantined), {one.client: one for one in status.means}
+    rows = []
+    for client in found[(page - 1) * ROWS : page * ROWS]:
+        known = means[client.name]
+        unlike = [arm.name for arm, far in zip(status.arms, known.unlike, strict=True) if far]
+        below = [
+            *filter(None, [_complaints(client, client.name in quarantined)]),
+            *([f"unlike the others in {text(', '.join(unlike))}"] if unlike else []),
+        ]
+        said = ", ".join(states[client.name]) or "–"
+        rows.append(_row(text(client.name), "; ".join(below), (Words(said), *_sums([client])[:-1])))
+    headings = (
+        *("client", Words("state"), "joined in phase", "phases reported", "pulls", "means sent"),
+        *("bits", "not counted"),
+    )
+    return table("Clients", headings, rows), len(found)
 
 
 def means_table(status: RunStatus) -> str:
@@ -206,7 +275,8 @@ def _complaints(client: ClientCourse, quarantined: bool) -> str:
     return "; ".join([*said, *(["now ignored"] if quarantined else [])])
 
 
-def _result(phase: PhaseCourse) -> str:
+def result_of(phase: PhaseCourse) -> str:
+    """Return what came of a phase, in words."""
     return f"out: {', '.join(phase.dropped)}" if phase.dropped else _ENDS[phase.end]
 
 

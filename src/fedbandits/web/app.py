@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from html import escape
 from pathlib import Path
 
@@ -13,11 +16,17 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from fedbandits.web import laboratory, shell
-from fedbandits.web.guard import Access, Guard
+from fedbandits.web.guard import Access, Allowance, Guard
+from fedbandits.web.live_parts import Streams
+from fedbandits.web.metrics import MEDIA_TYPE, metrics_text
+from fedbandits.web.run_pages import RunPages
+from fedbandits.web.watched import Board
 
 
-def build_app(source: Path, access: Access) -> Starlette:
-    """Return the application.
+def build_app(
+    source: Path, access: Access, *, limits: Mapping[str, Allowance] | None = None
+) -> Starlette:
+    """Return the application; its state has the board of runs and the count of streams.
 
     Parameters
     ----------
@@ -25,32 +34,53 @@ def build_app(source: Path, access: Access) -> Starlette:
         A log, or a folder with logs.
     access : Access
         Who may see and do what.
+    limits : mapping of str to Allowance, optional
+        Those of `fedbandits.web.guard.Guard` that are not as by default.
     """
+    board, streams = Board(source), Streams()
 
-    async def runs(_: Request) -> Response:
-        return shell.served_page(
-            title="Runs", byline=escape(str(source)), sections=[("Runs", "<p>Soon.</p>")]
-        )
+    @asynccontextmanager
+    async def watching(_: Starlette) -> AsyncIterator[None]:
+        task = asyncio.create_task(board.watch())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
 
     async def health(_: Request) -> Response:
-        return JSONResponse({"status": "ok"})
+        read = sum(run.live is not None for run in board.runs.values())
+        broken = sum(bool(run.problem) for run in board.runs.values())
+        return JSONResponse(
+            {"status": "ok", "runs": len(board.runs), "read": read, "unreadable": broken}
+        )
 
-    return Starlette(
+    async def metrics(_: Request) -> Response:
+        return Response(metrics_text(board.runs.values(), streams.open), media_type=MEDIA_TYPE)
+
+    app = Starlette(
         routes=[
-            Route("/", runs),
+            *RunPages(board, access, streams).routes(),
             Route("/health", health),
+            Route("/metrics", metrics),
             Route("/static/{name}", shell.static),
             *laboratory.routes(),
         ],
-        middleware=[Middleware(Guard, access=access)],
-        exception_handlers={HTTPException: _not_found},
+        middleware=[Middleware(Guard, access=access, **(limits or {}))],
+        exception_handlers={HTTPException: _refused},
+        lifespan=watching,
     )
+    app.state.board, app.state.streams = board, streams
+    return app
 
 
-async def _not_found(_: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    said = error.detail if isinstance(error, HTTPException) else "Something went wrong."
-    body = f'<p>{escape(said)}</p>\n<p><a href="/">All runs</a></p>'
+async def _refused(_: Request, error: Exception) -> Response:
+    """Return a page that says what is wrong."""
+    status, said = 500, "Something went wrong."
+    if isinstance(error, HTTPException):
+        status, said = error.status_code, error.detail
+    body = '<p><a href="/">All runs</a></p>'
     return shell.served_page(
         title=str(status), byline="", sections=[(escape(said), body)], status=status
     )

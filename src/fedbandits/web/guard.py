@@ -16,6 +16,7 @@ from html import escape
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -226,7 +227,11 @@ class Guard:
             rest = urlencode([(key, value) for key, value in query if key != "token"])
             entered = RedirectResponse(f"{_local(path)}?{rest}" if rest else _local(path), 303)
             entered.set_cookie(
-                self.access.cookie, self.access.stamp, httponly=True, samesite="strict"
+                self.access.cookie,
+                self.access.stamp,
+                httponly=True,
+                samesite="strict",
+                secure=Headers(scope=scope).get("x-forwarded-proto") == "https",
             )
             return entered
         free = path.startswith(_FREE)
@@ -253,7 +258,9 @@ def _counted(receive: Receive) -> Receive:
         nonlocal read
         message = await receive()
         read += len(message.get("body", b""))
-        return {"type": "http.disconnect"} if read > LONGEST_BODY else message
+        if read > LONGEST_BODY:
+            raise HTTPException(413, f"The request has more than {LONGEST_BODY:,} bytes.")
+        return message
 
     return counted
 

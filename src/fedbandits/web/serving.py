@@ -26,7 +26,11 @@ _GRACE = 2
 
 
 def access_of(
-    *, host: str, token: str | None, allow_actions: bool, names: Sequence[str] = ()
+    *,
+    host: str,
+    token: str | None = None,
+    allow_actions: bool = False,
+    names: Sequence[str] = (),
 ) -> Access:
     """Return who may see and do what.
 
@@ -50,9 +54,9 @@ def access_of(
 
     Examples
     --------
-    >>> access_of(host="127.0.0.1", token=None, allow_actions=False).token is None
+    >>> access_of(host="127.0.0.1").token is None
     True
-    >>> access_of(host="0.0.0.0", token=None, allow_actions=False).private
+    >>> access_of(host="0.0.0.0").private
     True
     """
     if token is not None and len(token) < LEAST_TOKEN:
@@ -80,6 +84,26 @@ def _is_local(host: str) -> bool:
 
 def _is_any(host: str) -> bool:
     return host in ("", "0.0.0.0", "::")
+
+
+@contextmanager
+def page_beside(log: Path, port: int = PORT) -> Iterator[str]:
+    """Serve the page of a log on this machine while something else goes on; yield its address.
+
+    Parameters
+    ----------
+    log : path
+        Need not exist yet.
+    port : int
+        Where to listen; if it is taken, any other port is.
+    """
+    try:
+        listening = bound("127.0.0.1", port)
+    except InputError:
+        listening = bound("127.0.0.1", 0)
+    server = PageServer(log, access_of(host="127.0.0.1"), listening)
+    with server.beside():
+        yield server.address
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -133,6 +157,7 @@ class PageServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 self.app,
+                log_config=None,
                 log_level="warning",
                 access_log=False,
                 server_header=False,
@@ -151,6 +176,11 @@ class PageServer(uvicorn.Server):
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until a signal comes."""
         super().run(sockets or [self.listening])
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Send what is known by then to all viewers, and that it was the last; then end."""
+        await self.app.state.board.end()
+        await super().shutdown(sockets)
 
     @contextmanager
     def beside(self) -> Iterator[None]:
