@@ -7,8 +7,9 @@ seed and number of games. They come in stages of more and more games, the first 
 from __future__ import annotations
 
 import math
+import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -69,7 +70,23 @@ _FIELD_OF = {
     "radius": "rule",
     "liars": "liars",
     "privacy": "privacy",
+    "arms": "options",
+    "max_clients": "clients",
+    "memory_limit": "clients",
 }
+
+
+def field_of(error: InputError) -> str:
+    """Return the field that mends a mistake in an experiment; empty if there is none.
+
+    Examples
+    --------
+    >>> keys = ("variants[2].pulls", "problem.spread.sigma", "x")
+    >>> [field_of(InputError(key, "")) for key in keys]
+    ['pulls', 'spread', '']
+    """
+    key = re.sub(r"^variants\[\d+\]\.|^problem\.", "", error.where).partition(".")[0]
+    return _FIELD_OF.get(key, key if hasattr(Setting, key) else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,9 +216,7 @@ class Laboratory:
             read_experiment(self._tables([own], 1)).check()
         except InputError as error:
             first = error.each[0]
-            key = first.where.removeprefix("variants[0].").removeprefix("problem.")
-            field = _FIELD_OF.get(key.partition(".")[0], "")
-            return Column(label=label, refused=first.problem, field=field)
+            return Column(label=label, refused=first.problem, field=field_of(first))
         return Column(label=label, table=own)
 
     def _certified(self) -> dict[str, Any]:
@@ -270,24 +285,23 @@ class Laboratory:
         """The labels of the designs that can be played."""
         return [column.label for column in self.columns if column.table is not None]
 
-    def tables(self, games: int) -> dict[str, Any]:
-        """Return the experiment file that plays all designs that can be played, as tables."""
-        made = [dict(column.table) for column in self.columns if column.table is not None]
+    def tables(self, games: int, labels: Collection[str]) -> dict[str, Any]:
+        """Return the experiment file that plays these designs, as tables."""
+        made = [
+            dict(column.table)
+            for column in self.columns
+            if column.table is not None and column.label in labels
+        ]
         return self._tables(made, games)
 
-    def file(self, games: int) -> str:
+    def file(self, games: int, labels: Collection[str]) -> str:
         """Return the text of that file."""
-        return as_toml(self.tables(games))
-
-    def command(self, games: int) -> str:
-        """Return what writes the file and plays it, in a POSIX shell."""
-        name = "laboratory.toml"
-        return f"cat > {name} <<'END'\n{self.file(games)}END\nfedbandits run {name}\n"
+        return as_toml(self.tables(games, labels))
 
     @cached_property
     def experiment(self) -> Experiment:
         """What is played, with a few points of the regret curves."""
-        return replace(read_experiment(self.tables(1)), grid_points=GRID_POINTS)
+        return replace(read_experiment(self.tables(1, LABELS)), grid_points=GRID_POINTS)
 
     def outlook(self) -> dict[str, Any]:
         """Return what is known before a game is played: is it feasible at all, and what is proven.
@@ -365,31 +379,40 @@ class Laboratory:
         """
         begin = time.monotonic()
         yield {"kind": "outlook", **self.outlook(), "colours": COLOURS}
-        before = 0.0
-        for games in STAGES if self.playable else ():
+        before, labels = 0.0, self.playable
+        for games in STAGES:
             since = time.monotonic()
-            if before and since - begin + before * games > seconds:
+            if not labels or (before and since - begin + before * games > seconds):
                 yield {"kind": "done", "complete": False}
                 return
             results = []
-            for label in self.playable:
+            for label in list(labels):
                 yield {"kind": "playing", "games": games, "design": label}
-                results.append(self.play(games, label))
+                try:
+                    results.append(self.play(games, label))
+                except InputError as error:
+                    labels.remove(label)
+                    first = error.each[0]
+                    said = {"field": field_of(first), "problem": first.problem}
+                    yield {"kind": "failed", "design": label, **said}
+                    continue
                 if games == STAGES[0]:
-                    yield self._stage(games, results)
-            if games != STAGES[0]:
-                yield self._stage(games, results)
+                    yield self._stage(games, results, labels)
+            if games != STAGES[0] and labels:
+                yield self._stage(games, results, labels)
             before = (time.monotonic() - since) / games
         yield {"kind": "done", "complete": True}
 
-    def _stage(self, games: int, results: list[Results]) -> dict[str, Any]:
+    def _stage(self, games: int, results: list[Results], labels: Collection[str]) -> dict[str, Any]:
+        file, name = self.file(games, labels), "laboratory.toml"
         return {
             "kind": "games",
             "games": games,
             "designs": self.numbers(*results),
             "chart": chart_data({"": self.chart(*results)}),
-            "file": self.file(games),
-            "command": self.command(games),
+            "file": file,
+            # What writes the file and plays it, in a POSIX shell.
+            "command": f"cat > {name} <<'END'\n{file}END\nfedbandits run {name}\n",
         }
 
 

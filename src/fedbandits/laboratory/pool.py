@@ -32,6 +32,9 @@ WAITING = 16
 SECONDS = 20.0
 """How long a task may take."""
 
+# Seconds: the first process has everything to import, and the machine may be busy.
+_STARTS_WITHIN = 60.0
+
 _LAST = ("done", "refused", "game", "broke")
 """The kinds of a task's last message."""
 
@@ -153,7 +156,7 @@ class Pool:
         # Starting takes a moment, and at first seconds: never in the way of other requests.
         with_process = partial(self._follow, process, near, far, tell, unwanted)
         threading.Thread(target=with_process, daemon=True).start()
-        end = loop.time() + self.seconds
+        end = loop.time() + _STARTS_WITHIN
         given_up = asyncio.ensure_future(newer.wait())
         try:
             while True:
@@ -169,7 +172,7 @@ class Pool:
                     yield {"kind": "superseded"} if given_up.done() else cut
                     return
                 message = next_one.result()
-                if message["kind"] == "started":
+                if message["kind"] == "ready":
                     end = loop.time() + self.seconds
                     continue
                 yield message
@@ -193,7 +196,6 @@ class Pool:
         process.start()
         self._running.add(process.ident or 0)
         far.close()
-        tell({"kind": "started"})
         last: Message = {}
         try:
             while not unwanted.is_set():

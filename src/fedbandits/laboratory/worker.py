@@ -7,14 +7,15 @@ import json
 import os
 import signal
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from fedbandits.errors import FedbanditsError, InputError
-from fedbandits.laboratory.designs import CERTIFIED, Laboratory
+from fedbandits.laboratory.designs import CERTIFIED, Laboratory, field_of
 from fedbandits.laboratory.playback import playback
 from fedbandits.laboratory.pool import Message
-from fedbandits.laboratory.setting import GAME, Setting, refusal
+from fedbandits.laboratory.setting import GAME, Setting
 
 MEMORY = 2**30
 """Bytes that a process may take, beyond those that it begins with."""
@@ -38,7 +39,7 @@ def work(connection: Connection, said: Mapping[str, str], seconds: float) -> Non
     """
     _limit_itself()
     with contextlib.suppress(BrokenPipeError):  # nobody listens any more
-        for message in answers(said, seconds):
+        for message in chain([{"kind": "ready"}], answers(said, seconds)):
             connection.send_bytes(json.dumps(message, allow_nan=False).encode())
     connection.close()
 
@@ -63,7 +64,8 @@ def answers(said: Mapping[str, str], seconds: float) -> Iterator[Message]:
         else:
             yield playback(laboratory, left=left, replication=replication)
     except InputError as error:
-        yield {"kind": "refused", "errors": refusal(error)}
+        found = [{"field": field_of(one), "problem": one.problem} for one in error.each]
+        yield {"kind": "refused", "errors": found}
     except (FedbanditsError, ArithmeticError, RecursionError) as error:
         problem = f"this cannot be played ({error}); change a field back"
         yield {"kind": "refused", "errors": [{"field": "", "problem": problem}]}

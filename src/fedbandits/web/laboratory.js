@@ -229,6 +229,11 @@
       showGames(message);
       form.dataset.games = message.games;
     },
+    failed: ({ design, problem }) => {
+      const box = cards.get(design);
+      box.querySelector("dl").replaceWith(element("p", "refused", `Cannot be played: ${problem}`));
+      cards.delete(design);
+    },
     done: ({ complete }) => stop(`${Number(form.dataset.games).toLocaleString("en")} games of each design${complete ? "" : "; more would take too long"}`, false),
     cut: ({ seconds }) => stop(`Stopped after ${seconds} seconds: this setting takes too long. What was known by then is shown.`, true),
     broke: () => stop("The computation was ended by the system; ask for fewer clients.", true),

@@ -30,15 +30,14 @@ from fedbandits.web.shell import served_page
 _LONGEST_VIEWER = 64
 
 
-def routes(pool: Pool | None = None) -> list[BaseRoute]:
+def routes(workers: Pool) -> list[BaseRoute]:
     """Return where the laboratory answers.
 
     Parameters
     ----------
-    pool : Pool, optional
+    workers : Pool
         The processes that work for everybody who uses it.
     """
-    workers = pool or Pool()
     warming: set[asyncio.Task[None]] = set()
 
     async def page(_: Request) -> Response:
