@@ -324,7 +324,8 @@ class Laboratory:
             designs.append(said)
         return {
             "feasible": not refused,
-            "why": [*([refused] if refused else []), *text.reach(self.plan)],
+            # What can be said of the clients that there are comes first.
+            "why": [*([refused] if refused else []), *reversed(text.reach(self.plan))],
             "bound": self._bound(),
             "designs": designs,
             "gap": self.question.gap,

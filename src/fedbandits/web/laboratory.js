@@ -116,9 +116,9 @@
   function showOutlook(message) {
     told = message;
     const verdict = by("verdict");
-    verdict.className = `verdict ${message.feasible ? "yes" : "no"}`;
+    verdict.className = `feasible ${message.feasible ? "yes" : "no"}`;
     const head = message.feasible ? "Feasible with a guarantee." : "Not feasible with a guarantee.";
-    const why = message.why.map((one) => one.replace(/^Not feasible: /, ""));
+    const why = message.why.map((one) => one.replace(/^Not feasible: (.)/, (_, letter) => letter.toUpperCase()));
     const [first, ...others] = message.feasible ? ["", ...why] : why;
     verdict.replaceChildren(element("b", "", head), document.createTextNode(first ? ` ${first}` : ""));
     for (const words of others) verdict.append(element("p", "hint", words));
@@ -136,7 +136,8 @@
     if (colour) box.style.setProperty("--c", colour);
     box.append(element("h3", "", design.label), element("p", "hint words", design.words));
     if (design.refused) {
-      box.append(element("p", "refused", `Cannot be played: ${design.refused}`));
+      const known = design.refused.startsWith("Not feasible");
+      box.append(element("p", "refused", known ? "No schedule decides with a guarantee: see above." : `Cannot be played: ${design.refused}`));
       return box;
     }
     const list = element("dl");

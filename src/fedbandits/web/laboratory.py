@@ -160,7 +160,7 @@ def _field(one: Field) -> str:
 </div>"""
 
 
-_RESULT = """<div id="verdict" class="verdict" role="status"></div>
+_RESULT = """<div id="verdict" class="feasible" role="status"></div>
 <div class="progress"><progress id="lab-progress" max="1" value="0"></progress>
 <span id="lab-status" role="status">Starting…</span>
 <button type="button" id="lab-cancel" hidden>Cancel</button></div>
@@ -206,7 +206,7 @@ open marks the true means, which no rule knows.</p>
 <button type="button" data-play="another">Another game</button>
 </div>
 <input type="range" id="play-at" min="0" max="0" value="0" aria-label="Step of the game">
-<p id="play-words" role="status"></p>
+<p id="play-words" role="status">Loading…</p>
 <div id="play-sides" class="sides"></div>
 <p id="play-mistake" class="mistake" role="alert"></p>
 <p id="play-moral"></p>

@@ -146,6 +146,7 @@
   }
 
   function show(step, wait = 0, aloud = true) {
+    if (!game) return;
     at = Math.max(0, Math.min(steps, step));
     slider.value = at;
     for (const one of drawn) draw(one, wait);
@@ -222,6 +223,7 @@
     drawn = [];
     sides.replaceChildren();
     by("play-moral").hidden = true;
+    by("play-words").textContent = "";
     if (!game) return;
     game.sides.forEach(addUp);
     game.most = d3.max(game.sides, (side) => side.clients);
