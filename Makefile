@@ -44,6 +44,7 @@ bench: $(DEV)
 	$(BIN)/python bench/simulator.py
 	$(BIN)/python bench/federation.py
 	$(BIN)/python bench/sweeps.py
+	$(BIN)/python bench/web.py
 
 bench-flower: $(DEV)
 	$(BIN)/python bench/federation.py --flower
