@@ -92,10 +92,10 @@
 
   const STAGES = [16, 128, 1000];
   const ROWS = [
-    ["regret", "Regret in all", "What the comparison costs: pulls of worse options, and reports."],
-    ["exploration", "of it, worse options", ""], ["communication", "of it, reports", ""],
+    ["regret", "Regret", "What the comparison costs in all: pulls of worse options, and reports."],
+    ["exploration", "for worse options", ""], ["communication", "for reports", ""],
     ["clients", "Clients", "Who takes part."],
-    ["pulls", "Pulls per client", "Of a client that is in from the start, until it is decided."],
+    ["pulls", "Pulls per client", "Of a client that is in from the start, until the game is decided. Pulls of the best option cost nothing."],
     ["phases", "Rounds", "Phases: all clients report at the end of each."],
   ];
   const RATES = [["wrong", "Wrong option"], ["undecided", "Undecided"]];
