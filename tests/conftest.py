@@ -16,6 +16,8 @@ import pytest
 from commands import Command, Done
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
     from fedbandits.experiments.results import Results
     from shop import Shop
 
@@ -90,6 +92,14 @@ def page(results: Results) -> str:
     from fedbandits.experiments.report.page import report_html
 
     return report_html(results)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Return Chromium."""
+    from browsers import started
+
+    yield from started()
 
 
 @pytest.fixture

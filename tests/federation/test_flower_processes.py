@@ -41,6 +41,7 @@ from flower_project import (
     decided,
     forget_pulls,
     of_kind,
+    process_of,
     pulls_made,
     simulated,
     tried,
@@ -148,16 +149,6 @@ class Field:
     def let_go(self) -> None:
         for file in (self.project / "hold").iterdir():
             file.unlink()
-
-
-def process_of(federation: LocalFederation, program: str) -> int:
-    """Return the process of a program of Flower, whoever has started it."""
-    for number in federation.strays():
-        with contextlib.suppress(OSError):
-            command = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
-            if any(word.endswith(program.encode()) for word in command):
-                return number
-    return pytest.fail(f"there is no {program}")
 
 
 def _over(records: list[Any]) -> bool:

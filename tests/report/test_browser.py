@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from browsers import COLOURS, contrast
 from every_chart import KINDS, LINE
 from fedbandits.experiments.files import load_experiment
 from fedbandits.report.chart import Axis, Chart, Heat, Plot
@@ -30,13 +28,6 @@ from repository import EXAMPLES
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page, ViewportSize
 
-REQUIRED = os.environ.get("FEDBANDITS_REQUIRE_BROWSER") == "1"
-if not REQUIRED:
-    pytest.importorskip(
-        "playwright.sync_api", reason="no playwright: install it to run the browser tests"
-    )
-sync_playwright = import_module("playwright.sync_api").sync_playwright
-
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 # What is left of A4 landscape within margins of 12 mm, at 96 pixels an inch.
@@ -44,28 +35,6 @@ PAPER: ViewportSize = {"width": 1031, "height": 702}
 PAGES = ("experiment", "radio", "reproduction", "kinds")
 # In bytes.
 LARGEST = {"reproduction": 3_000_000}
-
-
-def chromium() -> str | None:
-    """Return where an installed Chromium is: where CHROMIUM says, or else on the path."""
-    named = os.environ.get("CHROMIUM")
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-    return next(filter(None, map(shutil.which, [named] if named else names)), None)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = chromium()
-    if path is None:
-        missing = (
-            "no Chromium found: install it (apt-get install chromium) or set CHROMIUM"
-            " to run the browser tests"
-        )
-        pytest.fail(missing) if REQUIRED else pytest.skip(missing)
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path)
-        yield started
-        started.close()
 
 
 # The browser comes first: without one, nothing need be simulated.
@@ -459,27 +428,6 @@ def test_a_figure_can_be_saved(on_desktop: dict[str, Visit], name: str, key: str
     assert text.startswith("<svg")
     assert ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
     assert found.complaints == []
-
-
-def contrast(one: tuple[int, ...], other: tuple[int, ...]) -> float:
-    """Return the contrast ratio of two colours, as WCAG has it."""
-
-    def light(colour: tuple[int, ...]) -> float:
-        parts = [part / 255 for part in colour]
-        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-        return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-    low, high = sorted((light(one), light(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-# Whatever form the browser gives a colour: as red, green and blue of a pixel.
-COLOURS = """([selector, property]) => [...document.querySelectorAll(selector)].map(part => {
-  const pen = document.createElement("canvas").getContext("2d");
-  pen.fillStyle = getComputedStyle(part)[property];
-  pen.fillRect(0, 0, 1, 1);
-  return [...pen.getImageData(0, 0, 1, 1).data].slice(0, 3);
-})"""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

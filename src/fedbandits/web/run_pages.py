@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from urllib.parse import parse_qs, urlencode
 
@@ -156,8 +157,11 @@ class RunPages:
         status = None if run.live is None else run.live.status
         if status is None or status.finished:
             return "<p>There is nothing to be done: no run goes on.</p>"
-        arms = [arm.name for arm in status.arms if arm.state is not ArmState.WITHDRAWN]
-        options = "".join(f'<option value="{escape(arm)}">{text(arm)}</option>' for arm in arms)
+        options = "".join(
+            f'<option value="{number}">{text(arm.name)}</option>'
+            for number, arm in enumerate(status.arms)
+            if arm.state is not ArmState.WITHDRAWN
+        )
         choose = f'<label>Option <select name="arm" required>{options}</select></label>'
         return "\n".join(
             [
@@ -210,10 +214,18 @@ class RunPages:
             if said.get("what") == "stop":
                 check_not_over(server)
                 return run, Stop(reason=reason), said
-            number = number_to_withdraw(server, said.get("arm", ""))
+            number = number_to_withdraw(server, _chosen(server.arms, said.get("arm", "")))
             return run, ArmWithdrawn(arm=number, reason=reason), {**said, "what": "withdraw"}
         except InputError as error:
             raise HTTPException(400, f"Nothing was done: {error.problem}.") from None
+
+
+def _chosen(arms: Sequence[str], said: str) -> str:
+    """Return the option of a number: names may be anything, and come back as something else."""
+    for number, arm in enumerate(arms):
+        if said == str(number):
+            return arm
+    raise InputError("ARM", "choose one of the options")
 
 
 _LONGEST = 1_000

@@ -6,7 +6,7 @@ import ipaddress
 import secrets
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 
 from fedbandits.errors import InputError
 from fedbandits.web.app import build_app
-from fedbandits.web.guard import LEAST_TOKEN, LOCAL_NAMES, Access
+from fedbandits.web.guard import LEAST_TOKEN, LOCAL_NAMES, Access, Allowance
 
 PORT = 8765
 """Where the pages are, unless another port is asked for."""
@@ -145,12 +145,20 @@ class PageServer(uvicorn.Server):
         Who may do what.
     listening : socket
         From `bound`.
+    limits : mapping of str to Allowance, optional
+        As for `fedbandits.web.app.build_app`.
     """
 
-    def __init__(self, source: Path, access: Access, listening: socket.socket) -> None:
+    def __init__(
+        self,
+        source: Path,
+        access: Access,
+        listening: socket.socket,
+        limits: Mapping[str, Allowance] | None = None,
+    ) -> None:
         host, port = listening.getsockname()[:2]
         self.access = replace(access, cookie=f"{access.cookie}-{port}")
-        self.app: Starlette = build_app(source, self.access)
+        self.app: Starlette = build_app(source, self.access, limits=limits)
         self.listening = listening
         name = "127.0.0.1" if _is_any(host) else host
         self.address = f"http://{f'[{name}]' if ':' in name else name}:{port}/"

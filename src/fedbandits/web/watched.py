@@ -74,6 +74,7 @@ class WatchedRun:
         self._reading = Reading()
         self._run: LoggedRun | None = None
         self._seen: Any = None
+        self._failures = 0
         self._lock = threading.Lock()
 
     @property
@@ -112,6 +113,9 @@ class WatchedRun:
                 self._seen = seen
             except (FedbanditsError, OSError) as error:
                 self._run, self._seen = None, None  # it is read again
+                self._failures += 1
+                if self._failures == 1:  # as if it was written just now
+                    return None
                 self.problem = str(error)
                 return {"notice": f'<p class="bad" role="alert"><b>{text(self.problem)}</b></p>'}
             if self.live is None:
@@ -132,7 +136,7 @@ class WatchedRun:
             for one in requests_left(self.path)
         ]
         self.live = LiveRun.of(self._run, waiting=waiting)
-        self.records, self.problem = self._run.n_records, ""
+        self.records, self.problem, self._failures = self._run.n_records, "", 0
 
     def _read(self, done: int, of: int) -> None:
         self._reading = Reading(done, of)

@@ -8,11 +8,13 @@ is written down with its time.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 
 import fedbandits as fb
 from fedbandits.federation.local import load_pull, try_trial
@@ -20,6 +22,9 @@ from fedbandits.federation.trial import load_trial, read_trial
 from fedbandits.protocol import Decision, PhaseClosed, PhaseOpened, Record, Server
 from fedbandits.simulation.game import Game
 from fedbandits.simulation.pulls import play_logged
+
+if TYPE_CHECKING:
+    from fedbandits.federation.flower.processes import LocalFederation
 
 ARMS = ("red", "green", "blue")
 CLIENTS = 6
@@ -161,3 +166,13 @@ def admitted(log: Any) -> list[tuple[str, ...]]:
 def of_kind(records: Any, kind: type[Record]) -> list[Any]:
     """Return the records of a kind."""
     return [record for record in records if isinstance(record, kind)]
+
+
+def process_of(federation: LocalFederation, program: str) -> int:
+    """Return the process of a program of Flower, whoever has started it."""
+    for number in federation.strays():
+        with contextlib.suppress(OSError):
+            command = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+            if any(word.endswith(program.encode()) for word in command):
+                return number
+    return pytest.fail(f"there is no {program}")
