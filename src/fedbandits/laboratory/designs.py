@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from fedbandits.construct import keys_of
 from fedbandits.errors import InputError
 from fedbandits.experiments.bounds import lower_bound_of
 from fedbandits.experiments.charts import regret_charts
@@ -39,6 +40,7 @@ from fedbandits.report.chart import Chart
 from fedbandits.report.page import chart_data
 from fedbandits.report.palette import colours
 from fedbandits.rules.arrays import FloatArray
+from fedbandits.rules.radii import RADII
 
 STAGES = (16, 128, 1000)
 """Games of each design: a first estimate, and what it is refined to."""
@@ -252,7 +254,7 @@ class Laboratory:
         setting = self.setting
         table: dict[str, Any] = {"algorithm": setting.design}
         if setting.design == "fed-index":
-            return table | {"commit": "certified" if setting.rule == "certified" else "index"}
+            return table | {"commit": "certified"}  # with the usual one it is the second design
         if setting.design == "fed-ts":
             return table
         table["pulls"] = setting.pulls
@@ -262,10 +264,11 @@ class Laboratory:
             raise InputError(
                 "clients", "is empty, and Fed1-UCB plays with all clients there are; give a number"
             )
-        table["radius"] = {"rule": setting.rule}
-        if setting.rule == "paper":
-            table["radius"] |= {"arm": setting.arm_constant, "client": setting.client_constant}
-        if setting.liars and setting.rule == "certified":
+        radius = RADII.named(setting.rule, "radius.rule")
+        constants = {"arm": setting.arm_constant, "client": setting.client_constant}
+        own = {key: constants[key] for key in keys_of(radius) if key in constants}
+        table["radius"] = {"rule": setting.rule} | own
+        if setting.liars and radius.takes_contrasts:
             table["liars"] = setting.liars
         return table
 

@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeAlias
 
-Message: TypeAlias = dict[str, Any]
+Message: TypeAlias = Mapping[str, Any]
 """What is known by now, ready for JSON; ``kind`` says what about."""
 
 _WORKER = "fedbandits.laboratory.worker"

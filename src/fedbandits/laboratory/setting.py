@@ -312,7 +312,7 @@ FIELDS: tuple[Field, ...] = (
         choices={
             "fed2-ucb": "Fed2-UCB: clients join gradually",
             "fed1-ucb": "Fed1-UCB: all clients from the start",
-            "fed-index": "index rule, all options of it",
+            "fed-index": "index rule with a certified commitment",
             "fed-ts": "Thompson sampling",
         },
     ),
@@ -335,7 +335,7 @@ FIELDS: tuple[Field, ...] = (
     Field(
         name="rule",
         group=DESIGN,
-        when={"design": ("fed2-ucb", "fed1-ucb", "fed-index")},
+        when={"design": ("fed2-ucb", "fed1-ucb")},
         label="Radius",
         choices={
             "paper": "the paper's",
