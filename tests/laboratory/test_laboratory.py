@@ -364,7 +364,7 @@ def test_a_process_that_the_system_kills_is_told_and_replaced() -> None:
 def test_a_process_cannot_take_more_memory_than_its_limit() -> None:
     code = (
         "from fedbandits.laboratory import worker\n"
-        "worker._limit_itself()\n"
+        "worker.limit_itself(60.0)\n"
         "try:\n"
         "    bytearray(2 * worker.MEMORY)\n"
         "except MemoryError:\n"
@@ -372,6 +372,13 @@ def test_a_process_cannot_take_more_memory_than_its_limit() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert ran.stdout == "refused\n"
+
+
+@pytest.mark.skipif(not hasattr(signal, "alarm"), reason="there are no alarms here")
+def test_a_process_ends_although_its_server_was_killed() -> None:
+    code = "from fedbandits.laboratory import worker; worker.limit_itself(-4.5)\nwhile True: pass"
+    ran = subprocess.run([sys.executable, "-c", code], check=False, timeout=SERIOUS)
+    assert ran.returncode == -signal.SIGALRM
 
 
 @pytest.mark.parametrize(

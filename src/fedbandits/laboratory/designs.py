@@ -399,8 +399,7 @@ class Laboratory:
                     first = error.each[0]
                     said = {"field": field_of(first), "problem": first.problem}
                     yield {"kind": "failed", "design": label, **said}
-                    continue
-                if games == STAGES[0]:
+                if games == STAGES[0] and results:
                     yield self._stage(games, results, labels)
             if games != STAGES[0] and labels:
                 yield self._stage(games, results, labels)

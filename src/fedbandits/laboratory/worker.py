@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,8 @@ MEMORY = 2**30
 
 # Other work on the machine goes first: the pages of running trials among it.
 _NICE = 5
+# Seconds that the server has to end a process before that ends itself.
+_GRACE = 5
 
 
 def work(connection: Connection, said: Mapping[str, str], seconds: float) -> None:
@@ -37,7 +40,7 @@ def work(connection: Connection, said: Mapping[str, str], seconds: float) -> Non
     seconds : float
         How long it may take; the process is ended from outside then.
     """
-    _limit_itself()
+    limit_itself(seconds)
     with contextlib.suppress(BrokenPipeError):  # nobody listens any more
         for message in chain([{"kind": "ready"}], answers(said, seconds)):
             connection.send_bytes(json.dumps(message, allow_nan=False).encode())
@@ -74,10 +77,14 @@ def answers(said: Mapping[str, str], seconds: float) -> Iterator[Message]:
         yield {"kind": "refused", "errors": [{"field": "clients", "problem": problem}]}
 
 
-def _limit_itself() -> None:
-    """Take no more memory than is allowed, leave Ctrl-C to the server, and let others go first."""
+def limit_itself(seconds: float) -> None:
+    """Take no more memory and time than is allowed, leave Ctrl-C to the server, go behind others.
+
+    The server ends a process in time. Should it be killed itself, the process still ends.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.suppress(AttributeError, OSError):
+    with contextlib.suppress(AttributeError, OSError):  # not everywhere
+        signal.alarm(math.ceil(seconds) + _GRACE)
         os.nice(_NICE)
     try:
         import resource  # noqa: PLC0415 - not everywhere
