@@ -1,11 +1,12 @@
-"""What the live page of a long run costs its server: 1,000 phases of 1,000 clients.
+"""What served pages cost: the live page of 1,000 phases of 1,000 clients, and the laboratory.
 
-Prints a table and exits 1 when a bar is missed. Times are the processor's, whatever else the
-machine does meanwhile.
+Prints tables and exits 1 when a bar is missed. Times of the live page are the processor's, whatever
+else the machine does meanwhile. Those of the laboratory are medians of what a viewer waits for.
 """
 
 from __future__ import annotations
 
+import asyncio
 import statistics
 import sys
 import tempfile
@@ -21,6 +22,8 @@ from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.run import header_of
 from fedbandits.federation.served import records_between
 from fedbandits.federation.trial import Trial, read_trial
+from fedbandits.laboratory.pool import Pool
+from fedbandits.laboratory.presets import Preset, presets
 from fedbandits.protocol import Update, UpdateAccepted
 from fedbandits.report.page import html_page
 from fedbandits.run_page.live import HEADINGS
@@ -29,6 +32,8 @@ from fedbandits.web.shell import parts
 from fedbandits.web.watched import WatchedRun
 from long_logs import LONG, append_all, bodies, seconds_of
 from trials import CLIENTS, UNDECIDED
+
+ROUNDS = 5
 
 
 def one_more(log: DurableLog, run: WatchedRun, trial: Trial) -> None:
@@ -85,5 +90,33 @@ def watching() -> Iterator[Row]:
     yield Row("(d) weight of the page", weight, 600.0, False, " kB", "with styles and scripts")
 
 
+def laboratory() -> Iterator[Row]:
+    """Yield how long a change of a field takes until all designs have their first numbers."""
+    for preset in presets():
+        times = asyncio.run(_times(preset))
+        yield Row(
+            f"{preset.label}: first numbers",
+            statistics.median(times),
+            0.5,
+            at_least=False,
+            unit=" s",
+            detail=f"all three designs, 16 games each; slowest of {ROUNDS}: {max(times):.2f} s",
+        )
+
+
+async def _times(preset: Preset) -> list[float]:
+    pool = Pool()
+    await pool.warm()  # importing is done once, when the page is opened
+    return [await _first_numbers(pool, preset) for _ in range(ROUNDS)]
+
+
+async def _first_numbers(pool: Pool, preset: Preset) -> float:
+    begin = time.perf_counter()
+    async for message in pool.answers(preset.setting.as_text(), "bench"):
+        if message["kind"] == "games" and len(message["designs"]) == 3:
+            return time.perf_counter() - begin
+    raise AssertionError(f"no numbers for {preset.label}")
+
+
 if __name__ == "__main__":
-    sys.exit(shown("live page", watching()))
+    sys.exit(max(shown("live page", watching()), shown("laboratory", laboratory())))

@@ -34,6 +34,8 @@ LONGEST_FIRST = (
     "test_faults.py",
     "test_reproduce.py",
     "test_browser.py",
+    "test_laboratory_page.py",
+    "test_laboratory.py",
     "test_sweeps.py",
     "test_plugins.py",
     "test_golden.py",

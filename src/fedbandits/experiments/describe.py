@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
@@ -26,6 +27,52 @@ def versions() -> dict[str, str]:
     for package in ("fedbandits", "numpy", "scipy"):
         found[package] = metadata.version(package)
     return found
+
+
+def as_toml(tables: Mapping[str, Any]) -> str:
+    """Return the tables of an experiment file as its text: plain keys first, a problem, variants.
+
+    Examples
+    --------
+    >>> print(as_toml({"horizon": 10, "problem": {"means": [1, 2]}, "variants": [{"label": "a"}]}))
+    horizon = 10
+    <BLANKLINE>
+    [problem]
+    means = [1, 2]
+    <BLANKLINE>
+    [[variants]]
+    label = "a"
+    <BLANKLINE>
+    """
+    parts: list[tuple[str, Mapping[str, Any]]] = [("", {})]
+    for key, value in tables.items():
+        if isinstance(value, Mapping):
+            parts.append((f"\n[{key}]\n", value))
+        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+            parts += [(f"\n[[{key}]]\n", each) for each in value]
+        else:
+            parts[0] = ("", {**parts[0][1], key: value})
+    return "".join(
+        head + "".join(f"{key} = {toml_value(value)}\n" for key, value in table.items())
+        for head, table in parts
+    )
+
+
+def toml_value(value: Any) -> str:
+    """Return a value as TOML has it.
+
+    Examples
+    --------
+    >>> toml_value({"range": [0.0, 1.0], "noise": "gaussian", "delta": 1e-06, "release": True})
+    '{ range = [0.0, 1.0], noise = "gaussian", delta = 1e-06, release = true }'
+    """
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{key} = {toml_value(part)}" for key, part in value.items())
+        return f"{{ {inside} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml_value, value))}]"
+    # A string of JSON is one of TOML, and so are true and false.
+    return json.dumps(value) if isinstance(value, str | bool) else str(value)
 
 
 def describe_experiment(experiment: Experiment) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 from fedbandits.errors import InputError
 from fedbandits.planning.protection import MOST, first_enough, radii_apart, release_error
@@ -159,7 +159,9 @@ class Detector:
 
     def _finds(self, gap: float, clients: int, pulls: float) -> bool:
         # Equal on paper is enough.
-        return float(self.smallest_gap(clients, pulls)) <= gap * (1.0 + 1e-12)
+        at = np.asarray(gap * (1.0 + 1e-12))
+        looks = self._looks(np.asarray(clients, dtype=np.float64), pulls)
+        return any(float(self._missed(at, *look)) <= 1.0 - self.power for look in looks)
 
     def _phases(self, pulls: float) -> list[int]:
         """Return the phases in which a look may be best."""
@@ -198,12 +200,12 @@ class Detector:
     def _detected(self, width: FloatArray, scatter: FloatArray) -> FloatArray:
         """Return the smallest gap of which no more than a share is missed."""
         missed = 1.0 - self.power
-        quantile = stats.norm.isf(missed / (self.n_arms - 1))
+        quantile = -special.ndtri(missed / (self.n_arms - 1))
         high = np.asarray(width + quantile * scatter)
         if len(set(self.ratios)) <= 1:
             return high
         # Arms that are farther behind are missed less often: the nearest alone is the other end.
-        low = np.asarray(width + stats.norm.isf(missed) * scatter)
+        low = np.asarray(width - special.ndtri(missed) * scatter)
         for _ in range(_HALVINGS):
             middle = (low + high) / 2.0
             enough = self._missed(middle, width, scatter) <= missed
@@ -215,7 +217,7 @@ class Detector:
         ratios, copies = np.unique(self.ratios or (1.0,) * (self.n_arms - 1), return_counts=True)
         ahead = gap[..., np.newaxis] * ratios - width[..., np.newaxis]
         deviations = ahead / np.maximum(scatter, 1e-300)[..., np.newaxis]
-        return np.asarray((copies * stats.norm.sf(deviations)).sum(axis=-1))
+        return np.asarray((copies * special.ndtr(-deviations)).sum(axis=-1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize
 
 from fedbandits.errors import LARGEST, InputError, file_errors
 from fedbandits.rules.arrays import FloatArray
@@ -188,6 +188,8 @@ def _estimate(name: str, arms: Mapping[str, Mapping[str, Sequence[_Part]]]) -> P
 
 def _noise(squares: float, freedom: float) -> Interval:
     """Return σ with its chi-square interval."""
+    from scipy import stats  # noqa: PLC0415 - slow to import
+
     low, high = stats.chi2.interval(LEVEL, freedom)
     return Interval(
         estimate=math.sqrt(squares / freedom),
@@ -198,6 +200,8 @@ def _noise(squares: float, freedom: float) -> Interval:
 
 def _spread(arms: Sequence[_Arm], noise: Interval) -> Interval:
     """Return σ_c after DerSimonian and Laird, averaged over arms, with its interval."""
+    from scipy import stats  # noqa: PLC0415 - slow to import
+
     between = [float(dersimonian_laird(n, y, noise.estimate**2)) for n, y in arms]
     freedom = float(sum(n.size - 1 for n, _ in arms))
     # Cut off at 0 after averaging: before, it would be too large on average.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 from fedbandits.errors import InputError, check_count, check_number
-from fedbandits.experiments.describe import describe_privacy
+from fedbandits.experiments.describe import describe_privacy, toml_value
 from fedbandits.experiments.output import open_output
 from fedbandits.notebook.followed import followed
 from fedbandits.notebook.viewed import Table, Viewed, known_name
@@ -105,7 +105,8 @@ class Plan(Viewed):
 
     def variant(self) -> dict[str, Any]:
         """Return what is suggested as the table of a variant in an experiment file."""
-        return variant_table(self.question, self._suggestion())
+        outlook = self._suggestion()
+        return variant_table(self.question, outlook.pulls, outlook.admissions)
 
     def toml(self) -> str:
         """Return what is suggested, ready to be put into an experiment file."""
@@ -439,18 +440,18 @@ def _made(
     )
 
 
-def variant_table(question: Question, outlook: Outlook) -> dict[str, Any]:
-    """Return the variant that does what was foreseen, whatever its file says of the problem.
+def variant_table(question: Question, pulls: str, admissions: str | None) -> dict[str, Any]:
+    """Return the variant with these schedules, whatever its file says of the problem.
 
     Its rule is told the noise and spread of the question.
     """
-    at_once = outlook.admissions is None
+    at_once = admissions is None
     cost, privacy = question.communication_cost, question.privacy
     table = {
-        "algorithm": outlook.algorithm,
-        "pulls": outlook.pulls,
-        "admissions": outlook.admissions,
-        "weights": None if at_once or question.liars else outlook.weights,
+        "algorithm": scheduled(question, pulls, admissions).name,
+        "pulls": pulls,
+        "admissions": admissions,
+        "weights": None if at_once or question.liars else question.weights,
         "clients" if at_once else "max_clients": question.population,
         "radius": {"rule": question.radius.rule},
         "delta": question.delta if question.horizon is None else "1/T",
@@ -484,20 +485,5 @@ def variant_toml(question: Question, outlook: Outlook) -> str:
     if question.population is not None:
         # Only the problem can say that a game has N clients, not the variant.
         lines.append(f"# in a game with [problem] population = {question.population}")
-    table = variant_table(question, outlook)
-    return "\n".join([*lines, *(f"{key} = {_value(value)}" for key, value in table.items())])
-
-
-def _value(value: Any) -> str:
-    """Return a value as TOML has it.
-
-    Examples
-    --------
-    >>> _value({"range": [0.0, 1.0], "noise": "gaussian", "delta": 1e-06})
-    '{ range = [0.0, 1.0], noise = "gaussian", delta = 1e-06 }'
-    """
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_value(part)}" for key, part in value.items()) + " }"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    table = variant_table(question, outlook.pulls, outlook.admissions)
+    return "\n".join([*lines, *(f"{key} = {toml_value(value)}" for key, value in table.items())])

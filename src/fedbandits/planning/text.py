@@ -103,7 +103,7 @@ def in_short(plan: Plan) -> str:
     """Return what to run and what to expect of it, or why nothing is, in a few short sentences."""
     best, found = plan.suggested, guarantee(plan)
     if best is None:
-        return _refusal(plan)
+        return refusal(plan)
     joining = "all clients from the start"
     if best.admissions is not None:
         joining = f"g(p) = {best.admissions} new clients in phase p"
@@ -120,7 +120,7 @@ def answer(plan: Plan) -> list[str]:
     return [
         _asked(plan.question),
         *([] if plan.pilot is None else [_pilot(plan.question, plan.pilot)]),
-        *_reach(plan),
+        *reach(plan),
         *_tie(plan),
         *_covariate(plan),
         *_privacy(plan),
@@ -155,7 +155,7 @@ def _pilot(question: Question, pilot: Pilot) -> str:
     )
 
 
-def _reach(plan: Plan) -> list[str]:
+def reach(plan: Plan) -> list[str]:
     """Return whether the gap is within reach, for everyone and for the given clients."""
     found, n = plan.feasibility, plan.question.population
     if found.clients_unlimited is None:
@@ -302,7 +302,7 @@ def _left_out(question: Question, privacy: Privacy) -> str:
     return said
 
 
-def _refusal(plan: Plan) -> str:
+def refusal(plan: Plan) -> str:
     """Return why nothing is suggested, and what would help."""
     because = hidden(plan.question)
     if because is not None:
@@ -397,7 +397,7 @@ def _advice(plan: Plan) -> list[str]:
     question, index, best = plan.question, plan.index, plan.suggested
     if best is None:
         yours = [] if plan.yours is None else [_compared(question, "yours", plan.yours)]
-        return [*yours, _refusal(plan)]
+        return [*yours, refusal(plan)]
     until = "until the decision" if question.horizon is None else "in all"
     delta = f"{question.delta:g}" if question.horizon is None else '"1/T"'
     longer = "" if best.weights == "equal" else ' (the default, "equal", takes longer)'

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 
 from fedbandits.report.chart import Chart
 from fedbandits.report.markup import data_uri, json_in_script
-from fedbandits.report.still import still
 
 Views: TypeAlias = Mapping[str, Chart]
 """Charts that take turns in one place, by what their buttons say: the first is shown first."""
@@ -49,6 +48,8 @@ def live_chart(
     views = {"": charts} if isinstance(charts, Chart) else charts
     shown, without = "", "Scripts are off, so there is no chart."
     if stills:
+        from fedbandits.report.still import still  # noqa: PLC0415 - heavy, and only for reports
+
         image = image or still(next(iter(views.values())))
         shown = f'<img src="{data_uri(image)}" alt="{escape(alt)}">\n'
         without = "Scripts are off, so this is a still image."

@@ -15,7 +15,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from fedbandits.web import shell
+from fedbandits.laboratory.pool import Pool
+from fedbandits.web import laboratory, shell
 from fedbandits.web.guard import Access, Allowance, Guard
 from fedbandits.web.live_parts import Streams
 from fedbandits.web.metrics import MEDIA_TYPE, metrics_text
@@ -26,7 +27,7 @@ from fedbandits.web.watched import Board
 def build_app(
     source: Path, access: Access, *, limits: Mapping[str, Allowance] | None = None
 ) -> Starlette:
-    """Return the application; its state has the board of runs and the count of streams.
+    """Return the application; its state has the board of runs, the streams and the laboratory.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ def build_app(
     limits : mapping of str to Allowance, optional
         Those of `fedbandits.web.guard.Guard` that are not as by default.
     """
-    board, streams = Board(source), Streams()
+    board, streams, workers = Board(source), Streams(), Pool()
 
     @asynccontextmanager
     async def watching(_: Starlette) -> AsyncIterator[None]:
@@ -65,13 +66,13 @@ def build_app(
             Route("/health", health),
             Route("/metrics", metrics),
             Route("/static/{name}", shell.static),
-            # Here: *laboratory.routes(access),
+            *laboratory.routes(workers),
         ],
         middleware=[Middleware(Guard, access=access, **(limits or {}))],
         exception_handlers={HTTPException: _refused},
         lifespan=watching,
     )
-    app.state.board, app.state.streams = board, streams
+    app.state.board, app.state.streams, app.state.laboratory = board, streams, workers
     return app
 
 

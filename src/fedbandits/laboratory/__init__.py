@@ -1,0 +1,1 @@
+"""Laboratory: what a design will cost, worked out again whenever a setting changes."""
