@@ -6,6 +6,8 @@ Blocks of a page are taken in order, in one empty folder and one Python namespac
 - ``toml`` begins with such a comment, and is written;
 - ``sh`` holds commands, which have to succeed; a comment such as ``# exit code 3`` says
   that one ends in another way, and a backslash continues a line;
+- ``console`` holds commands for other machines: not run here, but each was tested, and stands in
+  docs/production.md or deploy/try-systemd.sh;
 - ``text`` is what the block before it prints: each of its lines, in this order.
 """
 
@@ -70,12 +72,25 @@ def test_a_tutorial_runs_and_prints_what_it_shows(
                     done = command(*words)
                     ends = re.search(r"# exit code (\d)$", line)
                     assert done.code == int(ends[1] if ends else 0), done.err
-                    printed += done.out
+                    printed += done.out + (done.err if done.code else "")
 
 
 def test_lines_in_another_order_are_missed() -> None:
     assert missing("a\nb\n", "a 1\n b  2\n") == []
     assert missing("b\na\n", "a\nb\n") == ["a"]
+
+
+def test_commands_for_other_machines_are_those_that_were_tested() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    shown = re.findall(r"^```console\n(.*?)^```", pages, flags=re.MULTILINE | re.DOTALL)
+    tested = [DOCS / "production.md", DOCS.parent / "deploy" / "try-systemd.sh"]
+    known = [
+        line.strip() for one in tested for line in one.read_text(encoding="utf-8").splitlines()
+    ]
+    assert shown
+    assert [
+        line for block in shown for line in block.splitlines() if line.strip() not in known
+    ] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
