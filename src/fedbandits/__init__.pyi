@@ -38,7 +38,9 @@ from fedbandits.rules.algorithms import Fed2Ucb as Fed2Ucb
 from fedbandits.rules.algorithms import FedIndex as FedIndex
 from fedbandits.rules.algorithms import FedTs as FedTs
 from fedbandits.rules.algorithms import ImprovedUcb as ImprovedUcb
+from fedbandits.rules.algorithms import KlUcb as KlUcb
 from fedbandits.rules.algorithms import LocalUcb as LocalUcb
+from fedbandits.rules.algorithms import Thompson as Thompson
 from fedbandits.rules.algorithms import Ucb1 as Ucb1
 from fedbandits.rules.beliefs import Beliefs as Beliefs
 from fedbandits.rules.estimators import ESTIMATORS as ESTIMATORS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from itertools import islice
 
 import numpy as np
@@ -12,6 +13,7 @@ from fedbandits.problems.clipping import clipping
 from fedbandits.problems.problem import Problem, gap, gaps
 from fedbandits.rules.arrays import IntArray
 from fedbandits.rules.guarantees import Assumption, Guarantee, within
+from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import MOST_CHECKED_PHASES, PhasedRule, Player
 from fedbandits.simulation.attacks import Attack
 
@@ -88,8 +90,34 @@ def guarantee_in(
     )
     if broken[whom] is None:
         broken[Assumption.SPREAD_BOUND] = _too_little("spread", rule.spread, problem.spread_proxy)
-    kept = [kind for kind, why in broken.items() if why is None]
-    found = found.kept(*_ALWAYS_KEPT, *kept)
+    return _judged(found.kept(*_ALWAYS_KEPT), broken)
+
+
+def slot_guarantee_in(rule: SlotRule, problem: Problem) -> Guarantee:
+    """Return what a rule that decides in every slot assumes, with what a game keeps and breaks.
+
+    Examples
+    --------
+    >>> from fedbandits import Approximate, Gaussian, KlUcb
+    >>> from fedbandits.rules.beliefs import Beliefs
+    >>> game = Approximate(means=[0.5, 0.9], noise=Gaussian(0.5), spread=Gaussian(0.1))
+    >>> rule = KlUcb().rule(Beliefs(n_arms=2, horizon=1000, noise=0.5, spread=0.1))
+    >>> slot_guarantee_in(rule, game).breaches
+    ('it takes all outcomes to lie in [0, 1], and gaussian noise knows no such range',)
+    """
+    found = rule.guarantee()
+    return _judged(
+        found,
+        {
+            Assumption.NOISE_BOUND: _too_little("noise", rule.noise, problem.noise_proxy),
+            Assumption.IN_RANGE: _outside(found, problem, None),
+        },
+    )
+
+
+def _judged(found: Guarantee, broken: Mapping[Assumption, str | None]) -> Guarantee:
+    """Return a guarantee with these conditions broken if there is a reason, and kept if not."""
+    found = found.kept(*(kind for kind, why in broken.items() if why is None))
     for kind, why in broken.items():
         found = found if why is None else found.broken(kind, why)
     return found

@@ -25,7 +25,12 @@ from fedbandits.rules.guarantees import Guarantee
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import PhasedRule, Player
 from fedbandits.rules.variance_components import FEWEST_TO_ESTIMATE
-from fedbandits.simulation.assumptions import doubts, guarantee_in, known_exactly
+from fedbandits.simulation.assumptions import (
+    doubts,
+    guarantee_in,
+    known_exactly,
+    slot_guarantee_in,
+)
 from fedbandits.simulation.attacks import Attack
 from fedbandits.simulation.fidelities import DEFAULT_MAX_CLIENTS, Fidelity, choose_fidelity
 from fedbandits.simulation.game import as_played
@@ -273,12 +278,12 @@ def _check_schedules(rule: PhasedRule, privacy: Privacy | None) -> None:
 def guarantee_of(variant: Variant, rule: PhasedRule | SlotRule) -> Guarantee:
     """Return what is proven about a variant's game, with all that the game keeps and breaks."""
     if rule.decides_every_slot:
-        return rule.guarantee()
+        return slot_guarantee_in(rule, variant.problem)
     return guarantee_in(rule, variant.problem, variant.privacy, variant.attack)
 
 
 def all_doubts(variant: Variant, rule: PhasedRule | SlotRule) -> list[str]:
     """Return what breaks a variant's guarantee or speaks against its game, in words."""
     if rule.decides_every_slot:
-        return []
+        return list(slot_guarantee_in(rule, variant.problem).breaches)
     return doubts(rule, variant.problem, variant.privacy, variant.attack)
