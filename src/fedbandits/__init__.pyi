@@ -21,6 +21,7 @@ from fedbandits.problems import Bernoulli as Bernoulli
 from fedbandits.problems import Beta as Beta
 from fedbandits.problems import Channel as Channel
 from fedbandits.problems import CognitiveRadio as CognitiveRadio
+from fedbandits.problems import Drifting as Drifting
 from fedbandits.problems import Empirical as Empirical
 from fedbandits.problems import Exact as Exact
 from fedbandits.problems import Gaussian as Gaussian

@@ -11,7 +11,7 @@ from fedbandits.errors import InputError
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.beliefs import Beliefs, Goal
 from fedbandits.rules.draws import SlotDraws
-from fedbandits.rules.guarantees import Guarantee, within
+from fedbandits.rules.guarantees import Assumption, Condition, Guarantee, within
 from fedbandits.rules.phased import Player
 
 
@@ -70,7 +70,10 @@ class SlotRule:
 
     def guarantee(self) -> Guarantee:
         """Return what is proven about the option it ends on: nothing."""
-        return Guarantee.nothing("none: it goes on choosing in every slot and settles on no option")
+        return Guarantee.nothing(
+            "none: it goes on choosing in every slot and settles on no option",
+            Condition(Assumption.NO_DRIFT),
+        )
 
     def index(
         self,

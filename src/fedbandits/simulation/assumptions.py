@@ -22,7 +22,7 @@ _ROUNDING = 1e-12
 
 _GIVEN = "its clients are given: their means follow no law"
 
-_ALWAYS_KEPT = (Assumption.NO_DRIFT, Assumption.NO_SELECTION, Assumption.LIARS_ANYWAY)
+_ALWAYS_KEPT = (Assumption.NO_SELECTION, Assumption.LIARS_ANYWAY)
 """Of simulated clients."""
 
 
@@ -34,9 +34,9 @@ def guarantee_in(
 ) -> Guarantee:
     """Return the guarantee of a rule with every condition that a game keeps, or breaks, marked.
 
-    Simulated clients are drawn at random, do not drift, do not drop out, and lie only if there is
-    an attack; who does depends on nothing that they observe. Clients of
-    a finite population are drawn without replacement, which makes them depend on each other; their
+    Simulated clients are drawn at random, drift only if their problem does, do not drop out, and
+    lie only if there is an attack; who does depends on nothing that they observe. Clients of a
+    finite population are drawn without replacement, which makes them depend on each other; their
     arms still do not, because each arm is drawn and recentred by itself. Arms of given clients do,
     because the same sample of them judges all arms.
 
@@ -71,6 +71,7 @@ def guarantee_in(
         else "the laws of its game are not exactly the normal ones that it is told",
         Assumption.INDEPENDENT_OPTIONS: _dependent(rule, problem),
         Assumption.IN_RANGE: _outside(found, problem, privacy),
+        Assumption.NO_DRIFT: _drifts(problem),
         Assumption.HONEST: None if attack is None else "some clients lie",
         Assumption.FEW_LIARS: _too_many(rule, attack),
         Assumption.SINGLE_BEST: None
@@ -111,6 +112,7 @@ def slot_guarantee_in(rule: SlotRule, problem: Problem) -> Guarantee:
         {
             Assumption.NOISE_BOUND: _too_little("noise", rule.noise, problem.noise_proxy),
             Assumption.IN_RANGE: _outside(found, problem, None),
+            Assumption.NO_DRIFT: _drifts(problem),
         },
     )
 
@@ -157,6 +159,13 @@ def doubts(
         liars_hide(rule, gap(problem)),
     )
     return [*(one.why for one in broken), *(why for why in endless if why is not None)]
+
+
+def _drifts(problem: Problem) -> str | None:
+    """Return a sentence if the means of a game change."""
+    if problem.drift is None:
+        return None
+    return f"{problem.drift}, and it takes every option to stay as good as it is"
 
 
 def _too_many(rule: PhasedRule, attack: Attack | None) -> str | None:

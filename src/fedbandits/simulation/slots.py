@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from fedbandits.problems.laws import NoiseLaw
-from fedbandits.problems.problem import gaps
+from fedbandits.problems.problem import gaps, gaps_at
 from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.draws import Drawn, DrawRows, SlotDraws
 from fedbandits.rules.indices import SlotRule
@@ -52,7 +52,8 @@ def _play(game: Game, rule: SlotRule, replications: IntArray) -> PlayedGames:
     means = np.array([model.means.T for model in models]).ravel()
     drawn = [model.cells.T for model in models if model.cells is not None]
     cells = np.array(drawn).ravel() if drawn else None
-    worse = gaps(game.problem)
+    drifts = problem.drift is not None
+    worse, moved = gaps(game.problem), np.zeros(n_arms)
     begins = np.arange(0, means.size, n_arms)
     reward_sums, counts = np.zeros(means.size), np.zeros(means.size)
     known = reward_sums.reshape(-1, n_arms), counts.reshape(-1, n_arms)
@@ -66,10 +67,14 @@ def _play(game: Game, rule: SlotRule, replications: IntArray) -> PlayedGames:
             block = slot // _SLOTS_PER_BLOCK
             variates = _variates(problem.noise, streams, replications, n_clients, block)
         draws = _draws(streams, blocks, n_clients, slot) if rule.randomised else None
+        if drifts:
+            now = np.array([0, slot])
+            worse, moved = gaps_at(problem, now)[1], np.diff(problem.means_at(now), axis=0)[0]
         arms = rule.choose(*known, slot, draws)
         pulled = begins + arms
+        local = means[pulled] + moved[arms] if drifts else means[pulled]
         reward_sums[pulled] += problem.noise.observe(
-            variates[place], means[pulled], None if cells is None else cells[pulled]
+            variates[place], local, None if cells is None else cells[pulled]
         )
         counts[pulled] += 1.0
         regret += worse[arms].reshape(n, n_clients).sum(axis=1)

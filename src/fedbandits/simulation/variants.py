@@ -171,6 +171,8 @@ def located(error: InputError, number: int) -> InputError:
 
 def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | SlotRule, Fidelity]:
     problem, assume = variant.problem, variant.assume
+    if problem.drift is not None:
+        _check_drifting(variant, horizon)
     noise = assume.believed("noise", problem.noise_proxy)
     spread = assume.believed("spread", problem.spread_proxy)
     beliefs = Beliefs(
@@ -202,6 +204,15 @@ def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | Slo
             "privacy", "protects what clients send, but here nobody sends anything; leave it out"
         )
     return rule, choose_fidelity(variant.fidelity, as_played(problem, rule), rule)
+
+
+def _check_drifting(variant: Variant, horizon: int | None) -> None:
+    """Refuse games with means that change which are not simulated."""
+    if horizon is None:
+        raise InputError("horizon", "is missing, and a game whose means change needs one")
+    for name in ("privacy", "attack"):
+        if getattr(variant, name) is not None:
+            raise InputError(name, "is not simulated for means that change; leave it out")
 
 
 def _build_phased(variant: Variant, rule: PhasedRule) -> tuple[PhasedRule, Fidelity]:
