@@ -21,6 +21,7 @@ from fedbandits.problems import Bernoulli as Bernoulli
 from fedbandits.problems import Beta as Beta
 from fedbandits.problems import Channel as Channel
 from fedbandits.problems import CognitiveRadio as CognitiveRadio
+from fedbandits.problems import Drifting as Drifting
 from fedbandits.problems import Empirical as Empirical
 from fedbandits.problems import Exact as Exact
 from fedbandits.problems import Gaussian as Gaussian
@@ -40,7 +41,9 @@ from fedbandits.rules.algorithms import Fed2Ucb as Fed2Ucb
 from fedbandits.rules.algorithms import FedIndex as FedIndex
 from fedbandits.rules.algorithms import FedTs as FedTs
 from fedbandits.rules.algorithms import ImprovedUcb as ImprovedUcb
+from fedbandits.rules.algorithms import KlUcb as KlUcb
 from fedbandits.rules.algorithms import LocalUcb as LocalUcb
+from fedbandits.rules.algorithms import Thompson as Thompson
 from fedbandits.rules.algorithms import Ucb1 as Ucb1
 from fedbandits.rules.beliefs import Beliefs as Beliefs
 from fedbandits.rules.estimators import ESTIMATORS as ESTIMATORS

@@ -200,7 +200,7 @@ def test_a_slot_rule_pulls_every_arm_once_and_then_the_highest_index(name: str) 
 def test_who_plays_and_who_pays_for_communication() -> None:
     rules = {name: made(name).rule(BELIEFS) for name in ALGORITHMS}
     at_server = {name for name, rule in rules.items() if rule.player is Player.SERVER}
-    assert at_server == {"improved-ucb", "authors-baseline", "ucb1"}
+    assert at_server == {"improved-ucb", "authors-baseline", "ucb1", "kl-ucb", "thompson"}
     charges = {name: rule.charge for name, rule in rules.items() if isinstance(rule, PhasedRule)}
     assert charges == {
         "fed2-ucb": Charge.PHASE,

@@ -37,6 +37,7 @@ SETTINGS = [
     pytest.param(COINS, DOUBLING, "clients", id="bernoulli clients"),
     pytest.param(GIVEN, fb.Fed1Ucb(pulls=10), "pulls", id="uniform pulls"),
     pytest.param(GAME, fb.Ucb1(), None, id="ucb1"),
+    pytest.param(COINS, fb.Thompson(), None, id="thompson"),
     pytest.param(GIVEN, fb.LocalUcb(), None, id="local-ucb"),
 ]
 

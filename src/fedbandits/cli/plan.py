@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedbandits.cli.options import OUT, AsJson
+from fedbandits.cli.options import OUT, UNDECIDED, AsJson
 from fedbandits.cli.printing import interruptible, print_json, print_table
 from fedbandits.errors import InputError
 
@@ -29,6 +30,8 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
     delta: float | None = None,
     horizon: int | None = None,
     means: str | None = None,
+    outcome: str | None = None,
+    rates: str | None = None,
     pilot: Path | None = None,
     pulls: str | None = None,
     admissions: str | None = None,
@@ -64,6 +67,12 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
         T: the number of slots.
     means : default the hardest case: all others one gap below the best
         The means that you expect, such as 0.70,0.75,0.79, instead of --arms and --gap.
+    outcome
+        "binary" if outcomes are 0 or 1; then give --rates.
+    rates
+        The rates that you expect, such as 0.10,0.12, instead of --arms, --gap and --noise. Chooses
+        the radius that needs the fewest pulls, and prints a whole file. Exit code 3 if the
+        comparison is not feasible.
     pilot
         A CSV file to estimate noise and spread from, with the columns client, arm, value or client,
         arm, count, mean, sd.
@@ -88,6 +97,14 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
     from fedbandits.experiments.output import check_output  # noqa: PLC0415 - after --help
     from fedbandits.planning.plan import plan as make_plan  # noqa: PLC0415 - likewise
 
+    if outcome is not None or rates is not None:
+        given = {"arms": arms, "gap": gap, "noise": noise, "means": means, "pilot": pilot}
+        given |= {"pulls": pulls, "admissions": admissions, "privacy": privacy, "liars": liars}
+        _check_rates(outcome, rates, given)
+        asked = {"clients": clients, "cost": cost, "delta": delta, "horizon": horizon}
+        made_for = asked | {"spread": spread or 0.0, "seed": seed, "workers": workers}
+        _plan_rates(_numbers(rates or "", "rates"), made_for, out, as_json=as_json)
+        return
     with interruptible("nothing was written"):
         if out is not None:
             check_output(out)
@@ -120,15 +137,50 @@ def plan(  # noqa: PLR0917 - options of a command, all of them named
         typer.echo(f"report: {out / 'report.html'}")
 
 
-def _numbers(text: str) -> list[float]:
-    """Return the means of a list, separated by commas or spaces."""
+def _check_rates(outcome: str | None, rates: str | None, given: Mapping[str, object]) -> None:
+    """Refuse options that do not go with rates."""
+    if outcome not in (None, "binary"):
+        raise InputError("outcome", f'"{outcome}" is not "binary"; leave it out for other outcomes')
+    if rates is None:
+        raise InputError("rates", "is missing; with --outcome binary write --rates 0.10,0.12")
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(name, "does not go with --rates; leave one of them out")
+
+
+def _plan_rates(
+    rates: list[float], asked: dict[str, Any], out: Path | None, *, as_json: bool
+) -> None:
+    """Print the plan of a comparison of rates; exit code 3 if it is not feasible."""
+    from fedbandits.experiments.output import check_output  # noqa: PLC0415 - after --help
+    from fedbandits.planning.rates import plan_rates  # noqa: PLC0415 - likewise
+
+    with interruptible("nothing was written"):
+        if out is not None:
+            check_output(out)
+        made = plan_rates(rates, **asked)
+        if out is not None:
+            made.write(out)
+    if as_json:
+        print_json(made.as_dict())
+    else:
+        for line in made.answer():
+            typer.echo(fill(line, 100, break_on_hyphens=False) + "\n")
+        if made.feasible:
+            typer.echo(f"To run it, write this into fedbandits.toml:\n\n{made.toml()}")
+    if not made.feasible:
+        raise typer.Exit(UNDECIDED)
+
+
+def _numbers(text: str, name: str = "means") -> list[float]:
+    """Return the numbers of a list, separated by commas or spaces."""
     found: list[float] = []
     for word in text.replace(",", " ").split():
         try:
             found.append(float(word))
         except ValueError:
-            problem = f'"{word}" is not a number; write --means 0.70,0.75,0.79'
-            raise InputError(f"means[{len(found)}]", problem) from None
+            problem = f'"{word}" is not a number; write --{name} 0.70,0.75,0.79'
+            raise InputError(f"{name}[{len(found)}]", problem) from None
     return found
 
 

@@ -38,6 +38,8 @@ class _Tables(StrictTable):
     variants: list[dict[str, Any]]
     # Read by `fedbandits.sweeps`; without it the file is the experiment that it varies.
     sweep: dict[str, Any] | None = None
+    # Read by `fedbandits.federation.trial`: how the same comparison is run in earnest.
+    trial: dict[str, Any] | None = None
     # Read by `fedbandits.plugins`, before anything else.
     plugins: list[Any] = Field(default_factory=list)
 

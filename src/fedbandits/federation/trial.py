@@ -415,7 +415,15 @@ def read_trial(tables: Mapping[str, Any]) -> Trial:
     (('red', 'blue'), 40)
     """
     with plugins_in_use(plugins_of(tables)):
-        return _trial(tables)
+        own = tables.get("trial")
+        if not isinstance(own, Mapping):
+            return _trial(tables)
+        # An experiment file that says in a table how the comparison is run in earnest.
+        shared = {"plugins": tables["plugins"]} if "plugins" in tables else {}
+        try:
+            return _trial({**shared, **own})
+        except InputError as error:
+            raise error.within("trial") from None
 
 
 def _trial(tables: Mapping[str, Any]) -> Trial:

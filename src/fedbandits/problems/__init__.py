@@ -4,6 +4,7 @@ from fedbandits.problems.approximate import Approximate as Approximate
 from fedbandits.problems.cognitive_radio import Channel as Channel
 from fedbandits.problems.cognitive_radio import CognitiveRadio as CognitiveRadio
 from fedbandits.problems.cognitive_radio import Transmitter as Transmitter
+from fedbandits.problems.drifting import Drifting as Drifting
 from fedbandits.problems.exact import Exact as Exact
 from fedbandits.problems.laws import LAWS as LAWS
 from fedbandits.problems.laws import Bernoulli as Bernoulli
@@ -26,6 +27,6 @@ PROBLEMS: Registry[Problem] = Registry(
     key="model",
     roles=(Problem,),
     parent="PlainProblem of fedbandits.problems",
-    built_in=(Approximate, Exact, CognitiveRadio),
+    built_in=(Approximate, Exact, CognitiveRadio, Drifting),
 )
 """The problems by their models' names in experiment files."""

@@ -29,6 +29,7 @@ _FACTS = (
     "clients_are_given",
     "clients_are_like_draws",
     "cohort_law",
+    "drift",
     "observation_law",
     "spread_proxy",
 )
@@ -195,6 +196,18 @@ class PlainProblem(Protocol):
         )
 
     @property
+    def drift(self) -> str | None:
+        """How its means change while it is played, in words; None if they do not."""
+        return None
+
+    def means_at(self: Problem, slots: IntArray) -> FloatArray:
+        """Return the global means in some slots, from 1, shape (slots, arms).
+
+        If they change, all local means change by as much; the sampler gives those of slot 0.
+        """
+        return np.broadcast_to(self.means, (*slots.shape, self.means.size))
+
+    @property
     def observation_law(self) -> NoiseLaw | None:
         """How an observation of a client drawn at random scatters around the global mean.
 
@@ -315,8 +328,17 @@ def gap(problem: Problem) -> float:
 
 def gaps(problem: Problem) -> FloatArray:
     """Return Δ_k: how much worse than the best each arm is, for either goal."""
-    means = problem.means
-    return np.asarray(means.max() - means if problem.goal == "max" else means - means.min())
+    return _behind(problem.means, problem.goal)
+
+
+def gaps_at(problem: Problem, slots: IntArray) -> FloatArray:
+    """Return how much worse each arm is than the best one of the same slot, (slots, arms)."""
+    return _behind(problem.means_at(slots), problem.goal)
+
+
+def _behind(means: FloatArray, goal: Goal) -> FloatArray:
+    best = (means.max if goal == "max" else means.min)(axis=-1, keepdims=True)
+    return np.asarray(best - means if goal == "max" else means - best)
 
 
 def deviations(values: FloatArray) -> str:

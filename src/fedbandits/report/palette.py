@@ -41,6 +41,8 @@ _HUES: dict[str, tuple[str, ...]] = {
     "improved-ucb": ("#CC79A7",),
     "authors-baseline": ("#4D4D4D", "#8A8A8A"),
     "ucb1": ("#E69F00",),
+    "kl-ucb": ("#8879F2",),
+    "thompson": ("#731111", "#B84A4A"),
     "local-ucb": ("#6F2A6A", "#A8559A"),
 }
 """The colour of an algorithm in every figure, and a lighter one where paper leaves room for it.

@@ -26,6 +26,15 @@ Draws: TypeAlias = Callable[[Draw], Drawn]
 PhaseDraws: TypeAlias = Callable[[int], Draws]
 """From a phase to what is drawn in it."""
 
+DrawRows: TypeAlias = Callable[[np.random.Generator, slice], Drawn]
+"""From a generator and some of the games to what each of them gets, drawn one after the other."""
+
+SlotDraws: TypeAlias = Callable[[DrawRows], Drawn]
+"""From what is to be drawn in a slot to what was drawn, for all games along the first axis.
+
+Unlike in `Draw`, how much of a stream a game uses up may depend on its state.
+"""
+
 # Apart from the streams of clients that are tried in one process.
 _OF_RULES = 3
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from itertools import islice
 
 import numpy as np
@@ -12,6 +13,7 @@ from fedbandits.problems.clipping import clipping
 from fedbandits.problems.problem import Problem, gap, gaps
 from fedbandits.rules.arrays import IntArray
 from fedbandits.rules.guarantees import Assumption, Guarantee, within
+from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import MOST_CHECKED_PHASES, PhasedRule, Player
 from fedbandits.simulation.attacks import Attack
 
@@ -20,7 +22,7 @@ _ROUNDING = 1e-12
 
 _GIVEN = "its clients are given: their means follow no law"
 
-_ALWAYS_KEPT = (Assumption.NO_DRIFT, Assumption.NO_SELECTION, Assumption.LIARS_ANYWAY)
+_ALWAYS_KEPT = (Assumption.NO_SELECTION, Assumption.LIARS_ANYWAY)
 """Of simulated clients."""
 
 
@@ -32,9 +34,9 @@ def guarantee_in(
 ) -> Guarantee:
     """Return the guarantee of a rule with every condition that a game keeps, or breaks, marked.
 
-    Simulated clients are drawn at random, do not drift, do not drop out, and lie only if there is
-    an attack; who does depends on nothing that they observe. Clients of
-    a finite population are drawn without replacement, which makes them depend on each other; their
+    Simulated clients are drawn at random, drift only if their problem does, do not drop out, and
+    lie only if there is an attack; who does depends on nothing that they observe. Clients of a
+    finite population are drawn without replacement, which makes them depend on each other; their
     arms still do not, because each arm is drawn and recentred by itself. Arms of given clients do,
     because the same sample of them judges all arms.
 
@@ -69,6 +71,7 @@ def guarantee_in(
         else "the laws of its game are not exactly the normal ones that it is told",
         Assumption.INDEPENDENT_OPTIONS: _dependent(rule, problem),
         Assumption.IN_RANGE: _outside(found, problem, privacy),
+        Assumption.NO_DRIFT: _drifts(problem),
         Assumption.HONEST: None if attack is None else "some clients lie",
         Assumption.FEW_LIARS: _too_many(rule, attack),
         Assumption.SINGLE_BEST: None
@@ -88,8 +91,35 @@ def guarantee_in(
     )
     if broken[whom] is None:
         broken[Assumption.SPREAD_BOUND] = _too_little("spread", rule.spread, problem.spread_proxy)
-    kept = [kind for kind, why in broken.items() if why is None]
-    found = found.kept(*_ALWAYS_KEPT, *kept)
+    return _judged(found.kept(*_ALWAYS_KEPT), broken)
+
+
+def slot_guarantee_in(rule: SlotRule, problem: Problem) -> Guarantee:
+    """Return what a rule that decides in every slot assumes, with what a game keeps and breaks.
+
+    Examples
+    --------
+    >>> from fedbandits import Approximate, Gaussian, KlUcb
+    >>> from fedbandits.rules.beliefs import Beliefs
+    >>> game = Approximate(means=[0.5, 0.9], noise=Gaussian(0.5), spread=Gaussian(0.1))
+    >>> rule = KlUcb().rule(Beliefs(n_arms=2, horizon=1000, noise=0.5, spread=0.1))
+    >>> slot_guarantee_in(rule, game).breaches
+    ('it takes all outcomes to lie in [0, 1], and gaussian noise knows no such range',)
+    """
+    found = rule.guarantee()
+    return _judged(
+        found,
+        {
+            Assumption.NOISE_BOUND: _too_little("noise", rule.noise, problem.noise_proxy),
+            Assumption.IN_RANGE: _outside(found, problem, None),
+            Assumption.NO_DRIFT: _drifts(problem),
+        },
+    )
+
+
+def _judged(found: Guarantee, broken: Mapping[Assumption, str | None]) -> Guarantee:
+    """Return a guarantee with these conditions broken if there is a reason, and kept if not."""
+    found = found.kept(*(kind for kind, why in broken.items() if why is None))
     for kind, why in broken.items():
         found = found if why is None else found.broken(kind, why)
     return found
@@ -129,6 +159,13 @@ def doubts(
         liars_hide(rule, gap(problem)),
     )
     return [*(one.why for one in broken), *(why for why in endless if why is not None)]
+
+
+def _drifts(problem: Problem) -> str | None:
+    """Return a sentence if the means of a game change."""
+    if problem.drift is None:
+        return None
+    return f"{problem.drift}, and it takes every option to stay as good as it is"
 
 
 def _too_many(rule: PhasedRule, attack: Attack | None) -> str | None:

@@ -61,10 +61,10 @@ def obstacle(
         )
     if rule.decides_every_slot or fidelity is Fidelity.PULLS:
         return None
+    one_by_one = _needs_pulls(problem, privacy)
+    if one_by_one is not None:
+        return one_by_one
     rough = isinstance(privacy, NormalPrivacy)
-    if privacy is not None and not rough and not clipping(problem, *privacy.range).negligible:
-        low, high = privacy.range
-        return f"observations are clipped to [{low:g}, {high:g}], one by one"
     if fidelity is Fidelity.COHORTS:
         if privacy is not None and not rough and privacy.noise != "gaussian":
             return "clients round their means, or add noise to them that is not gaussian"
@@ -76,6 +76,18 @@ def obstacle(
     if not rule.scheduled and rule.radius.needs_each_client:
         return f'the radius "{rule.radius.rule}" needs as many clients in all replications'
     return None
+
+
+def _needs_pulls(problem: Problem, privacy: Privacy | None) -> str | None:
+    """Return why sums over a phase are not enough, or None."""
+    if problem.drift is not None:
+        return "the means change while a phase is played, and only its sums are drawn"
+    if privacy is None or isinstance(privacy, NormalPrivacy):
+        return None
+    low, high = privacy.range
+    if clipping(problem, low, high).negligible:
+        return None
+    return f"observations are clipped to [{low:g}, {high:g}], one by one"
 
 
 def _obstacle_to_cohorts(problem: Problem, rule: PhasedRule) -> str | None:

@@ -6,9 +6,11 @@ The reference that everything is checked against, for any reward law.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from fedbandits.errors import InputError
 from fedbandits.loopback import play
 from fedbandits.privacy.mechanisms import UNPROTECTED_BITS
 from fedbandits.privacy.sampling import seeded_noise
@@ -17,6 +19,7 @@ from fedbandits.rules.arrays import FloatArray, IntArray
 from fedbandits.rules.phased import Charge, PhasedRule
 from fedbandits.simulation.attacks import Attack, Scene
 from fedbandits.simulation.game import Game, PlayedGames, check_memory, ledger_of
+from fedbandits.simulation.regret import Turn, regret_of_turns
 from fedbandits.simulation.streams import Purpose
 
 
@@ -56,6 +59,8 @@ class _ClientSource:
         self.problem, self.privacy = game.played, game.privacy
         self.streams, self.replication = game.streams(), replication
         self.attack, self.clients = game.attack, list[Client]()
+        # Slots that each client has played, from the first of the game; all play the same.
+        self.clocks = list[int]()
         # What clients have reported, if some of them lie: sums and pulls, shape (arms, clients).
         self.told = np.zeros((2, self.problem.means.size, 0))
         # The clients of a finite population depend on each other: they are drawn together.
@@ -71,6 +76,7 @@ class _ClientSource:
 
     def admit(self, wanted: int) -> list[Client]:
         first = len(self.clients)
+        self.clocks += [max(self.clocks, default=0)] * wanted
         newcomers = [self._client(number) for number in range(first, first + wanted)]
         self.clients.extend(newcomers)
         return newcomers
@@ -84,13 +90,24 @@ class _ClientSource:
         cells = [None] * len(means) if model.cells is None else model.cells[:, 0].tolist()
 
         def observe(arm: int, n: int) -> FloatArray:
-            return noise.observe(noise.variates(rng, n), means[arm], cells[arm])
+            local = (
+                means[arm]
+                if self.problem.drift is None
+                else means[arm] + self._moved(number, arm, n)
+            )
+            return noise.observe(noise.variates(rng, n), local, cells[arm])
 
         attack = self.attack
         pull = observe if attack is None else self._attacking(attack, number, observe)
 
         own = self.streams.open(Purpose.CLIENT_RELEASES, replication=self.replication, arm=number)
         return Client(name, pull, privacy=self.privacy, noise=seeded_noise(own), rng=own)
+
+    def _moved(self, number: int, arm: int, n: int) -> FloatArray:
+        """Return how far the mean of an arm has moved in the next slots of a client."""
+        now, self.clocks[number] = self.clocks[number], self.clocks[number] + n
+        means = self.problem.means_at(np.append(0, np.arange(now + 1, now + n + 1)))[:, arm]
+        return np.asarray(means[1:] - means[0])
 
     def liars_last(self, clients: Sequence[Client]) -> Sequence[Client]:
         """Return the clients in the order in which they report: liars know what others say."""
@@ -139,18 +156,21 @@ def _play_one(game: Game, rule: PhasedRule, replication: int) -> PlayedGames:
     ledger = ledger_of([game], row)
     clients, observations, decision_slot = 0, 0, 0
     trace: list[list[FloatArray]] = []
-    playing = (True,) * rule.n_arms
+    playing, turns = (True,) * rule.n_arms, list[Turn]()
     for record in server.log:
         if isinstance(record, PhaseOpened):
             clients += len(record.admitted)
             pulls = np.array([record.assignment.pulls], dtype=np.int64)
             ledger.play(row, pulls, clients=clients, complete=record.complete)
+            turns += [Turn(arm, n, clients) for arm, n in enumerate(record.assignment.pulls)]
             observations += clients * sum(record.assignment.pulls) * record.complete
         elif isinstance(record, PhaseClosed):
             decision_slot = int(ledger.slot[0])
             trace.append([np.where(playing, record.decision.estimates, np.nan)])
             playing = record.decision.active
             if record.decision.final:
+                left = int(ledger.horizon - ledger.slot[0])
+                turns.append(Turn(record.decision.best, left, clients))
                 ledger.stay(row, np.array([record.decision.best]), clients=clients)
     # Means at the end of a phase, every observation by itself, or nothing at all.
     bits = {
@@ -161,7 +181,7 @@ def _play_one(game: Game, rule: PhasedRule, replication: int) -> PlayedGames:
     decision = server.decision
     winner = None if decision is None else decision.winner
     at_last = decision is not None and winner is None and decision.phase == rule.max_phases
-    return PlayedGames.of(
+    found = PlayedGames.of(
         ledger,
         clients=np.array([len(server.clients)]),
         phases=np.array([0 if decision is None else decision.phase]),
@@ -173,3 +193,9 @@ def _play_one(game: Game, rule: PhasedRule, replication: int) -> PlayedGames:
         clipped=np.array([float(sum(client.clipped for client in source.clients))]),
         trace=np.array(trace).reshape(-1, 1, rule.n_arms) if game.trace else None,
     )
+    if game.problem.drift is None:
+        return found
+    if game.breakpoints:
+        raise InputError("breakpoints", "regret bends in every slot if means change; leave it out")
+    curve = regret_of_turns(game.problem, turns)[game.grid - 1][np.newaxis]
+    return replace(found, exploration=curve[:, -1], exploration_curves=curve, breakpoints=())

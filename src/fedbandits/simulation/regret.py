@@ -8,10 +8,12 @@ the grid without ever being laid out slot by slot.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from fedbandits.problems.problem import Problem, gaps_at
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.phased import LONGEST_HORIZON, Charge
 
@@ -61,6 +63,45 @@ def at_rows(values: FloatArray, rows: IntArray | BoolArray | slice, axis: int = 
     if values.shape[axis] == 1:
         return values
     return values[rows] if axis == 0 else values[:, rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Slots in which all clients play one arm."""
+
+    arm: int
+    slots: int
+    clients: int
+
+
+def regret_of_turns(problem: Problem, turns: Sequence[Turn]) -> FloatArray:
+    """Return the exploration regret after every slot of a game whose means change.
+
+    It is against the arm that is the best in each slot.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is true, and when.
+    turns : sequence of Turn
+        What is played, from the first slot to the horizon.
+
+    Examples
+    --------
+    >>> from fedbandits.problems import Drifting, Gaussian
+    >>> game = Drifting(first_means=[0, 1], means=[3, 1], begin=2, noise=Gaussian(1.0))
+    >>> regret_of_turns(game, [Turn(0, 1, 5), Turn(1, 3, 5)]).tolist()
+    [5.0, 5.0, 15.0, 25.0]
+    """
+    slots = [turn.slots for turn in turns]
+    arms = np.repeat([turn.arm for turn in turns], slots)
+    clients = np.repeat([float(turn.clients) for turn in turns], slots)
+    parts = []
+    for first in range(0, arms.size, _IN_CACHE):
+        some = arms[first : first + _IN_CACHE]
+        worse = gaps_at(problem, np.arange(first + 1, first + some.size + 1))
+        parts.append(worse[np.arange(some.size), some])
+    return np.asarray(np.cumsum(clients * np.concatenate(parts)))
 
 
 class RegretLedger:

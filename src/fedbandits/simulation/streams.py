@@ -57,13 +57,13 @@ class Purpose(IntEnum):
     CLIENT = 5
     """All that one client draws, by replication and client (`pulls`)."""
     SLOTS = 6
-    """Observations slot by slot, by block and block of slots (`ucb1`, `local-ucb`)."""
+    """Observations slot by slot, by block and block of slots (rules that decide in every slot)."""
     RELEASES = 7
     """What protects clients' means, by replication, phase and arm (`clients`)."""
     CLIENT_RELEASES = 8
     """What protects one client's means, by replication and client (`pulls`)."""
     RULE = 9
-    """What a randomised rule draws, by block and phase (all fidelities)."""
+    """What a randomised rule draws, by block and phase or slot (all fidelities)."""
 
 
 class Streams:

@@ -25,7 +25,12 @@ from fedbandits.rules.guarantees import Guarantee
 from fedbandits.rules.indices import SlotRule
 from fedbandits.rules.phased import PhasedRule, Player
 from fedbandits.rules.variance_components import FEWEST_TO_ESTIMATE
-from fedbandits.simulation.assumptions import doubts, guarantee_in, known_exactly
+from fedbandits.simulation.assumptions import (
+    doubts,
+    guarantee_in,
+    known_exactly,
+    slot_guarantee_in,
+)
 from fedbandits.simulation.attacks import Attack
 from fedbandits.simulation.fidelities import DEFAULT_MAX_CLIENTS, Fidelity, choose_fidelity
 from fedbandits.simulation.game import as_played
@@ -166,6 +171,8 @@ def located(error: InputError, number: int) -> InputError:
 
 def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | SlotRule, Fidelity]:
     problem, assume = variant.problem, variant.assume
+    if problem.drift is not None:
+        _check_drifting(variant, horizon)
     noise = assume.believed("noise", problem.noise_proxy)
     spread = assume.believed("spread", problem.spread_proxy)
     beliefs = Beliefs(
@@ -197,6 +204,15 @@ def _build_rule(variant: Variant, horizon: int | None) -> tuple[PhasedRule | Slo
             "privacy", "protects what clients send, but here nobody sends anything; leave it out"
         )
     return rule, choose_fidelity(variant.fidelity, as_played(problem, rule), rule)
+
+
+def _check_drifting(variant: Variant, horizon: int | None) -> None:
+    """Refuse games with means that change which are not simulated."""
+    if horizon is None:
+        raise InputError("horizon", "is missing, and a game whose means change needs one")
+    for name in ("privacy", "attack"):
+        if getattr(variant, name) is not None:
+            raise InputError(name, "is not simulated for means that change; leave it out")
 
 
 def _build_phased(variant: Variant, rule: PhasedRule) -> tuple[PhasedRule, Fidelity]:
@@ -273,12 +289,12 @@ def _check_schedules(rule: PhasedRule, privacy: Privacy | None) -> None:
 def guarantee_of(variant: Variant, rule: PhasedRule | SlotRule) -> Guarantee:
     """Return what is proven about a variant's game, with all that the game keeps and breaks."""
     if rule.decides_every_slot:
-        return rule.guarantee()
+        return slot_guarantee_in(rule, variant.problem)
     return guarantee_in(rule, variant.problem, variant.privacy, variant.attack)
 
 
 def all_doubts(variant: Variant, rule: PhasedRule | SlotRule) -> list[str]:
     """Return what breaks a variant's guarantee or speaks against its game, in words."""
     if rule.decides_every_slot:
-        return []
+        return list(slot_guarantee_in(rule, variant.problem).breaches)
     return doubts(rule, variant.problem, variant.privacy, variant.attack)

@@ -10,7 +10,9 @@ from fedbandits.rules.algorithms.fed_index import FedIndex as FedIndex
 from fedbandits.rules.algorithms.fed_mom_ucb import FedMomUcb as FedMomUcb
 from fedbandits.rules.algorithms.fed_ts import FedTs as FedTs
 from fedbandits.rules.algorithms.improved_ucb import ImprovedUcb as ImprovedUcb
+from fedbandits.rules.algorithms.kl_ucb import KlUcb as KlUcb
 from fedbandits.rules.algorithms.local_ucb import LocalUcb as LocalUcb
+from fedbandits.rules.algorithms.thompson import Thompson as Thompson
 from fedbandits.rules.algorithms.ucb1 import Ucb1 as Ucb1
 
 ALGORITHMS: Registry[Algorithm] = Registry(
@@ -29,6 +31,8 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         AuthorsBaseline,
         FedMomUcb,
         Ucb1,
+        KlUcb,
+        Thompson,
         LocalUcb,
     ),
 )
