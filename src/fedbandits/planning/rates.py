@@ -18,13 +18,13 @@ import numpy as np
 
 from fedbandits.errors import InputError, check_count, check_not_negative, check_number
 from fedbandits.experiments.output import open_output
-from fedbandits.experiments.wording import share
 from fedbandits.planning.outlook import Expected
 from fedbandits.planning.wording import counted, rounded
 from fedbandits.privacy.policy import FEWEST_PULLS
 from fedbandits.problems.approximate import Approximate
 from fedbandits.problems.laws import Bernoulli, Beta
 from fedbandits.problems.problem import checked_means
+from fedbandits.report.wording import share
 from fedbandits.rules.algorithms import Algorithm, Fed1Ucb, Fed2Ucb, FedIndex
 from fedbandits.rules.beliefs import Beliefs
 from fedbandits.rules.phased import LONGEST_HORIZON, PhasedRule
