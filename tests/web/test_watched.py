@@ -205,6 +205,9 @@ def test_new_runs_of_a_folder_are_listed(tmp_path: Path) -> None:
         viewer.close()
         page = ask(server, "/").text
         assert page.count('<a href="/run/') == 2
+        for file in tmp_path.glob("two.fedlog*"):
+            file.unlink()
+        wait_until(lambda: ask(server, "/").text.count('<a href="/run/') == 1)
 
 
 def test_names_are_text_whatever_is_in_them(tmp_path: Path) -> None:
