@@ -53,7 +53,8 @@ def test_logs_are_opened_for_reading_only(tmp_path: Path, monkeypatch: pytest.Mo
 
     def noted(address: str, **settings: Any) -> sqlite3.Connection:
         opened.append(address)
-        return connect(address, **settings)
+        made: sqlite3.Connection = connect(address, **settings)
+        return made
 
     with staged(tmp_path / "run.fedlog", phases=1) as run:
         monkeypatch.setattr(sqlite3, "connect", noted)
