@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +45,25 @@ def test_nothing_is_written_whoever_looks(tmp_path: Path) -> None:
             assert ask(server, address_of(server, ending)).status == 200
         assert ask(server, "/metrics").status == 200
     assert everything_in(tmp_path) == before
+
+
+def test_logs_are_opened_for_reading_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    connect = sqlite3.connect
+
+    def noted(address: str, **settings: Any) -> sqlite3.Connection:
+        opened.append(address)
+        made: sqlite3.Connection = connect(address, **settings)
+        return made
+
+    with staged(tmp_path / "run.fedlog", phases=1) as run:
+        monkeypatch.setattr(sqlite3, "connect", noted)
+        with served(tmp_path) as server:
+            run.opened(["clinic-4"])
+            path = address_of(server)
+            wait_until(lambda: "Phase 2 is open" in ask(server, path).text)
+    assert opened
+    assert all("?mode=ro" in address for address in opened)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
@@ -205,6 +226,9 @@ def test_new_runs_of_a_folder_are_listed(tmp_path: Path) -> None:
         viewer.close()
         page = ask(server, "/").text
         assert page.count('<a href="/run/') == 2
+        for file in tmp_path.glob("two.fedlog*"):
+            file.unlink()
+        wait_until(lambda: ask(server, "/").text.count('<a href="/run/') == 1)
 
 
 def test_names_are_text_whatever_is_in_them(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ class LiveRun:
             "health": _health(run, status),
             "clients": _clients(status),
             "journal": _journal(status),
-            "trial": f"{definitions(sections.GLOSSARY)}\n<h3>What its file says</h3>\n"
+            "trial": f"{definitions(sections.GLOSSARY)}\n<h3>The file</h3>\n"
             f"{sections.trial_facts(run)}",
         }
 

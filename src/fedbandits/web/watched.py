@@ -36,8 +36,8 @@ ENDING = ".fedlog"
 MOST_RUNS = 200
 """So many runs of a folder are watched, those whose logs were written last."""
 
-# Seconds between looks: at a log, and at a folder for new ones.
-_LOOK, _SEARCH = 0.5, 3.0
+# Seconds between looks: at a log, at that of a run that is over, and at a folder for new ones.
+_LOOK, _LOOK_LATER, _SEARCH = 0.5, 5.0, 3.0
 
 # Seconds for the last look at all logs.
 _LAST = 2.0
@@ -89,16 +89,20 @@ class WatchedRun:
         files = (self.path, beside(self.path, "-wal"))
         return sum(one.stat().st_size for one in files if one.is_file())
 
-    async def look(self, limiter: CapacityLimiter) -> None:
-        """Read what is new, if anything is."""
+    @property
+    def finished(self) -> bool:
+        """Whether the run is over, and its log hardly changes any more."""
+        return self.live is not None and self.live.status.finished
+
+    async def look(self, limiter: CapacityLimiter) -> bool:
+        """Read what is new, and return whether anything is."""
         task = asyncio.ensure_future(to_thread.run_sync(self.refresh, limiter=limiter))
         while not task.done():
             await asyncio.wait([task], timeout=_LOOK)
             if not task.done() and self.live is None:
                 self.parts.put({"notice": _progress(self._reading)})
         found = task.result()
-        if found is not None:
-            self.parts.put(found)
+        return found is not None and self.parts.put(found)
 
     def refresh(self) -> dict[str, str] | None:
         """Read what is new and return the parts of the page; None if nothing has changed.
@@ -228,8 +232,12 @@ class Board:
             while True:
                 logs = await to_thread.run_sync(logs_in, self.source)
                 self._add(logs)
-                for key, run in self.runs.items():
-                    if key not in self._tasks:
+                there = {path for path, _ in logs}
+                for key, run in list(self.runs.items()):
+                    if run.path not in there:  # it was moved or removed
+                        del self.runs[key]
+                        self._tasks.pop(key).cancel()
+                    elif key not in self._tasks:
                         self._tasks[key] = asyncio.create_task(self._follow(run))
                 self.parts.put({"list": self._list()})
                 await asyncio.sleep(_SEARCH)
@@ -240,9 +248,9 @@ class Board:
 
     async def _follow(self, run: WatchedRun) -> None:
         while True:
-            await run.look(self._limiter)
-            self.parts.put({"list": self._list()})
-            await asyncio.sleep(_LOOK)
+            if await run.look(self._limiter):
+                self.parts.put({"list": self._list()})
+            await asyncio.sleep(_LOOK_LATER if run.finished else _LOOK)
 
     async def end(self) -> None:
         """Send what is known by now to all viewers, and that nothing more comes."""
