@@ -43,8 +43,8 @@ test-slow: $(DEV)
 bench: $(DEV)
 	$(BIN)/python bench/simulator.py
 	$(BIN)/python bench/federation.py
-	$(BIN)/python bench/sweeps.py
 	$(BIN)/python bench/web.py
+	$(BIN)/python bench/sweeps.py
 
 bench-flower: $(DEV)
 	$(BIN)/python bench/federation.py --flower

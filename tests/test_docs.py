@@ -181,6 +181,15 @@ def command_of(code: str) -> tuple[click.Command, list[str]]:
     return command, arguments
 
 
+def options_of(command: Any) -> set[str]:
+    """Return the options of a command, also those that turn something off."""
+    return {
+        name
+        for parameter in command.params
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    }
+
+
 @pytest.mark.parametrize("code", COMMANDS)
 def test_every_command_exists(code: str) -> None:
     program, first, *_ = code.split()
@@ -189,7 +198,7 @@ def test_every_command_exists(code: str) -> None:
         assert re.search(rf"^{first}:", makefile, flags=re.MULTILINE)
     elif first != "COMMAND":
         command, arguments = command_of(code)
-        options = {name for parameter in command.params for name in parameter.opts}
+        options = options_of(command)
         for argument in arguments:
             assert not argument.startswith("-") or argument in options
             assert not argument.startswith("examples/") or (ROOT / argument).is_file()
@@ -201,7 +210,7 @@ def test_options_that_are_named_alone_belong_to_a_command() -> None:
     while commands:
         command: Any = commands.pop()
         commands += getattr(command, "commands", {}).values()
-        options |= {name for parameter in command.params for name in parameter.opts}
+        options |= options_of(command)
     named = {
         code.split()[0]
         for page in PAGES

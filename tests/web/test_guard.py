@@ -264,7 +264,7 @@ def test_every_answer_says_what_a_page_may_do(server: PageServer) -> None:
         assert "unsafe" not in policy
         assert said.headers["x-frame-options"] == "DENY"
         assert said.headers["x-content-type-options"] == "nosniff"
-        assert said.headers["referrer-policy"] == "no-referrer"
+        assert said.headers["referrer-policy"] == "same-origin"
         assert "server" not in said.headers
     assert ask(server, address_of(server)).headers["cache-control"] == "no-store"
 

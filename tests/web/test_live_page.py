@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -12,57 +10,18 @@ from urllib.parse import urlsplit
 import pytest
 
 from browsers import COLOURS, contrast
+from fedbandits.federation.requests import requests_left
+from fedbandits.protocol import ArmWithdrawn
 from fedbandits.web.serving import PageServer
 from logged_runs import eventful
-from pages import LONGEST, address_of, served
+from pages import address_of, served
 from staged import Staged, staged
+from visits import visit
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page, ViewportSize
+    from playwright.sync_api import Browser, ViewportSize
 
-DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
-
-
-@dataclass(frozen=True)
-class Visit:
-    """A page that is open, and what it asked for or said that it should not have."""
-
-    page: Page
-    complaints: list[str]
-
-    def text(self, part: str) -> str:
-        return self.page.locator(f'[data-part="{part}"]').inner_text()
-
-    def wait_until(self, true: Callable[[], object]) -> None:
-        end = time.monotonic() + LONGEST
-        while not true():
-            assert time.monotonic() < end, self.complaints or "it never came true"
-            self.page.wait_for_timeout(50)
-
-    def close(self) -> None:
-        assert self.complaints == []
-        self.page.context.close()
-
-
-def visit(browser: Browser, server: PageServer, path: str, **settings: Any) -> Visit:
-    """Open a page, and note each request that leaves for another place than its server."""
-    context = browser.new_context(**({"viewport": DESKTOP} | settings))
-    page = context.new_page()
-    found = Visit(page, [])
-    ours = urlsplit(server.address).netloc
-
-    def note(url: str) -> None:
-        if urlsplit(url).netloc != ours and not url.startswith(("data:", "blob:")):
-            found.complaints.append(f"request: {url[:200]}")
-
-    page.on("request", lambda request: note(request.url))
-    page.on("console", lambda said: found.complaints.append(f"{said.type}: {said.text}"))
-    page.on("pageerror", lambda error: found.complaints.append(f"error: {error}"))
-    page.goto(f"{server.address.rstrip('/')}{path}")
-    if settings.get("java_script_enabled", True):
-        page.locator("#live.fresh").wait_for()
-    return found
 
 
 @pytest.fixture
@@ -192,6 +151,23 @@ def test_hostile_names_do_nothing(browser: Browser, tmp_path: Path) -> None:
             seen.page.wait_for_timeout(100)
             assert dialogs == []
             seen.close()
+
+
+def test_an_option_is_withdrawn_by_hand_after_a_question(browser: Browser, run: Staged) -> None:
+    """In a browser, which says where a form comes from."""
+    with served(run.path, allow_actions=True) as server:
+        seen = visit(browser, server, f"{address_of(server)}?token={server.access.token}")
+        assert "token" not in seen.page.url
+        form = seen.page.locator('form:has(select[name="arm"])')
+        form.locator("select").select_option(label="film")
+        form.locator('input[name="reason"]').fill("a rash")
+        form.get_by_role("button").click()
+        assert "to withdraw film (a rash)" in seen.page.locator("main").inner_text()
+        assert requests_left(run.path) == []
+        seen.page.get_by_role("button", name="Yes, do it").click()
+        seen.wait_until(lambda: "asked to withdraw film (a rash)" in seen.text("verdict"))
+        assert requests_left(run.path) == [ArmWithdrawn(arm=3, reason="a rash")]
+        seen.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +45,25 @@ def test_nothing_is_written_whoever_looks(tmp_path: Path) -> None:
             assert ask(server, address_of(server, ending)).status == 200
         assert ask(server, "/metrics").status == 200
     assert everything_in(tmp_path) == before
+
+
+def test_logs_are_opened_for_reading_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    connect = sqlite3.connect
+
+    def noted(address: str, **settings: Any) -> sqlite3.Connection:
+        opened.append(address)
+        made: sqlite3.Connection = connect(address, **settings)
+        return made
+
+    with staged(tmp_path / "run.fedlog", phases=1) as run:
+        monkeypatch.setattr(sqlite3, "connect", noted)
+        with served(tmp_path) as server:
+            run.opened(["clinic-4"])
+            path = address_of(server)
+            wait_until(lambda: "Phase 2 is open" in ask(server, path).text)
+    assert opened
+    assert all("?mode=ro" in address for address in opened)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
@@ -121,7 +141,7 @@ def test_a_viewer_who_comes_back_gets_what_was_missed_and_no_more(tmp_path: Path
 def test_signs_of_life_alone_are_nothing_new(tmp_path: Path) -> None:
     with staged(tmp_path / "run.fedlog", phases=1) as run:
         run.opened(["clinic-4"])
-        watched = asyncio.run(_watched(run.path))
+        watched = WatchedRun(run.path, run.path.name)
         assert watched.refresh()
         for _ in range(3):
             run.tell()
@@ -130,10 +150,6 @@ def test_signs_of_life_alone_are_nothing_new(tmp_path: Path) -> None:
         found = watched.refresh()
         assert found is not None
         assert "1 of 5 clients has reported" in found["phase"]
-
-
-async def _watched(path: Path) -> WatchedRun:
-    return WatchedRun(path, path.name)
 
 
 def test_a_server_that_is_gone_is_said_so(tmp_path: Path) -> None:
@@ -173,7 +189,7 @@ def test_a_long_log_says_how_much_was_read(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(followed, "_TOLD_EVERY", 5)
     told: list[tuple[int, int]] = []
     monkeypatch.setattr(WatchedRun, "_read", lambda _, done, of: told.append((done, of)))
-    watched = asyncio.run(_watched(path))
+    watched = WatchedRun(path, path.name)
     watched.refresh()
     assert [done for done, _ in told] == [5, 10, 15, 20, 25, 30]
     assert {of for _, of in told} == {30}
@@ -210,6 +226,9 @@ def test_new_runs_of_a_folder_are_listed(tmp_path: Path) -> None:
         viewer.close()
         page = ask(server, "/").text
         assert page.count('<a href="/run/') == 2
+        for file in tmp_path.glob("two.fedlog*"):
+            file.unlink()
+        wait_until(lambda: ask(server, "/").text.count('<a href="/run/') == 1)
 
 
 def test_names_are_text_whatever_is_in_them(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedbandits.protocol.decisions import gathered, looks
+from fedbandits.protocol.decisions import looks
 from fedbandits.protocol.state import RunState, ServerState
 from fedbandits.rules.arrays import BoolArray, FloatArray, IntArray
 from fedbandits.rules.distortion import UNDISTORTED, Distortion
@@ -54,22 +54,27 @@ class Forecast:
 
         Examples
         --------
-        >>> Forecast(phases=3, left=1, settled=True).words().split(":")[0]
-        'Probably still is a projection to the answer and no promise'
+        >>> Forecast(phases=3, left=1, settled=True).words().split(".")[0]
+        'Probably still: until there is an answer'
         """
-        to = "to the answer" if self.settled else "to the end of the run, without an answer"
-        if not self.settled and not self.ended:
-            to = "for as far as it was worked out; the answer is not among it"
+        if self.settled:
+            to = "until there is an answer"
+        elif self.ended:
+            to = "until the run ends, which brings no answer by these estimates"
+        else:
+            to = f"for {self.phases} more phases, which bring no answer by these estimates"
         return (
-            f"Probably still is a projection {to} and no promise: it holds if estimates stay as"
-            " they are now, clients who join are like those who are in, and everybody reports."
+            f"Probably still: {to}. This is a projection and no promise. It assumes that estimates"
+            " stay as they are, that clients who join are like those who are in, and that everybody"
+            " reports."
         )
 
 
 def forecast(state: RunState, clients: int | None = None) -> Forecast | str:
     """Return what a run will probably still cost, or why that cannot be said.
 
-    The rule plans and decides one phase after the other. Every client keeps the means that it has;
+    By phases that are over: updates of the open phase do not change it. The rule plans and decides
+    one phase after the other. Every client keeps the means that it has;
     one that joins has those of a client that is in. Errors of protected means shrink as they did.
 
     Parameters
@@ -110,7 +115,7 @@ class _Ahead:
 
     def __init__(self, state: RunState, clients: int | None) -> None:
         self.state, self.rule = state, state.terms.rule
-        tally = gathered(state)
+        tally = state.counted
         self.counts: IntArray = tally.counts
         heard = np.flatnonzero(tally.pulled.any(axis=0))
         # Whose means a client has: its own, or those of one who has reported.
@@ -129,11 +134,7 @@ class _Ahead:
         state = self.state
         found, cells = Forecast(), 0
         if state.stage is ServerState.COLLECTING and state.assignment is not None:
-            waited = np.array([column for c, column in state.columns.items() if c in state.missing])
-            pulls = np.array(state.assignment.pulls)
-            if waited.size:
-                self.counts = self.counts.copy()
-                self.counts[:, waited.astype(np.int64)] += pulls[:, np.newaxis]
+            self.counts = self.counts + np.array(state.assignment.pulls)[:, np.newaxis]
             found = self._after(found)
         while not (found.settled or found.ended) and found.phases < MOST_PHASES:
             cells += self.counts.size

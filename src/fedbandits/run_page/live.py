@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from fedbandits.experiments.protection import protection_words
 from fedbandits.federation.course import PhaseCourse, PhaseEnd
@@ -61,6 +62,8 @@ class LiveRun:
         Where it is.
     still : Forecast or str
         What it will probably still cost, or why that is not said.
+    basis : tuple
+        What that rests on.
     waiting : tuple of str
         What people have asked for and the server has not taken up yet, in words.
     """
@@ -68,17 +71,33 @@ class LiveRun:
     run: FollowedRun
     status: RunStatus
     still: Forecast | str
+    basis: tuple[Any, ...]
     waiting: Sequence[str] = ()
 
     @classmethod
-    def of(cls, run: FollowedRun, *, waiting: Sequence[str] = ()) -> LiveRun:
-        """Return a run as it is now."""
+    def of(
+        cls, run: FollowedRun, *, waiting: Sequence[str] = (), before: LiveRun | None = None
+    ) -> LiveRun:
+        """Return a run as it is now.
+
+        Parameters
+        ----------
+        run : FollowedRun
+            The run.
+        waiting : sequence of str
+            As above.
+        before : LiveRun, optional
+            It as it was: what has not changed since is not worked out again.
+        """
         status, now = run.status(), None
         if status.presence is not None and status.presence.sign is Sign.RUNNING:
             now = status.presence.now
         there = None if now is None or not now.bulletin else int(now.bulletin["connected"])
-        still = forecast(run.server.run_state, there)
-        return cls(run=run, status=status, still=still, waiting=waiting)
+        state = run.server.run_state
+        basis = (state.stage, state.phase, state.decision, tuple(state.withdrawn), there)
+        known = before is not None and before.run is run and before.basis == basis
+        still = before.still if before is not None and known else forecast(state, there)
+        return cls(run=run, status=status, still=still, basis=basis, waiting=waiting)
 
     def parts(self) -> dict[str, str]:
         """Return the parts of the page, by the names in `HEADINGS`."""
@@ -94,7 +113,7 @@ class LiveRun:
             "health": _health(status),
             "clients": _clients(status),
             "journal": _journal(status),
-            "trial": f"{definitions(sections.GLOSSARY)}\n<h3>What its file says</h3>\n"
+            "trial": f"{definitions(sections.GLOSSARY)}\n<h3>The file</h3>\n"
             f"{sections.trial_facts(run)}",
         }
 
@@ -354,6 +373,9 @@ def _of_phase(phase: PhaseCourse) -> list[tuple[str, str]]:
     found = [(phase.opened, f"Phase {phase.phase} was opened with {whom or 'nobody'}.")]
     if phase.ended is not None:
         reports = f"{phase.reported:,} of {counted(phase.clients, 'client')} had reported"
-        ended = f"phase {phase.phase} has ended: {tables.result_of(phase)} ({reports})"
+        result = tables.result_of(phase)
+        if phase.dropped:
+            result = f"{', '.join(phase.dropped)} {'is' if len(phase.dropped) == 1 else 'are'} out"
+        ended = f"phase {phase.phase} has ended: {result} ({reports})"
         found.append((phase.ended, text(sentence(ended))))
     return found

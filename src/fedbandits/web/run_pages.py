@@ -71,7 +71,7 @@ class RunPages:
             return RedirectResponse(f"/run/{self.board.single.key}", 303)
         return served_page(
             title="Runs",
-            byline=f"In {text(str(self.board.source))}. To plan one, open the"
+            byline=f"In {text(self.board.source.resolve().name)}. To plan one, open the"
             ' <a href="/lab">laboratory</a>.',
             sections=[("Runs", _part(self.board.parts, "list"))],
             notice=_live("/events", self.board.parts),

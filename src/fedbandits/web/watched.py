@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import os
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +36,8 @@ ENDING = ".fedlog"
 MOST_RUNS = 200
 """So many runs of a folder are watched, those whose logs were written last."""
 
-# Seconds between looks: at a log, and at a folder for new ones.
-_LOOK, _SEARCH = 0.5, 3.0
+# Seconds between looks: at a log, at that of a run that is over, and at a folder for new ones.
+_LOOK, _LOOK_LATER, _SEARCH = 0.5, 5.0, 3.0
 
 # Seconds for the last look at all logs.
 _LAST = 2.0
@@ -88,16 +89,20 @@ class WatchedRun:
         files = (self.path, beside(self.path, "-wal"))
         return sum(one.stat().st_size for one in files if one.is_file())
 
-    async def look(self, limiter: CapacityLimiter) -> None:
-        """Read what is new, if anything is."""
+    @property
+    def finished(self) -> bool:
+        """Whether the run is over, and its log hardly changes any more."""
+        return self.live is not None and self.live.status.finished
+
+    async def look(self, limiter: CapacityLimiter) -> bool:
+        """Read what is new, and return whether anything is."""
         task = asyncio.ensure_future(to_thread.run_sync(self.refresh, limiter=limiter))
         while not task.done():
             await asyncio.wait([task], timeout=_LOOK)
             if not task.done() and self.live is None:
                 self.parts.put({"notice": _progress(self._reading)})
         found = task.result()
-        if found is not None:
-            self.parts.put(found)
+        return found is not None and self.parts.put(found)
 
     def refresh(self) -> dict[str, str] | None:
         """Read what is new and return the parts of the page; None if nothing has changed.
@@ -135,7 +140,7 @@ class WatchedRun:
             " yet"
             for one in requests_left(self.path)
         ]
-        self.live = LiveRun.of(self._run, waiting=waiting)
+        self.live = LiveRun.of(self._run, waiting=waiting, before=self.live)
         self.records, self.problem, self._failures = self._run.n_records, "", 0
 
     def _read(self, done: int, of: int) -> None:
@@ -208,6 +213,13 @@ class Board:
         self.parts = LiveParts()
         self._limiter = CapacityLimiter(2)
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        if not source.is_dir():
+            self._add(logs_in(source))
+
+    def _add(self, logs: Iterable[tuple[Path, str]]) -> None:
+        for path, name in logs:
+            run = WatchedRun(path, name)
+            self.runs.setdefault(run.key, run)
 
     @property
     def single(self) -> WatchedRun | None:
@@ -219,11 +231,14 @@ class Board:
         try:
             while True:
                 logs = await to_thread.run_sync(logs_in, self.source)
-                for path, name in logs:
-                    run = WatchedRun(path, name)
-                    if run.key not in self.runs:
-                        self.runs[run.key] = run
-                        self._tasks[run.key] = asyncio.create_task(self._follow(run))
+                self._add(logs)
+                there = {path for path, _ in logs}
+                for key, run in list(self.runs.items()):
+                    if run.path not in there:  # it was moved or removed
+                        del self.runs[key]
+                        self._tasks.pop(key).cancel()
+                    elif key not in self._tasks:
+                        self._tasks[key] = asyncio.create_task(self._follow(run))
                 self.parts.put({"list": self._list()})
                 await asyncio.sleep(_SEARCH)
         finally:
@@ -233,9 +248,9 @@ class Board:
 
     async def _follow(self, run: WatchedRun) -> None:
         while True:
-            await run.look(self._limiter)
-            self.parts.put({"list": self._list()})
-            await asyncio.sleep(_LOOK)
+            if await run.look(self._limiter):
+                self.parts.put({"list": self._list()})
+            await asyncio.sleep(_LOOK_LATER if run.finished else _LOOK)
 
     async def end(self) -> None:
         """Send what is known by now to all viewers, and that nothing more comes."""
@@ -247,7 +262,7 @@ class Board:
 
     def _list(self) -> str:
         if not self.runs:
-            return f"<p>There is no log (*{ENDING}) in {text(str(self.source))} yet.</p>"
+            return f"<p>There is no log (*{ENDING}) in {text(self.source.resolve().name)} yet.</p>"
         rows = [run.parts.shown.get("runs") or run.row() for run in self.runs.values()]
         heads = ("run", Words("in short"), "phase", "clients", "reported")
         return table("Runs", (*heads, Words("server"), Words("last wrote")), rows)
