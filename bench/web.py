@@ -1,19 +1,18 @@
-"""What served pages cost: the live page of 1,000 phases of 1,000 clients, and the laboratory.
+"""What pages cost: that of a long run, 1,000 phases of 1,000 clients, and the laboratory.
 
-Prints tables and exits 1 when a bar is missed. Times of the live page are the processor's, whatever
-else the machine does meanwhile. Those of the laboratory are medians of what a viewer waits for.
+Prints a table and exits 1 when a bar is missed. Times are the processor's, whatever else the
+machine does meanwhile.
 """
 
 from __future__ import annotations
 
-import asyncio
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from bars import Row, shown
@@ -22,8 +21,8 @@ from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.run import header_of
 from fedbandits.federation.served import records_between
 from fedbandits.federation.trial import Trial, read_trial
-from fedbandits.laboratory.pool import Pool
 from fedbandits.laboratory.presets import Preset, presets
+from fedbandits.laboratory.worker import answers
 from fedbandits.protocol import Update, UpdateAccepted
 from fedbandits.report.page import html_page
 from fedbandits.run_page.live import HEADINGS
@@ -32,8 +31,6 @@ from fedbandits.web.shell import parts
 from fedbandits.web.watched import WatchedRun
 from long_logs import LONG, append_all, bodies, seconds_of
 from trials import CLIENTS, UNDECIDED
-
-ROUNDS = 5
 
 
 def one_more(log: DurableLog, run: WatchedRun, trial: Trial) -> None:
@@ -90,33 +87,23 @@ def watching() -> Iterator[Row]:
     yield Row("(d) weight of the page", weight, 600.0, False, " kB", "with styles and scripts")
 
 
-def laboratory() -> Iterator[Row]:
-    """Yield how long a change of a field takes until all designs have their first numbers."""
-    for preset in presets():
-        times = asyncio.run(_times(preset))
-        yield Row(
-            f"{preset.label}: first numbers",
-            statistics.median(times),
-            0.5,
-            at_least=False,
-            unit=" s",
-            detail=f"all three designs, 16 games each; slowest of {ROUNDS}: {max(times):.2f} s",
-        )
-
-
-async def _times(preset: Preset) -> list[float]:
-    pool = Pool()
-    await pool.warm()  # importing is done once, when the page is opened
-    return [await _first_numbers(pool, preset) for _ in range(ROUNDS)]
-
-
-async def _first_numbers(pool: Pool, preset: Preset) -> float:
-    begin = time.perf_counter()
-    async for message in pool.answers(preset.setting.as_text(), "bench"):
+def first_numbers(preset: Preset) -> float:
+    """Return how long the laboratory works until all designs have their first numbers."""
+    begin = time.process_time()
+    for message in answers(preset.setting.as_text(), 0.0):
         if message["kind"] == "games" and len(message["designs"]) == 3:
-            return time.perf_counter() - begin
-    raise AssertionError(f"no numbers for {preset.label}")
+            return time.process_time() - begin
+    raise RuntimeError(f"no numbers for {preset.label}")
+
+
+def answering() -> Iterator[Row]:
+    """Measure what somebody waits for who changes a field of the laboratory."""
+    known = presets()
+    first_numbers(known[0])  # what is imported late is there when the page has been opened
+    times = {one.label: statistics.median(first_numbers(one) for _ in range(5)) for one in known}
+    detail = ", ".join(f"{label} {seconds:.2f}" for label, seconds in times.items())
+    yield Row("(e) first numbers in the laboratory", max(times.values()), 0.5, False, " s", detail)
 
 
 if __name__ == "__main__":
-    sys.exit(max(shown("live page", watching()), shown("laboratory", laboratory())))
+    sys.exit(shown("pages", chain(watching(), answering())))
