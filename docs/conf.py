@@ -63,8 +63,8 @@ html_css_files = ["fedbandits.css"]
 html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sourcelink = False
-# Only the API has pages below its first one.
-html_sidebars = {"*": [], "api/*": ["sidebar-nav-bs"]}
+# These have no pages beside them.
+html_sidebars = {"index": [], "install": [], "gallery": [], "*/*": ["sidebar-nav-bs"]}
 html_context = {"default_mode": "auto"}
 html_theme_options: dict[str, Any] = {
     "logo": {"text": "fedbandits"},
