@@ -93,7 +93,11 @@ FROM_THE_FILE = {
 @pytest.mark.parametrize(
     ("heading", "make", "beside"),
     [
-        ("The file", fb.Experiment, {"communication_cost", "problem", "problems", "sweep"}),
+        (
+            "The file",
+            fb.Experiment,
+            {"communication_cost", "problem", "problems", "sweep", "trial"},
+        ),
         ("Variants", fb.Variant, set()),
         ("Approximate", fb.Approximate.reader(), {"model"}),
         ("Exact", fb.Exact.reader(), {"model"}),

@@ -1,10 +1,11 @@
-"""Who enters the contest: every algorithm of the package, with one set of parameters for all games.
+"""Who enters the contest: the algorithms of the package, with one set of parameters for all games.
 
 Fed1-UCB and Fed2-UCB have no defaults for their schedules. They get those of the paper, schedules
 that double, which suit more games, and those that follow from the cost of a report. *References*
 are hypothetical: one player who observes the global model itself, with no clients and nothing to
-pay for. They are ranked among all entrants, and not among those that must ask clients. *Guests* are
-the algorithms of plugin files, with their defaults.
+pay for. They are ranked among all entrants, and not among those that must ask clients. `ucb1` is
+the one that decides in every slot: `kl-ucb` and `thompson` assume rates, or known noise, and
+do not enter. *Guests* are the algorithms of plugin files, with their defaults.
 """
 
 from __future__ import annotations
