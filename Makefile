@@ -45,7 +45,8 @@ test-slow: $(DEV)
 bench: $(DEV)
 	$(BIN)/python bench/simulator.py
 	$(BIN)/python bench/federation.py
-	$(BIN)/python bench/web.py
+	$(BIN)/python bench/live_page.py
+	$(BIN)/python bench/laboratory.py
 	$(BIN)/python bench/sweeps.py
 
 bench-flower: $(DEV)

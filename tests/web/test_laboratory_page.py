@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
@@ -22,12 +19,10 @@ from fedbandits.laboratory.presets import presets
 from fedbandits.laboratory.setting import FIELDS, Setting
 from fedbandits.web.serving import PageServer, access_of, bound
 from fedbandits.web.shell import parts
+from pages import connection, wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, ViewportSize
-
-pytest.importorskip("starlette", reason="no starlette: install the extra web")
-REQUIRED = os.environ.get("FEDBANDITS_REQUIRE_BROWSER") == "1"
 
 LONGEST = 120.0
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
@@ -46,24 +41,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
         yield serving
 
 
-def wait_until(true: Callable[[], object]) -> None:
-    end = time.monotonic() + LONGEST
-    while not true():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.02)
-
-
 def opened(server: PageServer, path: str) -> http.client.HTTPConnection:
-    place = urlsplit(server.address)
-    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=LONGEST)
-    connection.request("GET", path)
-    return connection
+    begun = connection(server)
+    begun.request("GET", path)
+    return begun
 
 
 def asked(server: PageServer, query: str) -> list[dict[str, Any]]:
     """Return all that is answered to a question."""
-    with closing(opened(server, f"/lab/answer?{query}")) as connection:
-        answer = connection.getresponse()
+    with closing(opened(server, f"/lab/answer?{query}")) as begun:
+        answer = begun.getresponse()
         assert answer.status == 200
         return [json.loads(line) for line in answer.read().decode().splitlines()]
 
@@ -89,18 +76,18 @@ def test_an_answer_is_a_stream_that_ends(server: PageServer) -> None:
 def test_the_work_for_somebody_who_has_left_is_ended(server: PageServer) -> None:
     pool = server.app.state.laboratory
     before = pool.running
-    connection = opened(server, f"/lab/answer?{ENDLESS}&viewer=somebody")
-    answer = connection.getresponse()
+    begun = opened(server, f"/lab/answer?{ENDLESS}&viewer=somebody")
+    answer = begun.getresponse()
     assert json.loads(answer.readline())["kind"] == "outlook"
     wait_until(lambda: pool.running - before)
     answer.close()
-    connection.close()
+    begun.close()
     wait_until(lambda: not pool.running - before)
 
 
 def test_a_newer_question_ends_the_older_one(server: PageServer) -> None:
-    with closing(opened(server, f"/lab/answer?{ENDLESS}&viewer=me")) as connection:
-        answer = connection.getresponse()
+    with closing(opened(server, f"/lab/answer?{ENDLESS}&viewer=me")) as begun:
+        answer = begun.getresponse()
         assert json.loads(answer.readline())["kind"] == "outlook"
         assert asked(server, f"{SMALL}&viewer=me")[-1]["kind"] == "done"
         assert json.loads(answer.read().decode().splitlines()[-1]) == {"kind": "superseded"}
@@ -110,8 +97,8 @@ def test_hostile_text_is_never_markup(server: PageServer) -> None:
     hostile = quote('"><script>alert(1)</script>')
     (message,) = asked(server, f"options={hostile}")
     assert "script" in message["errors"][0]["problem"]
-    with closing(opened(server, f"/lab?options={hostile}")) as connection:
-        answer = connection.getresponse()
+    with closing(opened(server, f"/lab?options={hostile}")) as begun:
+        answer = begun.getresponse()
         page = answer.read().decode()
     assert "alert(1)" not in page
     assert answer.getheader("content-type", "").startswith("text/html")
@@ -119,8 +106,8 @@ def test_hostile_text_is_never_markup(server: PageServer) -> None:
 
 
 def test_the_whole_page_is_small(server: PageServer) -> None:
-    with closing(opened(server, "/lab")) as connection:
-        page = connection.getresponse().read().decode()
+    with closing(opened(server, "/lab")) as begun:
+        page = begun.getresponse().read().decode()
     names = re.findall(r"/static/([\w.]+)", page)
     assert {"laboratory.css", "laboratory.js", "playback.js", "d3.min.js"} <= set(names)
     streamed = sum(len(json.dumps(one)) for one in asked(server, SMALL))
@@ -129,25 +116,6 @@ def test_the_whole_page_is_small(server: PageServer) -> None:
 
 
 # In a browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if not REQUIRED:
-        pytest.importorskip(
-            "playwright.sync_api", reason="no playwright: install it to run the browser tests"
-        )
-    sync_playwright = import_module("playwright.sync_api").sync_playwright
-    named = os.environ.get("CHROMIUM")
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-    path = next(filter(None, map(shutil.which, [named] if named else names)), None)
-    if path is None:
-        missing = "no Chromium found: install it, or set CHROMIUM"
-        pytest.fail(missing) if REQUIRED else pytest.skip(missing)
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path)
-        yield started
-        started.close()
 
 
 @dataclass(frozen=True)

@@ -158,20 +158,20 @@ class Pool:
         threading.Thread(target=with_process, daemon=True).start()
         end = loop.time() + _STARTS_WITHIN
         given_up = asyncio.ensure_future(newer.wait())
+        next_one = asyncio.ensure_future(heard.get())
         try:
             while True:
-                next_one = asyncio.ensure_future(heard.get())
                 await asyncio.wait(
                     {next_one, given_up},
                     timeout=end - loop.time(),
                     return_when=asyncio.FIRST_COMPLETED,
                 )
                 if given_up.done() or not next_one.done():
-                    next_one.cancel()
                     cut = {"kind": "cut", "seconds": self.seconds}
                     yield {"kind": "superseded"} if given_up.done() else cut
                     return
                 message = next_one.result()
+                next_one = asyncio.ensure_future(heard.get())
                 if message["kind"] == "ready":
                     end = loop.time() + self.seconds
                     continue
@@ -180,6 +180,7 @@ class Pool:
                     return
         finally:
             given_up.cancel()
+            next_one.cancel()
             unwanted.set()
             if process.pid is not None:
                 process.kill()

@@ -1,4 +1,4 @@
-"""What pages cost: that of a long run, 1,000 phases of 1,000 clients, and the laboratory.
+"""What the live page of a long run costs its server: 1,000 phases of 1,000 clients.
 
 Prints a table and exits 1 when a bar is missed. Times are the processor's, whatever else the
 machine does meanwhile.
@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 from bars import Row, shown
@@ -21,8 +21,6 @@ from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.run import header_of
 from fedbandits.federation.served import records_between
 from fedbandits.federation.trial import Trial, read_trial
-from fedbandits.laboratory.presets import Preset, presets
-from fedbandits.laboratory.worker import answers
 from fedbandits.protocol import Update, UpdateAccepted
 from fedbandits.report.page import html_page
 from fedbandits.run_page.live import HEADINGS
@@ -87,23 +85,5 @@ def watching() -> Iterator[Row]:
     yield Row("(d) weight of the page", weight, 600.0, False, " kB", "with styles and scripts")
 
 
-def first_numbers(preset: Preset) -> float:
-    """Return how long the laboratory works until all designs have their first numbers."""
-    begin = time.process_time()
-    for message in answers(preset.setting.as_text(), 0.0):
-        if message["kind"] == "games" and len(message["designs"]) == 3:
-            return time.process_time() - begin
-    raise RuntimeError(f"no numbers for {preset.label}")
-
-
-def answering() -> Iterator[Row]:
-    """Measure what somebody waits for who changes a field of the laboratory."""
-    known = presets()
-    first_numbers(known[0])  # what is imported late is there when the page has been opened
-    times = {one.label: statistics.median(first_numbers(one) for _ in range(5)) for one in known}
-    detail = ", ".join(f"{label} {seconds:.2f}" for label, seconds in times.items())
-    yield Row("(e) first numbers in the laboratory", max(times.values()), 0.5, False, " s", detail)
-
-
 if __name__ == "__main__":
-    sys.exit(shown("pages", chain(watching(), answering())))
+    sys.exit(shown("live page", watching()))
