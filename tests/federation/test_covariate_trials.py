@@ -11,25 +11,29 @@ import numpy as np
 import pytest
 
 from commands import Command
+from documentation import blocks, text_of
 from fedbandits.errors import InputError
 from fedbandits.federation import LiveTrial
 from fedbandits.federation.aa import try_aa
 from fedbandits.federation.audit_file import read_audit
+from fedbandits.federation.coordinator import Coordinator
 from fedbandits.federation.durable_log import DurableLog
 from fedbandits.federation.flower.client import NodePlan
 from fedbandits.federation.followed import LoggedRun
 from fedbandits.federation.host import ClientHost, ClientInfo
 from fedbandits.federation.letters import LETTER
 from fedbandits.federation.live_store import LiveStore
-from fedbandits.federation.local import load_client, try_trial
+from fedbandits.federation.local import LocalTransport, load_client, try_trial
 from fedbandits.federation.run import header_of
+from fedbandits.federation.served import begin_or_resume
 from fedbandits.federation.state_files import adjustments_file, audit_file, live_file
-from fedbandits.federation.trial import Trial, read_trial
+from fedbandits.federation.trial import Trial, load_trial, read_trial
 from fedbandits.federation.verification import verified
 from fedbandits.protocol import Assignment, Refusal, Server, Update, answer_of, arms_hash
 from fedbandits.protocol.covariates import FEWEST_PAIRS
 from fedbandits.protocol.messages import Header
 from fedbandits.run_page.page import run_html
+from repository import ROOT
 
 FIXED = {"name": "visits before", "range": [0, 40], "coefficient": 0.8, "mean": 12.0}
 HISTORY = {"name": "visits before", "range": [0, 40], "coefficient": "history"}
@@ -511,3 +515,26 @@ def test_status_report_and_check_show_the_covariate_and_its_gain(
     done = command("check", project / "fedbandits.toml")
     assert 'covariate "visits before": outcomes are adjusted by 0.8 times' in done.out
     assert "gains nothing" in " ".join(done.err.split())
+
+
+def test_the_page_shows_what_the_example_prints(tmp_path: Path, command: Command) -> None:
+    folder = ROOT / "examples" / "covariate-trial"
+    trial = load_trial(folder)
+    code = load_client(folder, trial)
+    log, run = begin_or_resume(trial, tmp_path / "run.fedlog", signed=False)
+    hosts = [
+        ClientHost(
+            ClientInfo(name=f"client-{number}", number=number),
+            code.pull,
+            trial,
+            folder=tmp_path,
+            history=code.history,
+        )
+        for number in range(12)
+    ]
+    with log:
+        transport = LocalTransport(hosts)
+        Coordinator(run.server, transport, clock=transport.clock).run()
+    checked, status, _ = blocks(text_of("covariates.md"), "text")
+    assert checked in command("check", folder / "fedbandits.toml").out
+    assert status in command("status", tmp_path / "run.fedlog").out
