@@ -25,7 +25,7 @@ import pytest
 from commands import Command
 from repository import DOCS
 
-PAGES = sorted((DOCS / "tutorials").glob("*.md"))
+PAGES = sorted(page for page in (DOCS / "tutorials").glob("*.md") if page.stem != "index")
 _BLOCK = re.compile(r"^```(python|toml|sh|text)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"# ([\w/.-]+\.(?:py|toml))\n")
 
