@@ -16,7 +16,7 @@ from fedbandits.federation import state_files
 from fedbandits.federation.live_store import LiveStore, WallClock
 from fedbandits.federation.trial import Trial, load_trial
 from fedbandits.protocol.codec import is_text
-from fedbandits.protocol.outcomes import refuse_beyond, refuse_outside
+from fedbandits.protocol.outcomes import refuse_outside
 
 
 class LiveTrial(state_files.Closing):
@@ -134,7 +134,7 @@ class LiveTrial(state_files.Closing):
                 raise InputError(rail.name, f"is missing; call {wanted}")
             number = _number(given[rail.name], rail.name, "record")
             try:
-                refuse_beyond(np.array([number]), rail, "it")
+                refuse_outside(np.array([number]), rail.range, "it", "guardrail's")
             except InputError as error:
                 raise error.within(rail.name) from None
             found.append(number)

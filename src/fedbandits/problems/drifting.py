@@ -47,12 +47,8 @@ class Drifting(PlainProblem):
         How an observation scatters around a client's local mean.
     spread : SpreadLaw, optional
         How local means scatter around the first global ones; not at all by default.
-    population : int, optional
+    population, name, goal
         As in `fedbandits.Approximate`.
-    name : str
-        What the random streams are keyed by.
-    goal : {"max", "min"}
-        Whether the best arm has the highest or the lowest mean.
 
     Examples
     --------

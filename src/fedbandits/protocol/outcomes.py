@@ -161,7 +161,7 @@ def parted(
             raise InputError("", f"{name}: {error.problem}") from None
     guarded = np.array(found[1 : 1 + len(guardrails)]).reshape(len(guardrails), len(found[0]))
     for rail, values in zip(guardrails, guarded, strict=True):
-        refuse_beyond(values, rail, f"{rail.name}: returned[{{}}]")
+        refuse_outside(values, rail.range, f"{rail.name}: returned[{{}}]", "guardrail's")
     return found[0], guarded, found[-1] if covariate else np.zeros(len(found[0]))
 
 
@@ -195,30 +195,6 @@ def _of_rows(returned: object, n: int | None, width: int, wanted: str) -> list[A
     if n not in (None, len(rows)):
         raise InputError("", f"returned {len(rows)} rows; {wanted}")
     return [list(column) for column in zip(*rows, strict=True)] or [[]] * width
-
-
-def refuse_beyond(values: FloatArray, rail: Guardrail, name: str) -> None:
-    """Refuse values outside a guardrail's range; the error names the first.
-
-    Parameters
-    ----------
-    values : array
-        Of the guardrail.
-    rail : Guardrail
-        Which.
-    name : str
-        What a value is called, with braces for its place.
-    """
-    low, high = rail.range
-    inside = (low <= values) & (values <= high)
-    if not inside.all():
-        place = int(inside.argmin())
-        raise InputError(
-            "",
-            f"{name.format(place)} is {float(values[place])!r}, outside the guardrail's range of"
-            f" {low:g} to {high:g}; mend what gives it, or begin a run with a wider range in"
-            " guardrails of fedbandits.toml",
-        )
 
 
 def _numbers(values: Sequence[Any], n: int) -> FloatArray:
@@ -258,7 +234,7 @@ def refuse_outside(
     name : str
         What a value is called, with braces for its place.
     whose : str
-        Whose range it is.
+        Whose range it is; only a guardrail's values are never clipped.
 
     Raises
     ------
@@ -272,9 +248,10 @@ def refuse_outside(
     inside = (limits[0] <= values) & (values <= limits[1])
     if not inside.all():
         place = int(inside.argmin())
+        clip = "" if whose == "guardrail's" else ' or with outside = "clip"'
         raise OutOfRangeError(
             "",
             f"{name.format(place)} is {float(values[place])!r}, outside the {whose} range of"
             f" {limits[0]:g} to {limits[1]:g}; mend what gives it, or begin a run with a wider"
-            ' range or with outside = "clip" in fedbandits.toml',
+            f" range{clip} in fedbandits.toml",
         )
