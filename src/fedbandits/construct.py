@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, partial, reduce
 from inspect import signature
 from operator import or_
-from types import NoneType
+from types import GenericAlias, NoneType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -232,7 +232,7 @@ def _checked(hint: Any) -> Any:
     if get_origin(kind) is Literal:
         return Annotated[Any, PlainValidator(partial(_word_from, kind))]
     if get_origin(kind) is list:
-        return list[_checked(get_args(kind)[0])]  # type: ignore[misc]
+        return GenericAlias(list, (_checked(get_args(kind)[0]),))
     several = [one for one in get_args(kind) if _is_table(one) or get_origin(one) is Literal]
     # A class that takes values of several kinds, such as a number or a word, checks them itself.
     return Any if several else hint

@@ -28,7 +28,7 @@ from fedbandits.cli import runs
 from fedbandits.cli.main import app
 from fedbandits.errors import InputError
 from fedbandits.federation import checkpoint as checkpoint_module
-from fedbandits.federation import followed, served
+from fedbandits.federation import durable_log, served
 from fedbandits.federation.checkpoint import (
     Checkpoint,
     checkpoint_path,
@@ -507,7 +507,7 @@ def test_a_long_read_is_shown_on_a_terminal(
     logs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[tuple[int, int]] = []
-    monkeypatch.setattr(followed, "_TOLD_EVERY", 5)
+    monkeypatch.setattr(durable_log, "_TOLD_EVERY", 5)
     path = logs["everything"]
     LoggedRun(path, progress=lambda done, of: told.append((done, of)))
     length = len(read_log(path).records)

@@ -38,29 +38,8 @@ class Terminal(io.StringIO):
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """Show bars from the first moment."""
     monkeypatch.setattr(bars, "PATIENCE", 0.0)
-    monkeypatch.setattr(bars, "Timer", AtOnce)
     monkeypatch.setenv("TERM", "xterm")
     return Terminal()
-
-
-class AtOnce:
-    """A timer that does not wait."""
-
-    def __init__(self, seconds: float, call: Callable[[], None]) -> None:
-        self.call, self.daemon = call, False
-
-    def start(self) -> None:
-        self.call()
-
-    def cancel(self) -> None:
-        pass
-
-
-class Never(AtOnce):
-    """A timer whose time does not come."""
-
-    def start(self) -> None:
-        pass
 
 
 def calls(folder: Path) -> dict[str, Callable[..., object]]:
@@ -105,7 +84,7 @@ def test_what_is_quickly_done_needs_no_bar(
     tmp_path: Path,
     quick: None,
 ) -> None:
-    monkeypatch.setattr(bars, "Timer", Never)
+    monkeypatch.setattr(bars, "PATIENCE", 3600.0)
     assert terminal.during(calls(tmp_path)[word]) == ""
 
 

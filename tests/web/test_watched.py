@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fedbandits.federation import followed
+from fedbandits.federation import durable_log
 from fedbandits.federation.followed import LoggedRun
 from fedbandits.protocol import Record
 from fedbandits.run_page.live import HEADINGS, LiveRun
@@ -186,7 +186,7 @@ def test_a_long_log_says_how_much_was_read(tmp_path: Path, monkeypatch: pytest.M
     with staged(path, phases=3):
         pass
     path.with_name("run.fedlog.checkpoint").unlink()
-    monkeypatch.setattr(followed, "_TOLD_EVERY", 5)
+    monkeypatch.setattr(durable_log, "_TOLD_EVERY", 5)
     told: list[tuple[int, int]] = []
     monkeypatch.setattr(WatchedRun, "_read", lambda _, done, of: told.append((done, of)))
     watched = WatchedRun(path, path.name)

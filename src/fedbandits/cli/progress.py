@@ -10,7 +10,7 @@ from typing import Literal
 from rich.console import Console
 from rich.progress import TextColumn
 
-from fedbandits.federation.followed import OnRead
+from fedbandits.federation.durable_log import OnRead
 from fedbandits.notebook.bar import LeftColumn, bar, counting, in_words
 from fedbandits.notebook.followed import is_watched
 from fedbandits.reproduce.steps import OnStep, Step
@@ -27,7 +27,8 @@ def show_tries(runs: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
 @contextmanager
 def show_records(log: str) -> Iterator[OnRead]:
     """Yield what reading a long log calls as it proceeds."""
-    with bar(*counting("records"), total=None) as update:
+    # Its caller has waited.
+    with bar(*counting("records"), patience=0.0, total=None) as update:
         what = f"reading {log}"
 
         def read(done: int, of: int) -> None:

@@ -18,7 +18,8 @@ from fedbandits.errors import InputError, ProtocolError, nearest
 
 if TYPE_CHECKING:
     from fedbandits.federation.coordinator import Wanted
-    from fedbandits.federation.followed import LoggedRun, OnRead
+    from fedbandits.federation.durable_log import OnRead
+    from fedbandits.federation.followed import LoggedRun
     from fedbandits.protocol import Server
 
 LogFile = Annotated[Path, typer.Argument(help="The log of a run.", metavar="LOG")]
@@ -91,8 +92,12 @@ def backup(log: LogFile, out: Annotated[Path, typer.Option("--out", "-o")]) -> N
     """
     from fedbandits.federation.backup import make_backup  # noqa: PLC0415 - after --help
 
-    with interruptible("no backup was written"), trusted(log):
-        made = make_backup(log, out)
+    with (
+        interruptible("no backup was written"),
+        trusted(log),
+        _shown_if_long(log) as progress,
+    ):
+        made = make_backup(log, out, progress)
     print_plain(f"{made.words()}\nbackup: {out}")
 
 
@@ -113,8 +118,8 @@ def restore(
     """
     from fedbandits.federation.backup import restore_backup  # noqa: PLC0415 - after --help
 
-    with interruptible("nothing was restored"):
-        made = restore_backup(file, log)
+    with interruptible("nothing was restored"), _shown_if_long(log) as progress:
+        made = restore_backup(file, log, progress)
     print_plain(f"{made.words()}\nlog: {log}\nnext: fedbandits status {log}")
 
 

@@ -22,7 +22,14 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 from fedbandits.errors import InputError, file_errors
-from fedbandits.federation.durable_log import DamagedLogError, LogReader, Place, copy_log, locked
+from fedbandits.federation.durable_log import (
+    DamagedLogError,
+    LogReader,
+    OnRead,
+    Place,
+    copy_log,
+    locked,
+)
 from fedbandits.federation.run import keys_in_header, plan_path
 from fedbandits.federation.signing import server_key_path
 from fedbandits.federation.state_files import beside, give_to_owner_of, open_private, sync_folder
@@ -94,7 +101,7 @@ def _beside_log(log: Path) -> dict[str, Path]:
     return {_KEY: key, "fedbandits-server.pub": key.with_suffix(".pub"), "up.json": plan_path(log)}
 
 
-def make_backup(log: Path, out: Path) -> Backup:
+def make_backup(log: Path, out: Path, progress: OnRead | None = None) -> Backup:
     """Write a backup of a run, which may be going on, for the account that makes it alone.
 
     It holds the log as it was at one moment, the server's key if the run is signed, and the plan of
@@ -109,7 +116,7 @@ def make_backup(log: Path, out: Path) -> Backup:
     """
     _check_free(out, "name another: a backup is never replaced")
     with _new_folder_beside(out) as folder:
-        reader = copy_log(log, folder / _LOG)
+        reader = copy_log(log, folder / _LOG, progress)
         signed = keys_in_header(reader.header, log) is not None
         found = {name: path for name, path in _beside_log(log).items() if path.exists()}
         if not signed:  # the key is of other runs of that folder
@@ -165,7 +172,7 @@ def _checksum(file: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-def restore_backup(backup: Path, log: Path) -> Backup:
+def restore_backup(backup: Path, log: Path, progress: OnRead | None = None) -> Backup:
     """Write the log of a backup, and what belongs to it, where there is none: all or nothing.
 
     Raises
@@ -186,8 +193,7 @@ def restore_backup(backup: Path, log: Path) -> Backup:
             _unpack(file, made, backup, folder)
             try:
                 reader = LogReader(folder / _LOG)
-                for _ in reader.new():
-                    pass
+                reader.read_all(progress)
             except DamagedLogError as error:
                 raise _damaged(backup, f"its log cannot be read: {error}") from None
             if (reader.place, reader.dropped) != (made.place, made.dropped):

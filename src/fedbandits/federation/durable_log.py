@@ -16,7 +16,7 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import (
     ExitStack,
     closing,
@@ -306,6 +306,12 @@ def header_digest(header: dict[str, Any]) -> str:
 _ALL_ROWS = "SELECT number, at, body, checksum FROM records"
 
 
+OnRead: TypeAlias = Callable[[int, int], None]
+"""Told now and then how many of all records were read."""
+
+_TOLD_EVERY = 5_000
+
+
 class _Rows:
     """The rows of a log as far as they were read, each checked against the one before."""
 
@@ -384,13 +390,24 @@ class LogReader(_Rows):
         """Read from the first record on."""
         self.number, self.checksum = 0, ""
 
-    def new(self) -> Iterator[tuple[Record, str]]:
+    def new(self, progress: OnRead | None = None) -> Iterator[tuple[Record, str]]:
         """Yield the records that were written since the last call, each with its time."""
         with _reading(self.path, self._database) as database:
-            for row in self.after(database):
+            for row in self._told(database, progress):
                 yield _record(row, self.path), row[1]
 
-    def every(self) -> Iterator[tuple[Record, str, str]]:
+    def read_all(self, progress: OnRead | None = None) -> None:
+        """Check the records that were written since the last call."""
+        for _ in self.new(progress):
+            pass
+
+    def _told(self, database: sqlite3.Connection, progress: OnRead | None) -> Iterator[_Row]:
+        for row in self.after(database):
+            yield row
+            if progress is not None and self.number % _TOLD_EVERY == 0:
+                progress(self.number, self.length)
+
+    def every(self, progress: OnRead | None = None) -> Iterator[tuple[Record, str, str]]:
         """Yield all records, each with its time and checksum, and tolerate nothing.
 
         Raises
@@ -405,7 +422,7 @@ class LogReader(_Rows):
             text = json.dumps(self.header, sort_keys=True)
             if said != _header_rows(text):
                 raise DamagedLogError(f"{self.path}: its header is not as it was written")
-            for row in self.after(database):
+            for row in self._told(database, progress):
                 record = _record(row, self.path)
                 if record_body(record) != row[2]:
                     raise DamagedLogError(f"{self.path}: record {row[0]} is not as it was written")
@@ -436,13 +453,15 @@ def read_log(path: str | Path) -> LogContent:
     )
 
 
-def copy_log(path: Path, to: Path) -> LogReader:
+def copy_log(path: Path, to: Path, progress: OnRead | None = None) -> LogReader:
     """Copy a log as it is at one moment, while a server may write it.
 
     Parameters
     ----------
     path, to : path
         The log, and the file to make.
+    progress : callable, optional
+        Told now and then how many records are checked.
 
     Returns
     -------
@@ -466,8 +485,7 @@ def copy_log(path: Path, to: Path) -> LogReader:
                 raise InputError(str(to.parent), f"cannot be written: {error}") from None
             raise _unreadable(path, error) from None
         reader = LogReader(path, database=copy)
-        for _ in reader.new():
-            pass
+        reader.read_all(progress)
     return reader
 
 

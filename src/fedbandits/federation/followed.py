@@ -5,16 +5,15 @@ of a thousand. If there is a checkpoint beside the log, only the records after i
 """
 
 import math
-from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from fedbandits.errors import InputError, ProtocolError
 from fedbandits.federation.checkpoint import NOT_ONE, Checkpoint, read_checkpoint, write_checkpoint
 from fedbandits.federation.course import Course, CourseReader
-from fedbandits.federation.durable_log import DurableLog, LogReader
+from fedbandits.federation.durable_log import DurableLog, LogReader, OnRead
 from fedbandits.federation.local import server_of
 from fedbandits.federation.presence import presence_of
 from fedbandits.federation.run import keys_in_header, run_in_header
@@ -25,11 +24,6 @@ from fedbandits.protocol import Answer, RunState, Server, ServerState, answer_of
 from fedbandits.protocol.codec import decode, encode
 from fedbandits.protocol.decisions import left_out
 from fedbandits.protocol.health import aa_words, drift, guarded, segments
-
-OnRead: TypeAlias = Callable[[int, int], None]
-"""Told now and then how many of all records were read."""
-
-_TOLD_EVERY = 5_000
 
 # All of the first phases are kept; after them, each one kept is this many times later.
 _APART = 1.1
@@ -307,10 +301,8 @@ class LoggedRun(FollowedRun):
         """Take the records that were written since the last call."""
         # Whatever interrupts it may leave a record read and not taken, or taken in part.
         whole, self._whole = self._whole, False
-        for record, at in self._log.new():
+        for record, at in self._log.new(progress):
             self.take(record, at)
-            if progress is not None and self._log.number % _TOLD_EVERY == 0:
-                progress(self._log.number, self._log.length)
         self.dropped, self._whole = self._log.dropped, whole
 
     def write_checkpoint(self) -> None:

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fedbandits.errors import FedbanditsError, InputError
-from fedbandits.federation.durable_log import LogReader, head_bytes
-from fedbandits.federation.followed import OnRead
+from fedbandits.federation.durable_log import LogReader, OnRead, head_bytes
 from fedbandits.federation.live_store import guarded_of, mean_of, values_of
 from fedbandits.federation.local import server_of
 from fedbandits.federation.run import keys_in_header, run_in_header, signed_name
@@ -249,13 +248,11 @@ def verify_log(path: Path, folder: Path, progress: OnRead | None = None) -> Veri
         )
     server = server_of(trial, run=name)
     signatures = _Signatures(reader.header, signed, keys, folder)
-    for record, at, checksum in reader.every():
+    for record, at, checksum in reader.every(progress):
         problem = signatures.problem(server.run_state, record, at, checksum)
         if problem is not None:
             raise UnverifiedError(f"{path}: record {reader.number} is not good: {problem}")
         server.follow(worked_out(server.run_state, record))
-        if progress is not None and reader.number % _TOLD_EVERY == 0:
-            progress(reader.number, reader.length)
     records = counted(reader.number, "record")
     if server.run_state.last_word is None:
         raise UnverifiedError(
@@ -277,9 +274,6 @@ def verify_log(path: Path, folder: Path, progress: OnRead | None = None) -> Veri
         decisions=signatures.heads,
         answer=answer,
     )
-
-
-_TOLD_EVERY = 5_000
 
 
 def _given(keys: Mapping[str, set[bytes]], owner: str, folder: Path) -> set[bytes]:

@@ -39,6 +39,7 @@ def bar(
     console: Console | None = None,
     quiet: bool = False,
     description: str = "",
+    patience: float | None = None,
     **fields: Any,
 ) -> Iterator[Callable[..., None] | None]:
     """Yield a function that updates a bar; None if quiet, or if nobody can see one.
@@ -56,6 +57,8 @@ def bar(
         Show nothing.
     description : str
         What is done.
+    patience : float, optional
+        Seconds until it appears; `PATIENCE` by default.
     **fields
         As in ``rich.progress.Progress.add_task``.
     """
@@ -67,13 +70,17 @@ def bar(
     what = TextColumn("{task.description}", markup=False)
     progress = Progress(what, BarColumn(), *columns, console=console, transient=True)
     update = partial(progress.update, progress.add_task(description, **fields))
-    with _in_cell(progress, update) if shown else _in_terminal(progress, update) as told:
+    patience = PATIENCE if patience is None else patience
+    where = _in_cell if shown else _in_terminal
+    with where(progress, update, patience) as told:
         yield told
 
 
 @contextmanager
-def _in_terminal(progress: Progress, update: Callable[..., None]) -> Iterator[Callable[..., None]]:
-    """Show progress once a second has passed, whether or not anything is told by then."""
+def _in_terminal(
+    progress: Progress, update: Callable[..., None], patience: float
+) -> Iterator[Callable[..., None]]:
+    """Show progress once some seconds have passed, whether or not anything is told by then."""
     over, lock = False, Lock()
 
     def begin() -> None:
@@ -81,9 +88,12 @@ def _in_terminal(progress: Progress, update: Callable[..., None]) -> Iterator[Ca
             if not over:
                 progress.start()
 
-    timer = Timer(PATIENCE, begin)
+    timer = Timer(patience, begin)
     timer.daemon = True
-    timer.start()
+    if patience > 0:
+        timer.start()
+    else:
+        begin()
     try:
         yield update
     finally:
@@ -95,11 +105,13 @@ def _in_terminal(progress: Progress, update: Callable[..., None]) -> Iterator[Ca
 
 
 @contextmanager
-def _in_cell(progress: Progress, update: Callable[..., None]) -> Iterator[Callable[..., None]]:
+def _in_cell(
+    progress: Progress, update: Callable[..., None], patience: float
+) -> Iterator[Callable[..., None]]:
     """Show pictures of the progress below the cell, one in place of the other."""
-    from IPython.display import display  # type: ignore[import-not-found]  # noqa: PLC0415 - of the notebook
+    from IPython.display import display  # noqa: PLC0415 - of the notebook
 
-    due, cell = time.monotonic() + PATIENCE, None
+    due, cell = time.monotonic() + patience, None
 
     def tell(**changed: Any) -> None:
         nonlocal due, cell
