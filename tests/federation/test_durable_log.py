@@ -67,6 +67,8 @@ from fedbandits.protocol import (
     UpdateRejected,
 )
 from fedbandits.protocol.codec import decode, encode
+from fedbandits.rules.beliefs import Goal
+from fedbandits.rules.guardrails import Guardrail
 
 modest = settings(deadline=None, derandomize=True, max_examples=150)
 
@@ -496,6 +498,7 @@ def test_a_log_survives_kill_9(tmp_path: Path) -> None:
 
 MESSAGES: list[Any] = [Header, Decision, Release, Assignment, Refusal, Update]
 KINDS: list[Any] = [*MESSAGES, *get_args(Record)]
+GOALS = get_args(Goal)
 
 
 def values_of(kind: Any) -> st.SearchStrategy[Any]:
@@ -507,6 +510,10 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
         return st.lists(values_of(arguments[0]), max_size=4).map(tuple)
     if origin is Literal:
         return st.sampled_from(arguments)
+    if kind is Guardrail:  # it refuses others
+        words = {"name": st.sampled_from(["adverse", "sleep"]), "goal": st.sampled_from(GOALS)}
+        level = st.none() | st.floats(0.001, 0.5)
+        return st.builds(Guardrail, limit=st.floats(0.01, 0.99), level=level, **words)
     if dataclasses.is_dataclass(kind):
         hints = get_type_hints(kind)
         fields = {one.name: values_of(hints[one.name]) for one in dataclasses.fields(kind)}

@@ -391,7 +391,7 @@ def test_outcomes_and_guardrails_are_recorded_together(shop: Shop) -> None:
             assert shop.live.record(unit, 0.5, adverse=harmed)
             assert shop.live.record(unit, 0.5, adverse=harmed)  # the same again
     with pytest.raises(
-        InputError, match=r"guardrails: \(0.25,\) for unit 'u1', which has \(0.0,\)"
+        InputError, match=r"guardrails: {'adverse': 0.25} for unit 'u1', which has {'adverse': 0.0}"
     ):
         shop.live.record("u1", 0.5, adverse=0.25)
     shop.time.now += 700

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -66,7 +66,7 @@ class FirstOutcomes(LiveStore):
 
     came: dict[str, list[float]]
 
-    def record(self, unit: str, value: float, guarded: Sequence[float] = ()) -> bool:
+    def record(self, unit: str, value: float, guarded: Mapping[str, float] | None = None) -> bool:
         self.came[self.assign(unit)].append(value)
         return True
 

@@ -30,7 +30,7 @@ from fedbandits.federation.kept_file import WorkbenchFile
 from fedbandits.federation.last_word import best_arm
 from fedbandits.federation.live import LiveTrial
 from fedbandits.federation.live_store import LiveStore
-from fedbandits.federation.local import LocalTransport, server_of
+from fedbandits.federation.local import ClientCode, LocalTransport, server_of
 from fedbandits.federation.presence import Now
 from fedbandits.federation.requests import leave_request
 from fedbandits.federation.state_files import workbench_file
@@ -395,7 +395,7 @@ def test_pull_obeys_between_two_calls_of_a_phase_that_goes_on(
         time.sleep(0.02)
         return [0.5] * n
 
-    monkeypatch.setattr(client_module, "load_pull", lambda _: pull)
+    monkeypatch.setattr(client_module, "load_client", lambda *_: ClientCode(pull=pull))
     serve(Room({0: {"project": str(project), "name": "client"}}), config(project, clients=1))
     records = read_log(log).records
     (out,) = of_kind(records, ArmWithdrawn)

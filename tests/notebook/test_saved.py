@@ -13,6 +13,7 @@ import pytest
 
 import fedbandits as fb
 import golden
+from fedbandits import registry
 from fedbandits.notebook.saved import read_value, write_value
 from fedbandits.notebook.viewed import Viewed
 from fedbandits.protocol import Answer
@@ -205,7 +206,6 @@ def test_other_fields_say_that_another_version_wrote_them(tmp_path: Path) -> Non
         read_value(_write(tmp_path / "later.fed", table))
 
 
-@fb.RADII.register
 @dataclass(frozen=True, slots=True)
 class RegisteredRadius(fb.PaperRadius):
     """A radius of somebody else."""
@@ -220,7 +220,11 @@ class Unregistered:
     size: int = 1
 
 
-def test_registered_parts_are_read_and_others_are_not(tmp_path: Path) -> None:
+def test_registered_parts_are_read_and_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))  # for this test alone
+    fb.RADII.register(RegisteredRadius)
     path = write_value(RegisteredRadius(arm=2.0), tmp_path / "radius.fed")
     assert read_value(path) == RegisteredRadius(arm=2.0)
     with pytest.raises(fb.InputError, match=r"needs Unregistered of test_saved"):

@@ -375,7 +375,10 @@ def test_lines_name_what_is_being_made_and_the_time_left() -> None:
     ]
 
 
-def test_a_terminal_names_what_is_being_made_and_the_time_left() -> None:
+def test_a_terminal_names_what_is_being_made_and_the_time_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fedbandits.notebook.bar.PATIENCE", 0.0)
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown(terminal=True))
     assert re.search(r"claims \(2 of 2\) .* 4,000 of 4,000 replications about 0 s left", text)
 

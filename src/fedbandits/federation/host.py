@@ -162,7 +162,7 @@ class ClientHost:
         trial, where, covariate = self.trial, f"history({self.info.name})", self.trial.covariate
         if self.history is None or covariate is None:
             raise InputError("history", "is missing; write history(client) in client.py")
-        if self._client.has_played(run):
+        if self._client.has_played(run) or (self.live is not None and self.live.has_begun(run)):
             raise InputError(
                 where, "is not asked in the middle of a run; restore what the client has kept"
             )

@@ -120,15 +120,15 @@ class LiveTrial(state_files.Closing):
         _check_unit(unit)
         return self.store.record(unit, self._checked(value), self._guarded(guardrails))
 
-    def _guarded(self, given: Mapping[str, float]) -> tuple[float, ...]:
-        """Return the values of all guardrails, in the order of the trial."""
+    def _guarded(self, given: Mapping[str, float]) -> dict[str, float]:
+        """Return the values of all guardrails, by their names."""
         rails = self.trial.guardrails
         names = [rail.name for rail in rails]
         wanted = f"record(unit, value{''.join(f', {name}=…' for name in names)})"
         for name in given:
             if name not in names:
                 raise InputError(name, f"is no guardrail of the trial; call {wanted}")
-        found = []
+        found = {}
         for rail in rails:
             if rail.name not in given:
                 raise InputError(rail.name, f"is missing; call {wanted}")
@@ -137,8 +137,8 @@ class LiveTrial(state_files.Closing):
                 refuse_outside(np.array([number]), rail.range, "it", "guardrail's")
             except InputError as error:
                 raise error.within(rail.name) from None
-            found.append(number)
-        return tuple(found)
+            found[rail.name] = number
+        return found
 
     def _checked(self, value: float) -> float:
         """Return an outcome as it is kept; a trial that clips does so when the outcome counts."""

@@ -74,8 +74,8 @@ _TABLES = {"state", "units", "reports", "sqlite_sequence"}
 
 # In files of trials with guardrails.
 _GUARDED = (
-    "CREATE TABLE IF NOT EXISTS guarded (number INTEGER NOT NULL, place INTEGER NOT NULL,"
-    " value REAL NOT NULL, PRIMARY KEY (number, place)) STRICT",
+    "CREATE TABLE IF NOT EXISTS guarded (number INTEGER NOT NULL, name TEXT NOT NULL,"
+    " value REAL NOT NULL, PRIMARY KEY (number, name)) STRICT",
     "CREATE TRIGGER IF NOT EXISTS guarded_are_kept BEFORE UPDATE ON guarded"
     " BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
 )
@@ -94,9 +94,14 @@ _COUNTED = "CASE WHEN counted THEN value ELSE ? END"
 
 _GUARDED_VALUE = (
     "CASE WHEN counted THEN (SELECT value FROM guarded WHERE guarded.number = units.number"
-    " AND place = {}) ELSE ? END"
+    " AND name = ?) ELSE ? END"
 )
-"""What a unit counts of the guardrail at a place, likewise."""
+"""What a unit counts of the guardrail of a name, likewise."""
+
+_NO_GUARDRAIL = (
+    "a unit of the phase has none; give the service the same fedbandits.toml as the node, and"
+    " record(unit, value, {}=…)"
+)
 
 _NO_COVARIATE = (
     "a unit of the phase has none; give the service the same fedbandits.toml as the node, and"
@@ -433,8 +438,9 @@ class LiveStore(Closing):
         part, since = state.part + 1, sum(came.values())
         return replace(state, left_out=left_out, part=part, since=since, rest=rest, last=last)
 
-    def record(self, unit: str, value: float, guarded: Sequence[float] = ()) -> bool:
+    def record(self, unit: str, value: float, guarded: Mapping[str, float] | None = None) -> bool:
         """Keep a unit's outcome and guardrails, counting or not; return whether they count."""
+        guarded = guarded or {}
         with self._reading():
             found, counts = self._judged(unit, value, guarded)
         if found.value is not None:
@@ -449,11 +455,11 @@ class LiveStore(Closing):
                 if guarded:
                     self._database.executemany(
                         "INSERT INTO guarded VALUES (?, ?, ?)",
-                        [(found.number, place, one) for place, one in enumerate(guarded)],
+                        [(found.number, name, one) for name, one in guarded.items()],
                     )
         return counts
 
-    def _judged(self, unit: str, value: float, guarded: Sequence[float]) -> tuple[_Unit, bool]:
+    def _judged(self, unit: str, value: float, guarded: Mapping[str, float]) -> tuple[_Unit, bool]:
         """Return a unit, and whether an outcome of it counts."""
         state, found = self._look_up(unit)
         if found is None:
@@ -470,9 +476,9 @@ class LiveStore(Closing):
                     " outcome (add up what comes in parts, and record it once)",
                 )
             if guarded:
-                find = "SELECT value FROM guarded WHERE number = ? ORDER BY place"
-                known = tuple(one for (one,) in self._database.execute(find, (found.number,)))
-                if known != tuple(guarded):
+                find = "SELECT name, value FROM guarded WHERE number = ?"
+                known = dict(self._database.execute(find, (found.number,)).fetchall())
+                if known != guarded:
                     raise InputError(
                         "guardrails",
                         f"{guarded} for unit {unit!r}, which has {known}; a unit has one value of"
@@ -531,6 +537,11 @@ class LiveStore(Closing):
         return forgotten
 
     # For the server's messages --------------------------------------------------------------------
+
+    def has_begun(self, run: str) -> bool:
+        """Return whether units are assigned for a run, or were."""
+        with self._reading():
+            return self._state_now().run == run
 
     def take(self, assignment: Assignment) -> Refusal | tuple[int, ...]:
         """Open the phase of an assignment, if it is a new one.
@@ -617,7 +628,7 @@ class LiveStore(Closing):
         )
         losses = [lost.get(arm, 0) if counts[arm] else 0 for arm in range(len(counts))]
         if self.trial.guardrails:
-            assumed = [rail.assumed for rail in self.trial.guardrails]
+            assumed = {rail.name: rail.assumed for rail in self.trial.guardrails}
             units = (state.first, last, state.phase)
             kept["assumed"] = assumed
             kept["guardrails"] = guarded_of(self._database, units, state.asked, kept)
@@ -656,13 +667,17 @@ class LiveStore(Closing):
             del columns[COVARIATE]
         elif None in columns[COVARIATE]:
             raise InputError(COVARIATE, _NO_COVARIATE)
+        for rail in self.trial.guardrails:
+            if None in columns[rail.name]:
+                raise InputError(rail.name, _NO_GUARDRAIL.format(rail.name))
         return columns[OUTCOME] if len(columns) == 1 else columns
 
     def _outcomes(self, arm: int) -> Iterator[tuple[Any, ...]]:
         with self._reading():
             state = self._state_now()
-        read, assumed = state.first - 1, [rail.assumed for rail in self.trial.guardrails]
-        second = "".join(f", {_GUARDED_VALUE.format(place)}" for place in range(len(assumed)))
+        read, rails = state.first - 1, self.trial.guardrails
+        second = f", {_GUARDED_VALUE}" * len(rails)
+        assumed = [one for rail in rails for one in (rail.name, rail.assumed)]
         while True:
             with self._reading():
                 rows = self._database.execute(
@@ -925,15 +940,16 @@ def guarded_of(
         What was kept of the report: ``arms`` and ``assumed``.
     """
     found = []
-    for place, assumed in enumerate(kept["assumed"]):
+    for name, assumed in kept["assumed"].items():
         values: dict[int, list[float]] = {arm: [] for arm in arms}
         rows = database.execute(
-            f"SELECT arm, {_GUARDED_VALUE.format(place)} FROM units"
-            " WHERE number BETWEEN ? AND ? AND phase = ?",
-            (assumed, *units),
+            f"SELECT arm, {_GUARDED_VALUE} FROM units WHERE number BETWEEN ? AND ? AND phase = ?",
+            (name, assumed, *units),
         )
         for arm, value in rows:
             if arm in values:
+                if value is None:
+                    raise InputError(name, _NO_GUARDRAIL.format(name))
                 values[arm].append(float(value))
         found.append([math.fsum(values.get(arm, ())) for arm in range(len(kept["arms"]))])
     return found

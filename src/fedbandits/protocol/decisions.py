@@ -170,6 +170,18 @@ def is_for_harm(state: RunState, arm: int, reason: str) -> bool:
     return bool(state.terms.guardrails) and harms(state).get(arm) == reason
 
 
+def is_closing(state: RunState) -> bool:
+    """Return whether a guardrail has withdrawn an arm in the open phase, which then ends.
+
+    What a test finds after some of the reports it would often not find after all of them: whoever
+    chose their order could have any arm withdrawn.
+    """
+    given = () if state.assignment is None else state.assignment.withdrawn
+    return bool(state.terms.guardrails) and any(
+        state.withdrawn[arm].startswith(HARM) for arm in given
+    )
+
+
 def ending(state: RunState) -> Reason | None:
     """Return why no phase follows, between phases; None if one does."""
     if not state.left.any():

@@ -389,6 +389,9 @@ class Server:
         if not self._withdraw_harmful():
             self.end()
             return
+        if self.has_quorum:  # nobody else had to report what is left
+            self.close()
+            return
         reported, missing = len(self.run_state.reports), len(self.missing)
         self._commit(
             records.PhaseAbandoned(phase=self.phase, reported=reported, expected=reported + missing)

@@ -191,8 +191,6 @@ class RunState:
     def begun(cls, terms: Terms) -> RunState:
         """Return the state before the first record."""
         n_arms = terms.rule.n_arms
-        # Of a rule that proves nothing after withdrawals, nothing has to be allowed for.
-        allowing = terms.guardrails and terms.rule.scheduled and terms.rule.outlives_withdrawals
         return cls(
             terms=terms,
             header=terms.header,
@@ -202,7 +200,8 @@ class RunState:
             widths=np.full(n_arms, np.inf),
             counted=Tally.nothing(n_arms),
             guarantee=terms.guarantee(),
-            comebacks=looks_at_first(n_arms) if allowing else 1,
+            # A guardrail may withdraw an arm because of what was observed, from the first phase on.
+            comebacks=looks_at_first(n_arms) if terms.guardrails else 1,
             trend=Trend.nothing(n_arms),
             guarded=GuardrailSums.nothing(len(terms.guardrails), n_arms),
         )

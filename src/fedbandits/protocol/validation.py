@@ -13,6 +13,7 @@ import numpy as np
 from fedbandits.errors import LARGEST, InputError
 from fedbandits.privacy.mechanisms import Mechanism, Noised
 from fedbandits.protocol.codec import is_text
+from fedbandits.protocol.decisions import is_closing
 from fedbandits.protocol.messages import Assignment, Halt, Header, Update, signed_bytes
 from fedbandits.protocol.outcomes import Limits
 from fedbandits.protocol.records import Rejection
@@ -81,6 +82,7 @@ def rejection_of(
         state.stage is not ServerState.COLLECTING
         or assignment is None
         or update.phase != assignment.phase
+        or is_closing(state)
     ):
         return Rejection.PHASE
     if update.client in state.reports:
