@@ -203,7 +203,7 @@ def happenings(status: RunStatus) -> list[tuple[str, str]]:
 def trial_facts(run: FollowedRun) -> str:
     """Return what the file of the trial says."""
     facts = [
-        (escape(key), f"<code>{escape(json.dumps(value, ensure_ascii=False))}</code>")
+        (text(key), f"<code>{text(json.dumps(value, ensure_ascii=False))}</code>")
         for key, value in run.trial.tables.items()
     ]
     versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())

@@ -212,16 +212,19 @@ class Guard:
             return _said(403, "The request was sent by another site.")
         if scope["method"] == "POST" and not self.changes.take(address):
             return _said(429, "Too many changes; wait a moment.")
-        return self._entry(scope, address, known=known)
+        return self._entry(scope, headers, address, known=known)
 
-    def _entry(self, scope: Scope, address: str, *, known: bool) -> Response | None:
+    def _entry(
+        self, scope: Scope, headers: Headers, address: str, *, known: bool
+    ) -> Response | None:
         """Return the page that asks for the token, if it is needed; take the token if it comes."""
         path: str = scope["path"]
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         said = dict(query).get("token")
+        guessed = said is not None or (not known and "authorization" in headers)
+        if guessed and self.access.token is not None and not self.guesses.take(address):
+            return _said(429, "Too many wrong tokens; wait a minute.")
         if said is not None and self.access.token is not None:
-            if not self.guesses.take(address):
-                return _said(429, "Too many wrong tokens; wait a minute.")
             if not _same(said, self.access.token):
                 return _token_page("That is not the token.")
             # The token does not stay in the address, which browsers keep and people copy.
@@ -272,7 +275,7 @@ def _from_here(method: str, headers: Headers) -> bool:
     if method == "POST":
         origin = headers.get("origin")
         if origin is not None:
-            return urlsplit(origin).netloc == headers["host"]
+            return origin in {f"{scheme}://{headers['host']}" for scheme in ("http", "https")}
         return site in ("same-origin", "none")  # no browser: it needs the token all the same
     return site in ("same-origin", "none") or headers.get("sec-fetch-mode") == "navigate"
 

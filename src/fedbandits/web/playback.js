@@ -152,7 +152,8 @@
     for (const one of drawn) draw(one, wait);
     const words = drawn.map(({ side, now }) => `${side.label}: ${now.textContent}`).join(" ");
     slider.setAttribute("aria-valuetext", words);
-    if (aloud) by("play-words").textContent = `Step ${at} of ${steps}${at && at < steps ? ` (${PARTS[(at - 1) % 3]})` : ""}`;
+    by("play-words").setAttribute("aria-live", aloud ? "polite" : "off");
+    by("play-words").textContent = `Step ${at} of ${steps}${at && at < steps ? ` (${PARTS[(at - 1) % 3]})` : ""}`;
     by("play-moral").hidden = at < steps;
   }
 

@@ -21,7 +21,7 @@ from fedbandits.federation.requests import (
     request_words,
     stated,
 )
-from fedbandits.federation.status import ArmState
+from fedbandits.federation.status import ArmState, printable
 from fedbandits.protocol import ArmWithdrawn
 from fedbandits.run_page.live import HEADINGS
 from fedbandits.run_page.tables import CLIENT_STATES, ROWS, found_clients, text
@@ -99,7 +99,7 @@ class RunPages:
             sections.append(("Actions", self._actions(request, run)))
         up = "" if self.board.single is not None else '<a href="/">All runs</a> · '
         return served_page(
-            title=run.title,
+            title=printable(run.title),
             byline=f"{up}{_part(run.parts, 'byline', 'span')}",
             sections=sections,
             notice=_live(f"/run/{run.key}/events", run.parts) + _part(run.parts, "notice"),
@@ -186,7 +186,9 @@ class RunPages:
             f" reason.</p>\n{_form(run, 'do', said['what'], fields, 'Yes, do it')}\n"
             f'<p><a href="/run/{run.key}">No, go back</a></p>'
         )
-        return served_page(title=run.title, byline="", sections=[("Are you sure?", body)])
+        return served_page(
+            title=printable(run.title), byline="", sections=[("Are you sure?", body)]
+        )
 
     async def do(self, request: Request) -> Response:
         """Leave a note for the server, as the commands withdraw and stop do."""
@@ -207,7 +209,12 @@ class RunPages:
         if run.live is None:
             raise HTTPException(409, "The run has not begun yet.")
         body = (await request.body()).decode(errors="replace")
-        said = {key: values[-1] for key, values in parse_qs(body, max_num_fields=8).items()}
+        try:
+            said = {key: values[-1] for key, values in parse_qs(body, max_num_fields=8).items()}
+        except ValueError:
+            raise HTTPException(400, "The form has more fields than ours.") from None
+        if said.get("what", "withdraw") not in ("stop", "withdraw"):
+            raise HTTPException(400, "Options can be withdrawn, and runs stopped; nothing else.")
         server = run.live.run.server
         try:
             reason = stated(said.get("reason", "")[:_LONGEST])

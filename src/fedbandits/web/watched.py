@@ -45,6 +45,8 @@ _LAST = 2.0
 # Folders below the one that is served.
 _DEEP = 3
 
+_GONE = '<p class="bad" role="alert"><b>The log is gone: all of this is as it was before.</b></p>'
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -121,8 +123,10 @@ class WatchedRun:
                 self._failures += 1
                 if self._failures == 1:  # as if it was written just now
                     return None
-                self.problem = str(error)
-                return {"notice": f'<p class="bad" role="alert"><b>{text(self.problem)}</b></p>'}
+                # Viewers are not told where the file is on this machine.
+                self.problem = str(error).replace(str(self.path), self.name)
+                notice = f'<p class="bad" role="alert"><b>{text(self.problem)}</b></p>'
+                return {"notice": notice, "runs": self.row()}
             if self.live is None:
                 return {"notice": "<p>The run has not begun yet.</p>"}
             return {"notice": "", "runs": self.row(), **self.live.parts()}
@@ -169,7 +173,7 @@ class WatchedRun:
 
     def row(self) -> str:
         """Return its row in the list of runs."""
-        if self.live is None:
+        if self.live is None or self.problem:
             said = text(self.problem) if self.problem else "is being read"
             return table_row(text(self.name), Words(said), *("–",) * 5)
         status = self.live.status
@@ -237,6 +241,8 @@ class Board:
                     if run.path not in there:  # it was moved or removed
                         del self.runs[key]
                         self._tasks.pop(key).cancel()
+                        run.parts.put({"notice": _GONE})
+                        run.parts.end()
                     elif key not in self._tasks:
                         self._tasks[key] = asyncio.create_task(self._follow(run))
                 self.parts.put({"list": self._list()})
